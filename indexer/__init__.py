@@ -1,0 +1,1 @@
+"""Offline: reads a corpus, writes a snapshot."""

@@ -1,0 +1,166 @@
+"""The domain types of Akin, shared by every layer.
+
+Axis names used in shapes: ``n_query`` (query sentences), ``n_sentence`` (sentences of one paper),
+``n_rows`` (sentence vectors end to end over many papers), ``n_papers``, ``k`` (candidates), ``dim``.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+
+class Facet(StrEnum):
+    """What a sentence does in its abstract (CSFCube, section 3; CSAbstruct)."""
+
+    BACKGROUND = "background"
+    OBJECTIVE = "objective"
+    METHOD = "method"
+    RESULT = "result"
+    OTHER = "other"
+
+
+class Unit(StrEnum):
+    """What one vector of an encoder stands for."""
+
+    SENTENCE = "sentence"
+    DOCUMENT = "document"
+
+
+class Precision(StrEnum):
+    """The number format an encoder computes in; vectors leave it as float32 either way."""
+
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence of an abstract: ``abstract[start:end] == text``; offsets count Unicode characters."""
+
+    text: str
+    start: int
+    end: int
+    facet: Facet | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A paper as the corpus gave it, its abstract split into sentences.
+
+    ``sentences`` is never empty for a paper that came from a reader or a query; positions in it, from 0,
+    are the sentence numbers every answer speaks of.
+    """
+
+    id: str
+    title: str
+    abstract: str
+    sentences: tuple[Sentence, ...]
+    year: int | None = None
+    venue: str | None = None
+    authors: tuple[str, ...] = ()
+    url: str | None = None
+    doi: str | None = None
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedPaper:
+    """The vectors of one paper.
+
+    ``sentences`` has shape (n_kept, dim): rows belong to the first ``n_kept`` sentences, in order
+    (for a document encoder: one row, the whole abstract). ``dropped_sentences`` counts those past the token
+    limit (semantics 3.1). ``document`` has shape (dim,).
+    """
+
+    sentences: Float32[np.ndarray, "n_sentence dim"]
+    document: Float32[np.ndarray, " dim"]
+    dropped_sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """What a snapshot must remember of its encoder to refuse another one.
+
+    ``fingerprint`` is the SHA-256 (hex) of everything that decides the vectors: weights, vocabulary, pooling.
+    ``normalised`` says whether vectors have unit L2 norm; the encoder decides it once and nothing undoes it.
+    """
+
+    name: str
+    fingerprint: str
+    dim: int
+    normalised: bool
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class PackedVectors:
+    """Vectors of many papers end to end: paper ``i`` owns ``rows[offsets[i]:offsets[i + 1]]``.
+
+    ``rows`` has shape (n_rows, dim), float16 or float32; ``offsets`` has shape (n_papers + 1,).
+    """
+
+    rows: np.ndarray
+    offsets: Int64[np.ndarray, " n_papers_plus_1"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Nearest rows of an index for each query vector, best first.
+
+    ``rows`` (n_query, k) are row numbers, -1 where the index held fewer than k allowed rows; ``scores``
+    (n_query, k) are negative L2 distances, -inf beside a -1.
+    """
+
+    rows: Int64[np.ndarray, "n_query k"]
+    scores: Float32[np.ndarray, "n_query k"]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which papers may be returned; ``None`` or empty means any. Years are inclusive."""
+
+    year_from: int | None = None
+    year_to: int | None = None
+    venues: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    exclude_ids: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A paper that retrieval proposes: its position in the snapshot and its single-match score."""
+
+    position: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How much one query sentence and one result sentence count together; ``distance`` is L2."""
+
+    query_sentence: int
+    sentence: int
+    weight: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A sentence of a result, where it stands in the stored abstract, and its share of the match (0 to 1)."""
+
+    sentence: int
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPaper:
+    """One result: ``score == -sum(weight * distance)`` over ``alignments`` within 1e-5; higher is better."""
+
+    paper: Paper
+    score: float
+    alignments: tuple[Alignment, ...] = field(default=())
+    highlights: tuple[Highlight, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Online: reads a snapshot, answers requests."""
