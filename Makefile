@@ -1,0 +1,58 @@
+# Akin: `make demo` sets up everything and serves the demo corpus; `make test` sets up everything and tests.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Exact, and first: any other request for torch would bring several gigabytes of CUDA packages.
+TORCH := torch==2.13.0
+PORT ?= 8000
+DEMO := .demo
+# One thread for each BLAS and OpenMP call in tests keeps them repeatable and two cores busy with one run only.
+PACKAGES := models indexer service akin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench lock clean
+
+help: ## Show the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: $(VENV)/installed ## Install Akin and its locked dependencies into .venv
+
+$(VENV)/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+	  { echo "Akin needs Python 3.11 to 3.13; name one with: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000
+	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
+
+test: setup ## Run the tests
+	$(BIN)/python -m pytest
+
+check: setup ## Check format, lint, types and import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup ## Measure speed side by side with the alternatives
+	$(BIN)/python benchmarks/transport.py
+	$(BIN)/python benchmarks/index.py
+	$(BIN)/python benchmarks/encoders.py
+	$(BIN)/python benchmarks/sentences.py
+
+lock: ## Resolve the dependencies anew into requirements.lock
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --generate-hashes \
+	  --no-emit-package torch --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements.lock
+
+clean: ## Remove what make made
+	rm -rf $(VENV) $(DEMO) *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
