@@ -10,8 +10,8 @@
     │       ├── PaperNotFoundError
     │       └── SentenceSelectionError
     ├── EncoderError                an encoder that cannot be loaded or run
-    │   ├── MissingPackageError     an optional package is not installed
     │   └── WeightsError            weights absent, altered or in a refused format
+    ├── MissingPackageError         an optional package is not installed
     ├── StorageError                a file or folder that cannot be read or written
     │   └── BuildLockedError        another process is writing to the same data folder
     └── SnapshotError               a snapshot that cannot be served
@@ -58,7 +58,7 @@ class QueryError(InputError):
 
 
 class PaperNotFoundError(QueryError):
-    """A paper id that the served snapshot does not hold."""
+    """A paper id that the collection does not hold."""
 
 
 class SentenceSelectionError(QueryError):
@@ -69,12 +69,12 @@ class EncoderError(AkinError):
     """An encoder that cannot be loaded or run."""
 
 
-class MissingPackageError(EncoderError):
-    """A package that the request needs is not installed; the message carries the install line."""
-
-
 class WeightsError(EncoderError):
     """Model weights that are absent, altered, or in a format that is never loaded."""
+
+
+class MissingPackageError(AkinError):
+    """A package that the request needs is not installed; the message carries the install line."""
 
 
 class StorageError(AkinError):

@@ -1,0 +1,86 @@
+"""The query paper as a person gives it on the command line: an id, a file, or standard input."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from indexer.durable import storage_errors
+from models.errors import InputError
+from models.types import Paper
+from service.schemas import QueryIn
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPaper:
+    """Exactly one of an indexed paper's id and a paper."""
+
+    paper_id: str | None
+    paper: Paper | None
+
+    @staticmethod
+    def choose(text: str) -> tuple[int, ...] | None:
+        """Sentence numbers from ``0,3``; ``None`` from an empty text."""
+        if not text:
+            return None
+        try:
+            return tuple(int(number) for number in text.split(","))
+        except ValueError as error:
+            raise InputError(
+                f"--sentences {text[:40]!r}: give numbers from 0, parted by commas, as 0,3"
+            ) from error
+
+
+def read_query(*, paper_id: str, source: str) -> AskedPaper:
+    """The paper behind ``paper_id``, or in the file ``source`` (``-``: standard input).
+
+    A file holds the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
+    ``title`` and ``abstract`` (text or list of sentences). Raises InputError, StorageError.
+    """
+    if bool(paper_id) == bool(source):
+        raise InputError("Name the query paper once: --paper ID, --abstract FILE, or - for standard input.")
+    if paper_id:
+        return AskedPaper(paper_id, None)
+    return AskedPaper(None, _parse(_read(source)))
+
+
+def _read(source: str) -> str:
+    path = Path(source)
+    try:
+        with storage_errors(path):
+            text = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8 text (byte {error.start}); convert it first") from error
+
+
+def _parse(text: str) -> Paper:
+    if text.lstrip().startswith("{"):
+        return _parse_json(text)
+    head, gap, rest = text.strip().partition("\n\n")
+    title, abstract = (" ".join(head.split()), rest.strip()) if gap else ("", head)
+    return _paper(title, abstract)
+
+
+def _parse_json(text: str) -> Paper:
+    try:
+        given = json.loads(text)
+        title, abstract = given.get("title", ""), given["abstract"]
+    except (ValueError, KeyError, AttributeError) as error:
+        raise InputError("The query looks like JSON but is not one object with an abstract.") from error
+    return _paper(title, abstract)
+
+
+def _paper(title: object, abstract: object) -> Paper:
+    try:
+        query = QueryIn.model_validate({"title": title, "abstract": abstract})
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = " ".join(str(part) for part in first["loc"]) or "paper"
+        raise InputError(f"The query's {where}: {first['msg']}.") from error
+    paper = query.to_paper()
+    if paper is None:
+        raise InputError("The query holds no abstract; give a title, an empty line and the abstract.")
+    return paper

@@ -1,0 +1,187 @@
+"""What the command line shows a person: progress, search results with matched sentences marked, tables."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from indexer.build import BuildReport
+from indexer.manifest import Manifest
+from indexer.parts import Refusals
+from models.types import Paper, RankedPaper
+from service.search import SearchAnswer
+
+# The part of the match a sentence needs before it is marked; below it a sentence is context.
+_MARKED_SHARE = 0.10
+_REASONS = {
+    "filtered_out": "No paper passes the filters; widen them.",
+    "nothing_else_indexed": "The collection holds no other paper.",
+    "no_sentence_of_that_facet": "No sentence of the query paper has that facet; choose another.",
+}
+
+
+class _RateColumn(ProgressColumn):
+    """Papers a second since the stage began."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed else "", style="cyan")
+
+
+@contextmanager
+def progress_bars(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for each stage of a build, with rate and time left."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        tasks: dict[str, object] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]  # rich's own id type
+
+        yield show
+
+
+def refused_rows(refusals: Refusals) -> Group:
+    """What was passed over while reading, with the first reasons."""
+    lines = []
+    if refusals.broken:
+        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
+        lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
+        lines += [Text(f"  {example}") for example in refusals.examples]
+        if refusals.broken > len(refusals.examples):
+            lines.append(Text(f"  ... and {refusals.broken - len(refusals.examples):,} more"))
+    if refusals.without_abstract:
+        lines.append(Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over."))
+    return Group(*lines)
+
+
+def build_summary(report: BuildReport) -> Group:
+    """What was indexed, what was left out and why."""
+    manifest = report.manifest
+    lines = [
+        Text.assemble(
+            ("Indexed ", ""),
+            (f"{manifest.n_papers:,} papers", "bold"),
+            f", {manifest.n_rows:,} sentences in {report.took_s:,.1f} s as generation {manifest.generation} ",
+            f"(encoder {manifest.encoder.name}, backend {manifest.segments[0].backend}).",
+        )
+    ]
+    if report.reused_papers:
+        lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
+    if report.dropped_sentences:
+        lines.append(
+            Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")
+        )
+    languages = report.reading.languages
+    if languages:
+        named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
+        lines.append(
+            Text(
+                f"{sum(languages.values()):,} abstracts do not look English ({named}); "
+                f"expect poorer matches for them from an English encoder.",
+                style="yellow",
+            )
+        )
+    return Group(*lines)
+
+
+def manifest_table(manifests: list[tuple[Manifest, bool]]) -> Table:
+    """Generations, oldest first; the served one is marked."""
+    table = Table("", "generation", "created (UTC)", "papers", "sentences", "encoder", "backend")
+    for manifest, served in manifests:
+        table.add_row(
+            "→" if served else "",
+            manifest.generation,
+            manifest.created,
+            f"{manifest.n_papers:,}",
+            f"{manifest.n_rows:,}",
+            manifest.encoder.name,
+            ", ".join(segment.backend for segment in manifest.segments),
+            style="bold" if served else "",
+        )
+    return table
+
+
+def search_answer(answer: SearchAnswer) -> Group:
+    """A ranked list a person can read: the query's chosen sentences, then each paper, its matches marked."""
+    shown: list[Text | Padding] = [_query(answer), Text()]
+    for rank, result in enumerate(answer.results, start=1):
+        shown += [_heading(rank, result), Padding(_abstract(result), (0, 0, 1, 4))]
+    if answer.reason:
+        shown.append(Text(_REASONS[answer.reason], style="yellow"))
+    for warning in answer.warnings:
+        kind, _, detail = warning.partition(":")
+        shown.append(Text(f"Note: {kind.replace('_', ' ')} ({detail}).", style="yellow"))
+    shown.append(
+        Text(f"{len(answer.results)} results in {answer.took_ms:,.0f} ms, generation {answer.generation}")
+    )
+    return Group(*shown)
+
+
+def _query(answer: SearchAnswer) -> Text:
+    text = Text("Akin to: ", style="bold")
+    text.append(answer.query.title or answer.query.abstract[:80], style="bold blue")
+    for number, sentence in enumerate(answer.query.sentences):
+        chosen = number in answer.selected
+        text.append(f"\n  {'▶' if chosen else ' '} {number:>2} ", style="bold" if chosen else "dim")
+        text.append(sentence.text, style="" if chosen else "dim")
+    return text
+
+
+def _heading(rank: int, result: RankedPaper) -> Text:
+    text = Text(f"{rank:>2}. ", style="bold")
+    text.append(result.paper.title, style="bold blue")
+    text.append(f"  {result.score:.4f}\n    ", style="cyan")
+    text.append(_byline(result.paper), style="dim")
+    return text
+
+
+def _byline(paper: Paper) -> str:
+    authors = ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
+    return " · ".join(part for part in (paper.id, authors, paper.venue, str(paper.year or "")) if part)
+
+
+def _abstract(result: RankedPaper) -> Text:
+    shares = {highlight.sentence: highlight.weight for highlight in result.highlights}
+    text = Text()
+    for number, sentence in enumerate(result.paper.sentences):
+        share = shares.get(number, 0.0)
+        marked = share >= _MARKED_SHARE
+        partners = _partners(result, number) if marked else ""
+        text.append(f"{share:>4.0%} " if marked else "     ", style="bold green")
+        text.append(sentence.text, style="bold" if marked else "dim")
+        text.append(f"  ← {partners}\n" if marked else "\n", style="green")
+    text.rstrip()
+    return text
+
+
+def _partners(result: RankedPaper, sentence: int) -> str:
+    """The query sentences that carry most of a result sentence's share."""
+    aligned = [a for a in result.alignments if a.sentence == sentence]
+    heaviest = max(a.weight for a in aligned)
+    return ", ".join(str(a.query_sentence) for a in aligned if a.weight >= heaviest / 2)

@@ -1,0 +1,59 @@
+"""Runs the HTTP service in the foreground until it is stopped."""
+
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from rich.console import Console
+
+from models.errors import InputError
+from service.app import create_app
+from service.search import open_engine
+from service.settings import Settings
+
+
+class _AnnouncedServer(uvicorn.Server):
+    """Says when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+
+def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:
+    """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed once it is ready.
+
+    Raises SnapshotError, EncoderError, InputError (the port is taken).
+    """
+    listener = _listen(settings.host, settings.port)
+    with console.status("Opening the snapshot and loading the encoder"):
+        engine = open_engine(settings)
+        engine.warm_up()
+    host, port = listener.getsockname()[:2]
+
+    def announce() -> None:
+        console.print(f"Serving {len(engine.snapshot):,} papers on http://{host}:{port} (stop with Ctrl-C)")
+        if hint:
+            console.print(hint, markup=False, soft_wrap=True)
+
+    config = uvicorn.Config(create_app(settings, engine), log_level=settings.log_level, access_log=False)
+    _AnnouncedServer(config, announce).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"Cannot listen on {host}:{port} ({error.strerror}); choose another --port"
+        ) from error
+    return listener

@@ -1,0 +1,178 @@
+"""Nearest rows by exact L2 distance: the scan that needs no index, and the re-scoring behind every index.
+
+Both read float16 or float32 rows where they lie (a memory map is welcome: only the asked rows are touched),
+widen to float32 one row at a time and sum squared differences directly, so a distance near 0 keeps its digits
+and one row has one score, whichever backend proposed it.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float32, Int64, UInt64
+
+from models.errors import InputError
+from models.transport.compiled import compiled_reduction
+from models.types import Hits
+
+# Rows scanned between two selections of the best: 16,384 distances a query stay in the second-level cache.
+_BLOCK_ROWS = 16_384
+# A row number takes the low half of a 64-bit sort key.
+MAX_ROWS = 2**32 - 1
+_NO_ROW = np.uint64(2**64 - 1)
+
+
+def check_rows(rows: np.ndarray) -> None:
+    """Refuse rows that no index can hold: InputError says which shape and type were expected."""
+    if rows.ndim != 2 or 0 in rows.shape or rows.dtype not in (np.float16, np.float32):
+        raise InputError(
+            f"Rows of shape {rows.shape} and type {rows.dtype}; expected (n_rows, dim), at least one row, "
+            "float16 or float32. Index a corpus that holds at least one sentence"
+        )
+    if len(rows) > MAX_ROWS:
+        raise InputError(f"{len(rows)} rows in one index; at most {MAX_ROWS} fit. Split them into segments")
+
+
+def check_search(
+    rows: np.ndarray,
+    queries: Float32[np.ndarray, "n_query dim"],
+    *,
+    k: int,
+    allowed: Bool[np.ndarray, " n_allowed"] | None,
+) -> None:
+    """Refuse a search that cannot be answered: InputError says what was given and what was expected."""
+    if k < 1:
+        raise InputError(f"{k} nearest rows asked for; ask for at least 1")
+    if len(queries) == 0 or queries.shape[1] != rows.shape[1]:
+        raise InputError(
+            f"Query vectors of shape {queries.shape}; expected (n_query, {rows.shape[1]}), at least one. "
+            "Encode the query with the encoder that encoded the index"
+        )
+    if not np.isfinite(queries).all():
+        raise InputError("A query vector holds NaN or infinity; every number must be finite. Encode it again")
+    if allowed is not None and len(allowed) != len(rows):
+        raise InputError(
+            f"A filter over {len(allowed)} rows; this index holds {len(rows)}. Pass one flag a row"
+        )
+
+
+def nearest_rows(
+    rows: np.ndarray,
+    queries: Float32[np.ndarray, "n_query dim"],
+    *,
+    k: int,
+    allowed: Bool[np.ndarray, " n_rows"] | None = None,
+) -> Hits:
+    """The ``k`` nearest of the ``allowed`` rows (all by default), by comparing every one.
+
+    ``rows`` has shape (n_rows, dim). Equal distances come in row order. Memory beside the result: a few MiB.
+    """
+    numbers = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed)
+    block_rows = max(_BLOCK_ROWS, k)
+    best = np.full((len(queries), k), _NO_ROW)
+    for start in range(0, len(numbers), block_rows):
+        block = numbers[start : start + block_rows]
+        distances = np.empty((len(queries), len(block)), np.float32)
+        _distances_to_all(_bits(rows), block, queries, distances)
+        keys = _keys(distances, np.broadcast_to(block, distances.shape))
+        for query, row_keys in enumerate(keys):
+            better = row_keys[row_keys < best[query, -1]]
+            best[query] = _smallest(np.concatenate((best[query], better)), k)
+    return _hits(best)
+
+
+def rescored(
+    rows: np.ndarray,
+    queries: Float32[np.ndarray, "n_query dim"],
+    *,
+    proposed: Int64[np.ndarray, "n_query n_proposed"],
+    k: int,
+) -> Hits:
+    """The ``k`` nearest among the row numbers ``proposed`` for each query, -1 standing for none.
+
+    ``rows`` has shape (n_rows, dim). Equal distances come in row order.
+    """
+    distances = np.empty(proposed.shape, np.float32)
+    _distances_to_own(_bits(rows), proposed, queries, distances)
+    keys = np.where(proposed >= 0, _keys(distances, proposed), _NO_ROW)
+    missing = max(0, k - keys.shape[1])
+    padded = np.pad(keys, ((0, 0), (0, missing)), constant_values=_NO_ROW)
+    return _hits(np.stack([_smallest(row_keys, k) for row_keys in padded]))
+
+
+def _bits(rows: np.ndarray) -> np.ndarray:
+    """Rows as numba can read them: float16 as its bits, for numba knows no float16 on a CPU."""
+    bits = np.asarray(rows).view(np.uint16 if rows.dtype == np.float16 else np.float32)
+    bits.flags.writeable = False  # one type, so one compilation, for arrays and memory maps
+    return bits
+
+
+def _keys(
+    distances: Float32[np.ndarray, "n_query n"], numbers: Int64[np.ndarray, "n_query n"]
+) -> UInt64[np.ndarray, "n_query n"]:
+    """One integer a hit that sorts by distance, then by row number.
+
+    The bits of non-negative floats sort as the floats do.
+    """
+    return (distances.view(np.uint32).astype(np.uint64) << np.uint64(32)) | numbers.astype(np.uint64)
+
+
+def _smallest(keys: UInt64[np.ndarray, " n"], k: int) -> UInt64[np.ndarray, " k"]:
+    return np.sort(np.partition(keys, k - 1)[:k])
+
+
+def _hits(keys: UInt64[np.ndarray, "n_query k"]) -> Hits:
+    found = keys != _NO_ROW
+    numbers = np.where(found, (keys & np.uint64(MAX_ROWS)).astype(np.int64), -1)
+    distances = (keys >> np.uint64(32)).astype(np.uint32).view(np.float32)
+    return Hits(rows=numbers, scores=np.where(found, -distances, np.float32(-np.inf)))
+
+
+@compiled_reduction
+def _widen(bits: np.ndarray, row: np.ndarray) -> None:
+    """Write one stored row, the bits of float16 or plain float32, to ``row`` as float32."""
+    if bits.itemsize == 2:
+        as_integers = row.view(np.uint32)
+        for j in range(bits.shape[0]):
+            half = np.uint32(bits[j])
+            sign = (half & np.uint32(0x8000)) << np.uint32(16)
+            as_integers[j] = sign | ((half & np.uint32(0x7FFF)) << np.uint32(13))
+        for j in range(bits.shape[0]):
+            row[j] *= np.float32(2.0**112)  # the two formats' exponents are biased by 15 and 127
+    else:
+        for j in range(bits.shape[0]):
+            row[j] = bits[j]
+
+
+@compiled_reduction
+def _distance(query: np.ndarray, row: np.ndarray) -> float:
+    total = np.float32(0.0)
+    for j in range(query.shape[0]):
+        difference = query[j] - row[j]
+        total += difference * difference
+    return math.sqrt(total)
+
+
+@compiled_reduction
+def _distances_to_all(
+    stored: np.ndarray, numbers: np.ndarray, queries: np.ndarray, distances: np.ndarray
+) -> None:
+    """``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[i]]``: each row is read once."""
+    row = np.empty(queries.shape[1], np.float32)
+    for i in range(numbers.shape[0]):
+        _widen(stored[numbers[i]], row)
+        for q in range(queries.shape[0]):
+            distances[q, i] = _distance(queries[q], row)
+
+
+@compiled_reduction
+def _distances_to_own(
+    stored: np.ndarray, numbers: np.ndarray, queries: np.ndarray, distances: np.ndarray
+) -> None:
+    """``distances[q, i]`` from ``queries[q]`` to ``stored[numbers[q, i]]``; infinite where that is -1."""
+    row = np.empty(queries.shape[1], np.float32)
+    for q in range(queries.shape[0]):
+        for i in range(numbers.shape[1]):
+            distances[q, i] = np.inf
+            if numbers[q, i] >= 0:
+                _widen(stored[numbers[q, i]], row)
+                distances[q, i] = _distance(queries[q], row)

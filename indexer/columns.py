@@ -1,0 +1,105 @@
+"""Papers as Arrow columns: the text and metadata a snapshot answers from, and the filters over them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Bool
+
+from models.types import Facet, Filters, Paper, Sentence
+
+_FACETS = tuple(Facet)
+_NO_FACET = -1
+
+SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("title", pa.string(), nullable=False),
+        pa.field("abstract", pa.string(), nullable=False),
+        pa.field("starts", pa.list_(pa.int32()), nullable=False),
+        pa.field("ends", pa.list_(pa.int32()), nullable=False),
+        pa.field("facets", pa.list_(pa.int8()), nullable=False),
+        pa.field("year", pa.int16()),
+        pa.field("venue", pa.string()),
+        pa.field("authors", pa.list_(pa.string()), nullable=False),
+        pa.field("url", pa.string()),
+        pa.field("doi", pa.string()),
+        pa.field("fields", pa.list_(pa.string()), nullable=False),
+    ]
+)
+
+
+def papers_to_table(papers: Sequence[Paper]) -> pa.Table:
+    """The columns of ``papers``, in order."""
+    return pa.Table.from_pylist([_record(paper) for paper in papers], schema=SCHEMA)
+
+
+def _record(paper: Paper) -> dict[str, Any]:
+    return {
+        "id": paper.id,
+        "title": paper.title,
+        "abstract": paper.abstract,
+        "starts": [sentence.start for sentence in paper.sentences],
+        "ends": [sentence.end for sentence in paper.sentences],
+        "facets": [_FACETS.index(s.facet) if s.facet else _NO_FACET for s in paper.sentences],
+        "year": paper.year,
+        "venue": paper.venue,
+        "authors": list(paper.authors),
+        "url": paper.url,
+        "doi": paper.doi,
+        "fields": list(paper.fields),
+    }
+
+
+def paper_at(table: pa.Table, position: int) -> Paper:
+    """The paper in row ``position`` of ``table``."""
+    record = table.slice(position, 1).to_pylist()[0]
+    abstract = record["abstract"]
+    sentences = tuple(
+        Sentence(abstract[start:end], start, end, None if code == _NO_FACET else _FACETS[code])
+        for start, end, code in zip(record["starts"], record["ends"], record["facets"], strict=True)
+    )
+    return Paper(
+        id=record["id"],
+        title=record["title"],
+        abstract=abstract,
+        sentences=sentences,
+        year=record["year"],
+        venue=record["venue"],
+        authors=tuple(record["authors"]),
+        url=record["url"],
+        doi=record["doi"],
+        fields=tuple(record["fields"]),
+    )
+
+
+def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
+    """Which rows of ``table`` pass ``filters``; names of venues and fields match whatever their case."""
+    allowed = np.ones(len(table), dtype=bool)
+    if filters.year_from is not None:
+        allowed &= _mask(pc.greater_equal(table["year"], filters.year_from))
+    if filters.year_to is not None:
+        allowed &= _mask(pc.less_equal(table["year"], filters.year_to))
+    if filters.venues:
+        allowed &= _mask(_matches(table["venue"], filters.venues))
+    if filters.fields:
+        lists = table["fields"].combine_chunks()
+        owners = pc.list_parent_indices(lists)
+        hits = _mask(_matches(pc.list_flatten(lists), filters.fields))
+        of_field = np.zeros(len(table), dtype=bool)
+        of_field[np.asarray(owners)[hits]] = True
+        allowed &= of_field
+    if filters.exclude_ids:
+        excluded = pa.array(sorted(filters.exclude_ids), pa.string())
+        allowed &= ~_mask(pc.is_in(table["id"], value_set=excluded))
+    return allowed
+
+
+def _matches(column: Any, names: Sequence[str]) -> Any:
+    return pc.is_in(pc.utf8_lower(column), value_set=pa.array([name.lower() for name in names], pa.string()))
+
+
+def _mask(flags: Any) -> Bool[np.ndarray, " n"]:
+    return np.asarray(pc.fill_null(flags, False), dtype=bool)

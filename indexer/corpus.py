@@ -1,0 +1,161 @@
+"""Reads papers from corpus files of many formats; the format is found by looking.
+
+A new format is one file in ``indexer/readers/`` and one line in READERS (docs/adding/reader.md).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from indexer.rows import RawPaper, Row, to_paper
+from indexer.source import Lines, open_source, read_head
+from models.errors import BrokenRowError, CorpusFormatError, InputError
+from models.registry import resolve
+from models.types import Paper
+
+READERS: dict[str, str] = {
+    "acl": "indexer.readers.acl:AclReader",
+    "arxiv": "indexer.readers.arxiv:ArxivReader",
+    "csv": "indexer.readers.table:TableReader",
+    "jsonl": "indexer.readers.jsonl:JsonlReader",
+    "openalex": "indexer.readers.openalex:OpenAlexReader",
+    "pubmed": "indexer.readers.pubmed:PubmedReader",
+    "s2": "indexer.readers.s2:S2Reader",
+    "unarxive": "indexer.readers.unarxive:UnarxiveReader",
+}
+
+# Enough to see what is wrong with a file; a million broken rows must not fill the memory.
+MAX_REPORTED_ROWS = 20
+# A file has fewer than 2**40 lines.
+_LINE_BITS = 40
+
+
+@runtime_checkable
+class CorpusReader(Protocol):
+    """One corpus format.
+
+    ``needs_abstract`` says whether a row without an abstract is broken, or one of the many the source has.
+    """
+
+    needs_abstract: bool
+
+    def recognises(self, head: str) -> bool:
+        """Whether a file that begins with ``head``, its first 64 kB, has this format and no other."""
+        ...
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """Yield what the file holds, in its order, holding one record at a time.
+
+        Raises CorpusFormatError where the file as a whole cannot be read on.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class CorpusReport:
+    """What was read, over all the files it was passed with; filled while their papers are consumed.
+
+    ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
+    MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
+    ``(path, line)``.
+    """
+
+    papers: int = 0
+    without_abstract: int = 0
+    broken: int = 0
+    duplicates: int = 0
+    broken_rows: list[BrokenRowError] = field(default_factory=list)
+    rows_without_abstract: list[tuple[str, int]] = field(default_factory=list)
+    _paths: list[str] = field(default_factory=list)
+    # hash(id) -> (number of the file, line) in one integer. Of 10 million ids, two share one of the 2**64
+    # hashes with probability 3e-6.
+    _first_seen: dict[int, int] = field(default_factory=dict)
+
+    def begin_file(self, path: Path) -> int:
+        """Return the number by which ``path`` is known here."""
+        self._paths.append(str(path))
+        return len(self._paths) - 1
+
+    def note_id(self, paper_id: str, *, file: int, line: int) -> None:
+        """Remember ``paper_id``; raises InputError where an earlier row had it."""
+        here = file << _LINE_BITS | line
+        first = self._first_seen.setdefault(hash(paper_id), here)
+        if first != here:
+            self.duplicates += 1
+            first_file, first_line = first >> _LINE_BITS, first & ((1 << _LINE_BITS) - 1)
+            where = f"line {first_line}" if first_file == file else f"{self._paths[first_file]}:{first_line}"
+            raise InputError(f"duplicate id {paper_id!r}, first seen at {where}")
+
+    def note_broken(self, row: BrokenRowError) -> None:
+        """Count a row that was refused."""
+        self.broken += 1
+        if len(self.broken_rows) < MAX_REPORTED_ROWS:
+            self.broken_rows.append(row)
+
+    def note_without_abstract(self, path: Path, line: int) -> None:
+        """Count a row that has no abstract where that is no fault."""
+        self.without_abstract += 1
+        if len(self.rows_without_abstract) < MAX_REPORTED_ROWS:
+            self.rows_without_abstract.append((str(path), line))
+
+
+def read_corpus(
+    path: Path,
+    *,
+    format_name: str = "auto",
+    on_error: Literal["skip", "fail"] = "skip",
+    report: CorpusReport | None = None,
+) -> Iterator[Paper]:
+    """Return the papers of ``path`` (plain or gzipped), in its order, their sentences split.
+
+    Pass one ``report`` with every file of a corpus: it counts, and finds ids that several files share. With
+    ``on_error="skip"`` a broken row is reported and passed over; with ``"fail"`` it raises BrokenRowError.
+    A file that cannot be opened or has no known format raises StorageError, CorpusFormatError or
+    UnknownNameError at once; one that breaks off raises CorpusFormatError after its last whole paper.
+    """
+    head = read_head(path)
+    reader = (
+        _reader_for(path, head) if format_name == "auto" else resolve(READERS, format_name, "corpus format")()
+    )
+    return _papers(path, reader, on_error=on_error, report=CorpusReport() if report is None else report)
+
+
+def _reader_for(path: Path, head: str) -> CorpusReader:
+    """Return the reader that recognises ``head``; raises CorpusFormatError where none does."""
+    for name in READERS:
+        reader: CorpusReader = resolve(READERS, name, "corpus format")()
+        if reader.recognises(head):
+            return reader
+    raise CorpusFormatError(
+        f"{path} has no known corpus format; it begins with {head.lstrip()[:60]!r}. "
+        f"Known: {', '.join(READERS)}. "
+        "Convert it to one of them, or name its format."
+    )
+
+
+def _papers(path: Path, reader: CorpusReader, *, on_error: str, report: CorpusReport) -> Iterator[Paper]:
+    file = report.begin_file(path)
+    with open_source(path) as stream:
+        for row in reader.rows(Lines(stream, path)):
+            content = row.content
+            if isinstance(content, RawPaper) and content.lacks_abstract and not reader.needs_abstract:
+                report.note_without_abstract(path, row.line)
+                continue
+            try:
+                paper = _paper(content)
+                report.note_id(paper.id, file=file, line=row.line)
+            except InputError as error:
+                broken = BrokenRowError(str(path), row.line, str(error))
+                report.note_broken(broken)
+                if on_error == "fail":
+                    raise broken from error
+                continue
+            report.papers += 1
+            yield paper
+
+
+def _paper(content: RawPaper | InputError) -> Paper:
+    if isinstance(content, InputError):
+        raise content
+    return to_paper(content)

@@ -1,0 +1,99 @@
+"""Files that survive a crash: checksums, fsync, atomic replacement and the writer's lock."""
+
+import errno
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from models.errors import BuildLockedError, StorageError
+
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full; free some space and run the same command again, it resumes",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again, it resumes",
+    errno.EFBIG: "the file would pass the size limit; raise it and run the same command again, it resumes",
+    errno.EACCES: "permission denied; give the current user read and write access to it",
+    errno.EPERM: "not permitted; give the current user read and write access to it",
+    errno.EROFS: "the file system is read-only; choose another folder with --data",
+    errno.ENOENT: "no such file or folder",
+    errno.EISDIR: "a folder stands where a file is expected",
+    errno.ENOTDIR: "a file stands where a folder is expected; choose another folder with --data",
+    errno.EIO: "the device failed to read or write; check the disk",
+}
+
+
+@contextmanager
+def storage_errors(path: Path) -> Iterator[None]:
+    """Translate every OSError of the block into StorageError naming ``path`` and the remedy."""
+    try:
+        yield
+    except OSError as error:
+        named = error.filename or path
+        remedy = _REMEDIES.get(error.errno or 0, error.strerror or str(error))
+        raise StorageError(f"{os.fsdecode(named)}: {remedy}") from error
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Flush one file or folder to the device."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush every file and folder below ``folder``, then the folder itself."""
+    for child in sorted(folder.iterdir()):
+        if child.is_dir():
+            sync_tree(child)
+        else:
+            sync(child)
+    sync(folder)
+
+
+def publish_folder(prepared: Path, target: Path) -> None:
+    """Make ``prepared`` appear as ``target``, whole and on the device, or not at all."""
+    sync_tree(prepared)
+    prepared.rename(target)
+    sync(target.parent)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Give ``path`` a new content in one step: a reader sees the old one or the new one, never half."""
+    prepared = path.with_name(path.name + ".new")
+    with prepared.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    prepared.replace(path)
+    sync(path.parent)
+
+
+@contextmanager
+def writer_lock(data: Path) -> Iterator[None]:
+    """Hold the one writer's lock of a data folder; a process that dies lets go of it.
+
+    Raises BuildLockedError when another process holds it.
+    """
+    path = data / "LOCK"
+    with storage_errors(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BuildLockedError(
+                f"{data}: another process is writing to this folder; wait for it to end or stop it"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,151 @@
+"""The parts of an unfinished build: up to 1,000 papers each, their columns and then their vectors.
+
+DATA/building/
+  read.json            what was read, from which files and how; written when reading is done
+  part-00000.arrow     the papers of a part
+  vectors-DIGEST/      the vectors of a part, whole once the folder is there; the digest covers the papers
+                       and the encoder, so nothing stale is ever taken up
+"""
+
+import hashlib
+import itertools
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indexer.columns import SCHEMA, paper_at, papers_to_table
+from indexer.corpus import CorpusReport
+from indexer.durable import publish_folder, replace_file, sha256_of
+from indexer.embed import embed
+from models.encoder import Encoder
+from models.language import language_of
+from models.types import PackedVectors, Paper
+
+PART_PAPERS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The papers of one part, in the file ``name``; ``sha256`` (hex) is that of the file."""
+
+    name: str
+    sha256: str
+    n_papers: int
+    n_sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """What a corpus held besides usable papers; ``examples`` are the first messages.
+
+    ``duplicates`` are among the ``broken``.
+    """
+
+    broken: int
+    duplicates: int
+    without_abstract: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The outcome of reading: the parts, what was refused, and how many abstracts are in other languages."""
+
+    key: str
+    parts: tuple[Part, ...]
+    refusals: Refusals
+    languages: dict[str, int]
+
+    @property
+    def n_papers(self) -> int:
+        """Papers in all parts."""
+        return sum(part.n_papers for part in self.parts)
+
+
+def read_into_parts(
+    papers: Iterable[Paper],
+    folder: Path,
+    *,
+    key: str,
+    report: CorpusReport,
+    on_part: Callable[[Sequence[Paper]], None],
+) -> Reading:
+    """Write ``papers`` to ``folder`` part by part; ``report`` fills while they are consumed.
+
+    ``key`` names what is being read and how: ``finished_reading`` finds the outcome under it.
+    """
+    parts: list[Part] = []
+    languages: Counter[str] = Counter()
+    for number, run in enumerate(_runs(papers)):
+        parts.append(_write_part(folder / f"part-{number:05d}.arrow", run))
+        languages.update(language_of(paper.abstract) for paper in run)
+        on_part(run)
+    del languages["en"]
+    examples = tuple(str(row) for row in report.broken_rows)
+    refusals = Refusals(report.broken, report.duplicates, report.without_abstract, examples)
+    reading = Reading(key, tuple(parts), refusals, dict(languages.most_common()))
+    replace_file(folder / "read.json", json.dumps(asdict(reading)).encode())
+    return reading
+
+
+def finished_reading(folder: Path, key: str) -> Reading | None:
+    """The outcome of an earlier run's reading under ``key``, if it came to its end and is still whole."""
+    path = folder / "read.json"
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_bytes())
+    parts = tuple(Part(**part) for part in content["parts"])
+    if content["key"] != key or any(sha256_of(folder / part.name) != part.sha256 for part in parts):
+        return None
+    refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
+    return Reading(key, parts, refusals, content["languages"])
+
+
+def part_table(folder: Path, part: Part) -> pa.Table:
+    """The columns of a part's papers."""
+    with pa.memory_map(str(folder / part.name)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def part_vectors(
+    folder: Path, part: Part, encoder: Encoder, *, dtype: str, on_progress: Callable[[int], None]
+) -> tuple[PackedVectors, bool]:
+    """The vectors of a part, encoded now unless an earlier run did, and whether one did."""
+    decisive = f"{part.sha256} {encoder.spec.fingerprint} {dtype}"
+    done = folder / f"vectors-{hashlib.sha256(decisive.encode()).hexdigest()[:32]}"
+    reused = done.is_dir()
+    if reused:
+        on_progress(part.n_papers)
+    else:
+        table = part_table(folder, part)
+        papers = [paper_at(table, position) for position in range(len(table))]
+        _keep(done, embed(papers, encoder, dtype=dtype, on_progress=on_progress))
+    rows = np.load(done / "rows.npy", mmap_mode="r")
+    return PackedVectors(rows, np.load(done / "offsets.npy")), reused
+
+
+def _keep(done: Path, vectors: PackedVectors) -> None:
+    prepared = done.with_name("unfinished")
+    shutil.rmtree(prepared, ignore_errors=True)
+    prepared.mkdir()
+    np.save(prepared / "rows.npy", vectors.rows)
+    np.save(prepared / "offsets.npy", vectors.offsets)
+    publish_folder(prepared, done)
+
+
+def _runs(papers: Iterable[Paper]) -> Iterator[list[Paper]]:
+    iterator = iter(papers)
+    while run := list(itertools.islice(iterator, PART_PAPERS)):
+        yield run
+
+
+def _write_part(path: Path, papers: Sequence[Paper]) -> Part:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_table(papers_to_table(papers))
+    return Part(path.name, sha256_of(path), len(papers), sum(len(paper.sentences) for paper in papers))

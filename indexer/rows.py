@@ -1,0 +1,236 @@
+"""What all corpus formats have in common: the caps and the cleaning that turn a row into a paper."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from models.errors import InputError
+from models.sentences import sentences_from_list, split_sentences
+from models.types import Facet, Paper, Sentence
+
+# Ids are shown, logged and put into URLs; the longest real ones (URLs) have about 100 characters.
+MAX_ID_CHARS = 200
+# The longest real titles have about 600 characters.
+MAX_TITLE_CHARS = 2_000
+# Some 15,000 words: a chapter pasted as an abstract still fits, a book does not.
+MAX_ABSTRACT_CHARS = 100_000
+# For abstracts given as lists; as many as a text of MAX_ABSTRACT_CHARS holds.
+MAX_SENTENCES = 1_000
+MAX_GIVEN_SENTENCE_CHARS = 10_000
+# Venue, DOI, address, one author, one field.
+MAX_FIELD_CHARS = 2_000
+# The largest collaborations sign with some 5,000 names.
+MAX_LIST_ITEMS = 10_000
+MIN_YEAR, MAX_YEAR = 1000, 2100
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_YEAR = re.compile(r"\s*[0-9]{4}\s*")
+_DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
+# Only what is plainly a tag of HTML or JATS: "p < 0.05 and q > 3" stays.
+_HEADING = re.compile(
+    r"<(?:jats:)?title[^<>]{0,100}>\s*(?:abstract|summary)\s*[:.]?\s*</(?:jats:)?title>", re.I
+)
+_BLOCK_TAG = re.compile(
+    r"</?(?:jats:)?(?:p|br|div|sec|title|label|list|list-item|ul|ol|li|h[1-6]|abstract)(?:\s[^<>]{0,200})?/?>",
+    re.I,
+)
+_INLINE_TAG = re.compile(
+    r"</?(?:jats:)?(?:i|b|u|em|strong|italic|bold|underline|sub|sup|sc|tt|code|span|a|ext-link|xref|monospace|"
+    r"inline-formula|tex-math|alternatives)(?:\s[^<>]{0,200})?/?>",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RawPaper:
+    """A paper as its file gives it; nothing in it is checked yet, so a field may hold anything.
+
+    ``abstract`` is a text or a list of sentences; ``facets`` names the facet of each sentence, if any.
+    """
+
+    id: object
+    title: object
+    abstract: object
+    year: object = None
+    venue: object = None
+    authors: object = None
+    url: object = None
+    doi: object = None
+    fields: object = None
+    facets: object = None
+
+    @property
+    def lacks_abstract(self) -> bool:
+        """Whether there is no abstract at all, rather than an unusable one."""
+        if isinstance(self.abstract, str):
+            return not clean(self.abstract)
+        return self.abstract is None or self.abstract == []
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a file holds at ``line`` (from 1): a paper, or the reason why it cannot be read as one."""
+
+    line: int
+    content: RawPaper | InputError
+
+
+def to_paper(raw: RawPaper) -> Paper:
+    """Return ``raw`` checked and cleaned; raises InputError with the reason where it cannot be used."""
+    abstract, sentences = _abstract(raw.abstract, raw.facets)
+    return Paper(
+        id=_id(raw.id),
+        title=_title(raw.title),
+        abstract=abstract,
+        sentences=sentences,
+        year=_year(raw.year),
+        venue=_field(raw.venue, "venue"),
+        authors=_names(raw.authors, "authors"),
+        url=_url(raw.url),
+        doi=_doi(raw.doi),
+        fields=_names(raw.fields, "fields"),
+    )
+
+
+def clean(text: str) -> str:
+    """Return ``text`` with runs of white space and control characters as one space, and none at the ends."""
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def without_tags(text: object) -> object:
+    """Return a text without its HTML and JATS tags; anything else as it is."""
+    if not isinstance(text, str) or "<" not in text:
+        return text
+    return _INLINE_TAG.sub("", _BLOCK_TAG.sub(" ", _HEADING.sub(" ", text)))
+
+
+def at(record: object, *keys: str) -> object:
+    """Return ``record[keys[0]][keys[1]]...``, or None where a key is absent or something is no object."""
+    for key in keys:
+        record = record.get(key) if isinstance(record, dict) else None
+    return record
+
+
+def _id(given: object) -> str:
+    if isinstance(given, int) and not isinstance(given, bool):
+        return str(given)
+    text = _text(given, "id", MAX_ID_CHARS)
+    if text != text.strip() or not text.isprintable():
+        raise InputError(
+            f"the id {text[:50]!r} has white space at its ends or characters that cannot be printed"
+        )
+    return text
+
+
+def _title(given: object) -> str:
+    return _not_blank(clean(_text(given, "title", MAX_TITLE_CHARS)), "title")
+
+
+def _abstract(given: object, facets: object) -> tuple[str, tuple[Sentence, ...]]:
+    labels = _facets(facets)
+    if isinstance(given, list):
+        if len(given) > MAX_SENTENCES:
+            raise InputError(
+                f"the abstract has {len(given):,} sentences; at most {MAX_SENTENCES:,} are allowed"
+            )
+        parts = [clean(_text(part, "sentence", MAX_GIVEN_SENTENCE_CHARS)) for part in given]
+        abstract, sentences = sentences_from_list(parts, labels)
+        _text(abstract, "abstract", MAX_ABSTRACT_CHARS)
+    else:
+        abstract = clean(_text(given, "abstract", MAX_ABSTRACT_CHARS))
+        sentences = split_sentences(abstract)
+        if labels is not None:
+            # Nothing moves: a cleaned text has one space between sentences, as a joined list has.
+            sentences = _labelled(sentences, labels)
+    _not_blank(abstract, "abstract")
+    return abstract, sentences
+
+
+def _labelled(sentences: Sequence[Sentence], labels: Sequence[Facet | None]) -> tuple[Sentence, ...]:
+    if len(labels) != len(sentences):
+        raise InputError(
+            f"{len(labels)} facets for an abstract that splits into {len(sentences)} sentences; "
+            "give the abstract as a list of sentences"
+        )
+    return tuple(replace(sentence, facet=label) for sentence, label in zip(sentences, labels, strict=True))
+
+
+def _facets(given: object) -> list[Facet | None] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list):
+        raise InputError(f"facets is {_kind(given)}, not a list")
+    known = set(Facet)
+    for label in given:
+        if label is not None and not (isinstance(label, str) and label in known):
+            raise InputError(f"unknown facet {str(label)[:50]!r}; known: {', '.join(sorted(known))}, or null")
+    return [None if label is None else Facet(label) for label in given]
+
+
+def _year(given: object) -> int | None:
+    if given is None or given == "":
+        return None
+    if isinstance(given, str) and _YEAR.fullmatch(given):
+        given = int(given)
+    if isinstance(given, bool) or not isinstance(given, int) or not MIN_YEAR <= given <= MAX_YEAR:
+        raise InputError(f"the year {str(given)[:50]!r} is no whole number from {MIN_YEAR} to {MAX_YEAR}")
+    return given
+
+
+def _field(given: object, name: str) -> str | None:
+    return None if given is None else clean(_text(given, name, MAX_FIELD_CHARS)) or None
+
+
+def _url(given: object) -> str | None:
+    url = _field(given, "url")
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise InputError(f"the url {url[:50]!r} does not start with http:// or https://")
+    return url
+
+
+def _doi(given: object) -> str | None:
+    doi = _field(given, "doi")
+    return None if doi is None else _DOI_PREFIX.sub("", doi) or None
+
+
+def _names(given: object, what: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, str):
+        given = _text(given, what, MAX_ABSTRACT_CHARS).split(";")
+    if not isinstance(given, list):
+        raise InputError(f"{what} is {_kind(given)}, neither a list nor a text with semicolons")
+    if len(given) > MAX_LIST_ITEMS:
+        raise InputError(f"{what} has {len(given):,} entries; at most {MAX_LIST_ITEMS:,} are allowed")
+    names = [clean(_text(name, f"one of {what}", MAX_FIELD_CHARS)) for name in given]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _text(given: object, name: str, max_chars: int) -> str:
+    if given is None:
+        raise InputError(f"no {name}")
+    if not isinstance(given, str):
+        raise InputError(f"the {name} is {_kind(given)}, not a text")
+    if len(given) > max_chars:
+        raise InputError(f"the {name} has {len(given):,} characters; at most {max_chars:,} are allowed")
+    return given
+
+
+def _not_blank(text: str, name: str) -> str:
+    if not text:
+        raise InputError(f"the {name} is empty")
+    return text
+
+
+def _kind(given: object) -> str:
+    """Name the type of a JSON value in words."""
+    if isinstance(given, bool):
+        return "true or false"
+    kinds: dict[type, str] = {
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+        dict: "an object",
+    }
+    return kinds.get(type(given), type(given).__name__)

@@ -1,0 +1,145 @@
+"""A segment: the immutable files that hold a run of papers, their vectors and the index over them.
+
+vectors.npy      (n_rows, dim) float16 or float32; this order is the index's row order
+offsets.npy      (n_papers + 1,) int64; paper i owns rows offsets[i]:offsets[i + 1]
+papers.arrow     text and metadata, one row a paper
+ids.npy          (n_papers,) hashes of the paper ids, sorted, with their positions
+index.bin        what the index backend saved
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Int64
+
+from indexer.columns import SCHEMA, allowed_papers, paper_at
+from indexer.durable import sha256_of
+from indexer.index import VectorIndex, build_index, load_index
+from indexer.manifest import SegmentEntry
+from models.types import Filters, PackedVectors, Paper
+
+_VECTORS, _OFFSETS, _IDS = "vectors.npy", "offsets.npy", "ids.npy"
+_PAPERS, _INDEX = "papers.arrow", "index.bin"
+_ID_HASHES = np.dtype([("hash", "<u8"), ("position", "<i8")])
+# Rows per Arrow batch: few enough batches that row access stays quick, few enough rows to hold in memory.
+_BATCH_PAPERS = 65_536
+
+
+class Segment:
+    """One segment, open for reading: memory-mapped, its checksums already compared."""
+
+    def __init__(self, folder: Path, entry: SegmentEntry, *, device: str) -> None:
+        self._folder = folder
+        self._entry = entry
+        self._device = device
+        self.vectors = PackedVectors(np.load(folder / _VECTORS, mmap_mode="r"), np.load(folder / _OFFSETS))
+        self.paper_of_row: Int64[np.ndarray, " n_rows"] = np.repeat(
+            np.arange(entry.n_papers), np.diff(self.vectors.offsets)
+        )
+        self._table = pa.ipc.open_file(pa.memory_map(str(folder / _PAPERS))).read_all()
+        self._ids = np.load(folder / _IDS, mmap_mode="r")
+        self._allowed = lru_cache(maxsize=64)(self._compute_allowed)
+
+    def __len__(self) -> int:
+        return self._entry.n_papers
+
+    @cached_property
+    def index(self) -> VectorIndex:
+        """The nearest-neighbour index over ``vectors.rows``."""
+        return load_index(
+            self._folder / _INDEX, self.vectors.rows, backend=self._entry.backend, device=self._device
+        )
+
+    def paper(self, position: int) -> Paper:
+        """The paper at ``position`` (0 <= position < len(self))."""
+        return paper_at(self._table, position)
+
+    def position(self, paper_id: str) -> int | None:
+        """Where a paper stands, or ``None`` where it is not in this segment."""
+        wanted = _id_hash(paper_id)
+        first = int(np.searchsorted(self._ids["hash"], np.uint64(wanted)))
+        for entry in self._ids[first:]:
+            if entry["hash"] != wanted:
+                return None
+            position = int(entry["position"])
+            if self._table["id"][position].as_py() == paper_id:
+                return position
+        return None
+
+    def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
+        """Which papers pass ``filters``; the array is shared between callers and read-only."""
+        return self._allowed(filters)
+
+    def _compute_allowed(self, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
+        allowed = allowed_papers(self._table, filters)
+        allowed.flags.writeable = False
+        return allowed
+
+
+def _id_hash(paper_id: str) -> int:
+    encoded = paper_id.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")
+
+
+def write_segment(
+    folder: Path, vectors: Sequence[PackedVectors], tables: Iterable[pa.Table], *, backend: str, device: str
+) -> SegmentEntry:
+    """Write the files of a segment into the empty ``folder``; ``vectors`` and ``tables`` go part by part."""
+    n_rows = _write_vectors(folder / _VECTORS, vectors)
+    offsets = _joined_offsets(vectors)
+    np.save(folder / _OFFSETS, offsets)
+    np.save(folder / _IDS, _id_hashes(_write_papers(folder / _PAPERS, tables)))
+    index = build_index(np.load(folder / _VECTORS, mmap_mode="r"), backend=backend, device=device)
+    index.save(folder / _INDEX)
+    files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    return SegmentEntry(folder.name, len(offsets) - 1, n_rows, backend, files)
+
+
+def _write_vectors(path: Path, parts: Sequence[PackedVectors]) -> int:
+    """Plain writes: a full disk then is an error, where a memory map would kill the process."""
+    n_rows = sum(len(part.rows) for part in parts)
+    first = parts[0].rows
+    header = {"descr": first.dtype.str, "fortran_order": False, "shape": (n_rows, first.shape[1])}
+    with path.open("wb") as stream:
+        np.lib.format.write_array_header_1_0(stream, header)
+        for part in parts:
+            stream.write(np.ascontiguousarray(part.rows).data)
+    return n_rows
+
+
+def _joined_offsets(parts: Sequence[PackedVectors]) -> Int64[np.ndarray, " n_papers_plus_1"]:
+    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _write_papers(path: Path, tables: Iterable[pa.Table]) -> list[str]:
+    """Write the columns in batches whose bounds do not depend on the parts; returns the ids in order."""
+    ids: list[str] = []
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        for batch in _even_batches(tables):
+            writer.write_table(batch)
+            ids += batch["id"].to_pylist()
+    return ids
+
+
+def _even_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(map(len, waiting)) >= _BATCH_PAPERS:
+            joined = pa.concat_tables(waiting).combine_chunks()
+            yield joined.slice(0, _BATCH_PAPERS).combine_chunks()
+            waiting = [joined.slice(_BATCH_PAPERS)]
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def _id_hashes(ids: Sequence[str]) -> np.ndarray:
+    table = np.empty(len(ids), dtype=_ID_HASHES)
+    table["hash"] = [_id_hash(paper_id) for paper_id in ids]
+    table["position"] = np.arange(len(ids))
+    return np.sort(table, order=["hash", "position"])

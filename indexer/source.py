@@ -1,0 +1,121 @@
+"""A corpus file as bytes: plain or gzipped, its head for looking at, and its lines."""
+
+import gzip
+import io
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from models.errors import CorpusFormatError, InputError, StorageError
+
+# What readers see of a file to recognise it.
+HEAD_BYTES = 64 * 1024
+# The longest record worth holding: full texts (unarXive) reach 3 MB, a paper's metadata some 100 kB.
+MAX_LINE_BYTES = 8 * 1024 * 1024
+# A few large reads cost less than many small ones; more than this gains nothing.
+_BUFFER_BYTES = 1024 * 1024
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def open_source(path: Path) -> Iterator[IO[bytes]]:
+    """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.
+
+    Raises StorageError for what is no readable file.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise StorageError(f"{path} is no file; give the corpus files one by one.")
+        with path.open("rb") as file:
+            gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise StorageError(f"Cannot read {path}: {error}. Check the path and its permissions.") from error
+    raw = gzip.open(path) if gzipped else path.open("rb", buffering=0)  # noqa: SIM115 - closed in the next line
+    with raw, io.BufferedReader(raw, _BUFFER_BYTES) as stream:
+        with read_errors(path, line=1):
+            if stream.peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
+                stream.read(len(_BYTE_ORDER_MARK))
+        yield stream
+
+
+@contextmanager
+def read_errors(path: Path, *, line: int) -> Iterator[None]:
+    """Translate what reading bytes of ``path`` can raise, saying that ``line`` was being read."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CorpusFormatError(
+            f"{path}:{line}: the gzip file is cut short or damaged here ({error}). Fetch it again."
+        ) from error
+    except OSError as error:
+        raise StorageError(f"{path}:{line}: cannot be read on ({error}). Check the disk.") from error
+
+
+def read_head(path: Path) -> str:
+    """Return the first HEAD_BYTES of ``path``, decompressed, as text; bytes that are no UTF-8 become U+FFFD.
+
+    Raises StorageError for what is no readable file, CorpusFormatError for an empty or a binary one.
+    """
+    head = b""
+    with open_source(path) as stream:
+        while len(head) < HEAD_BYTES:
+            try:
+                with read_errors(path, line=head.count(b"\n") + 1):
+                    piece = stream.read1(HEAD_BYTES - len(head))  # type: ignore[attr-defined]  # a BufferedReader
+            except CorpusFormatError:
+                if not head:
+                    raise
+                break  # the reader will come to the same place and report it
+            if not piece:
+                break
+            head += piece
+    if not head.strip():
+        raise CorpusFormatError(f"{path} is empty; give a file with papers in it.")
+    if b"\0" in head:
+        raise CorpusFormatError(
+            f"{path} is no text (it holds NUL bytes); give UTF-8 text, plain or gzipped, not a PDF."
+        )
+    return head.decode(errors="replace")
+
+
+class Lines:
+    """The lines of ``stream`` in turn, with their line ends; ``number`` is that of the last one, from 1.
+
+    A line over MAX_LINE_BYTES is read past without being held, and raises InputError; iteration can go on
+    behind it. Raises CorpusFormatError or StorageError where the bytes themselves end too early.
+    """
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        self.number = 0
+        self.path = path
+        self._stream = stream
+        self._at_line_start = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes of a line, whole or not: for XML, whose lines have no bounds."""
+        if self._at_line_start:
+            self.number += 1
+        with read_errors(self.path, line=self.number):
+            piece = self._stream.readline(size)
+        self._at_line_start = piece.endswith(b"\n")
+        return piece
+
+    def __next__(self) -> bytes:
+        self.number += 1
+        with read_errors(self.path, line=self.number):
+            line = self._stream.readline(MAX_LINE_BYTES + 1)
+            if len(line) > MAX_LINE_BYTES:
+                while line and not line.endswith(b"\n"):
+                    line = self._stream.readline(MAX_LINE_BYTES)
+                raise InputError(f"the line is longer than {MAX_LINE_BYTES:,} bytes; shorten or split it")
+        if not line:
+            raise StopIteration
+        return line

@@ -1,0 +1,59 @@
+"""The tables of the catalog, the same in SQLite and PostgreSQL; ``indexer/migrations`` builds them."""
+
+from sqlalchemy import JSON, ForeignKey, MetaData, String
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """Every table of the catalog; constraints get the same names in both databases."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class PaperRow(Base):
+    """One version of a paper; ``folded_title`` is what ``find_title`` compares."""
+
+    __tablename__ = "papers"
+    __table_args__ = ({"sqlite_autoincrement": True},)  # a key that was given once is never given again
+
+    key: Mapped[int] = mapped_column(primary_key=True)
+    paper_id: Mapped[str] = mapped_column(index=True)
+    content_hash: Mapped[str] = mapped_column(String(64), unique=True)
+    title: Mapped[str]
+    folded_title: Mapped[str]
+    abstract: Mapped[str]
+    year: Mapped[int | None]
+    venue: Mapped[str | None]
+    authors: Mapped[list[str]] = mapped_column(JSON)
+    url: Mapped[str | None]
+    doi: Mapped[str | None]
+    fields: Mapped[list[str]] = mapped_column(JSON)
+
+
+class SentenceRow(Base):
+    """One sentence of one version of a paper: ``abstract[start:end]``."""
+
+    __tablename__ = "sentences"
+    __table_args__ = ({"sqlite_with_rowid": False},)  # stored in the order of its key, once
+
+    paper_key: Mapped[int] = mapped_column(ForeignKey(PaperRow.key), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)
+    start: Mapped[int]
+    end: Mapped[int]
+    facet: Mapped[str | None]
+
+
+class CurrentRow(Base):
+    """Which version of a paper is current: the only row that changes in place; no snapshot refers to it."""
+
+    __tablename__ = "current_papers"
+
+    paper_id: Mapped[str] = mapped_column(primary_key=True)
+    paper_key: Mapped[int] = mapped_column(ForeignKey(PaperRow.key), unique=True)

@@ -1,0 +1,57 @@
+"""The encoder seam: papers in, vectors out; ``load_encoder`` gives one by name."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, cast, runtime_checkable
+
+from models.checkpoints import locate_checkpoint
+from models.registry import resolve
+from models.types import EncodedPaper, EncoderSpec, Paper, Precision
+
+# Kinds of encoder. One with weights is built from a LocalCheckpoint and the keywords of load_encoder.
+ENCODERS: Mapping[str, str] = MappingProxyType(
+    {
+        "contextual": "models.encoders.contextual:ContextualEncoder",
+        "document": "models.encoders.document:DocumentEncoder",
+        "hashing": "models.encoders.hashing:HashingEncoder",
+    }
+)
+# Kinds that need no weights: their name alone loads them.
+WEIGHTLESS = frozenset({"hashing"})
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """Turns papers into sentence and document vectors; safe to call from several threads."""
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """What a snapshot must remember to refuse another encoder."""
+        ...
+
+    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+        """Encode papers, in the order given, from their titles and their sentences' texts alone.
+
+        A paper's vectors do not depend on the others in the call (within 1e-5 in float32).
+        """
+        ...
+
+
+def load_encoder(
+    name: str = "minilm",
+    *,
+    device: str = "auto",
+    precision: Precision = Precision.FLOAT32,
+    batch_tokens: int | None = None,
+) -> Encoder:
+    """Load an encoder by checkpoint name, by the path of a checkpoint folder, or ``hashing``.
+
+    ``device`` is ``auto`` (CUDA, else CPU), ``cpu``, ``cuda`` or ``cuda:N``; ``batch_tokens`` bounds the
+    tokens of one batch, padding included (None: what suits the device). ``hashing`` ignores all three.
+    Raises UnknownNameError, WeightsError or EncoderError.
+    """
+    if name in WEIGHTLESS:
+        return cast(Encoder, resolve(ENCODERS, name, "encoder")())
+    checkpoint = locate_checkpoint(name)
+    kind = resolve(ENCODERS, checkpoint.pooling.kind, "kind of encoder")
+    return cast(Encoder, kind(checkpoint, device=device, precision=precision, batch_tokens=batch_tokens))

@@ -1,0 +1,1 @@
+"""The encoders: one file per kind, named in ``models.encoder.ENCODERS``."""

@@ -1,0 +1,259 @@
+"""Runs a BERT-style checkpoint over token sequences in length-sorted batches and pools windows of tokens."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import structlog
+import torch
+from jaxtyping import Float32
+from safetensors import SafetensorError, safe_open
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from models.checkpoints import (
+    LAYER_MIX,
+    WEIGHTS,
+    DocumentPooling,
+    LocalCheckpoint,
+    fingerprint,
+    verify_weights,
+)
+from models.encoders.wordpieces import PaperTokens, WordPieces, plan_batches
+from models.errors import EncoderError, WeightsError
+from models.types import EncoderSpec, Paper, Precision, Unit
+
+# Tokens of one batch, padding included: a CPU wants what stays in its caches, a GPU what fills it.
+CPU_BATCH_TOKENS = 2_048
+CUDA_BATCH_TOKENS = 65_536
+CPU = torch.device("cpu")
+_DTYPES = {Precision.FLOAT32: torch.float32, Precision.BFLOAT16: torch.bfloat16}
+
+Window = tuple[int, int]
+
+log = structlog.get_logger(__name__)
+
+
+class Transformer:
+    """A checkpoint loaded on a device; ``max_tokens`` WordPieces between ``[CLS]`` and the last ``[SEP]``.
+
+    Weights are verified before they are loaded. ``precision`` is that of the transformer; pooling is in
+    float32. Raises WeightsError for weights that are altered, incomplete or not a BERT's, EncoderError for a
+    device that is not there.
+    """
+
+    def __init__(
+        self,
+        checkpoint: LocalCheckpoint,
+        *,
+        max_tokens: int,
+        device: str = "auto",
+        precision: Precision = Precision.FLOAT32,
+        batch_tokens: int | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.device = resolve_device(device)
+        self.precision = precision
+        self.batch_tokens = batch_tokens or default_batch_tokens(self.device)
+        weights_sha256 = verify_weights(checkpoint)
+        self._models = {self.device: self._load(self.device)}
+        config = self._models[self.device].config
+        # A folder with few position embeddings reads less of each abstract rather than failing.
+        self.max_tokens = min(max_tokens, config.max_position_embeddings - 2)
+        self.dim = int(config.hidden_size)
+        self.fingerprint = fingerprint(checkpoint, weights_sha256, max_tokens=self.max_tokens)
+        self.wordpieces = WordPieces(checkpoint.folder, max_tokens=self.max_tokens)
+        if self.wordpieces.vocabulary_size > config.vocab_size:
+            raise WeightsError(
+                f"The tokenizer in {checkpoint.folder} has {self.wordpieces.vocabulary_size} tokens, but the "
+                f"model {config.vocab_size}: they belong to different checkpoints."
+            )
+        self._layer_mix = self._read_layer_mix(config.num_hidden_layers)
+
+    def spec(self, unit: Unit) -> EncoderSpec:
+        """What a snapshot remembers of an encoder that pools this transformer's states by ``unit``."""
+        checkpoint = self.checkpoint
+        return EncoderSpec(checkpoint.name, self.fingerprint, self.dim, checkpoint.pooling.normalise, unit)
+
+    def vectors(
+        self, papers: Sequence[Paper], *, with_sentences: bool
+    ) -> Iterator[tuple[PaperTokens, Float32[np.ndarray, "n_rows dim"]]]:
+        """Each paper's tokens and vectors, in order: the document's row, then (if asked) its sentences'.
+
+        Vectors have unit norm where the checkpoint says so.
+        """
+        pooling = self.checkpoint.pooling
+        tokens = self.wordpieces.tokenise(papers)
+        windows = []
+        for paper in tokens:
+            document = (0, len(paper.ids) if pooling.document is DocumentPooling.MEAN else 1)
+            windows.append([document, *(paper.sentences if with_sentences else ())])
+        for paper, rows in zip(tokens, self.pool([paper.ids for paper in tokens], windows), strict=True):
+            yield paper, unit_rows(rows) if pooling.normalise else rows
+
+    def pool(
+        self, sequences: Sequence[tuple[int, ...]], windows: Sequence[Sequence[Window]]
+    ) -> list[Float32[np.ndarray, "_ dim"]]:
+        """For each sequence of token ids, the mean hidden state of each of its ``(start, stop)`` windows.
+
+        Results are in the order given and, to rounding, independent of which sequences share a batch. On a
+        device that runs out of memory the batch is halved until it is one sequence, which then goes to the
+        CPU, as do those after it; the next call tries the device afresh.
+        """
+        pooled: dict[int, Float32[np.ndarray, "_ dim"]] = {}
+        budget, device = self.batch_tokens, self.device
+        while len(pooled) < len(sequences):
+            pending = [index for index in range(len(sequences)) if index not in pooled]
+            lengths = [len(sequences[index]) for index in pending]
+            plan = [[pending[i] for i in batch] for batch in plan_batches(lengths, batch_tokens=budget)]
+            too_large = self._run(device, plan, sequences, windows, pooled)
+            if len(too_large) > 1:
+                budget = len(too_large) * max(len(sequences[index]) for index in too_large) // 2
+                log.warning("encoder_batch_halved", device=str(device), batch_tokens=budget)
+            elif too_large:
+                budget, device = default_batch_tokens(CPU), CPU
+                log.warning("encoder_fell_back_to_cpu", device=str(self.device))
+        return [pooled[index] for index in range(len(sequences))]
+
+    def _run(
+        self,
+        device: torch.device,
+        plan: Sequence[Sequence[int]],
+        sequences: Sequence[tuple[int, ...]],
+        windows: Sequence[Sequence[Window]],
+        pooled: dict[int, Any],
+    ) -> Sequence[int]:
+        """Fill ``pooled`` batch by batch; the first batch that did not fit in memory, empty if all did."""
+        too_large: Sequence[int] = ()
+        for batch in plan:
+            try:
+                rows = self._forward(device, [sequences[i] for i in batch], [windows[i] for i in batch])
+            except torch.OutOfMemoryError as error:
+                if device == CPU and len(batch) == 1:
+                    tokens = len(sequences[batch[0]])
+                    raise EncoderError(
+                        f"One paper of {tokens} tokens does not fit in memory; free some and try again."
+                    ) from error
+                too_large = batch
+                break
+            pooled.update(zip(batch, rows, strict=True))
+        # Outside the except block: while the error lives, its traceback keeps the failed batch's tensors.
+        if too_large and device.type == "cuda":
+            torch.cuda.empty_cache()
+        return too_large
+
+    @torch.inference_mode()
+    def _forward(
+        self,
+        device: torch.device,
+        sequences: Sequence[tuple[int, ...]],
+        windows: Sequence[Sequence[Window]],
+    ) -> list[Float32[np.ndarray, "_ dim"]]:
+        longest = max(map(len, sequences))
+        ids = np.zeros((len(sequences), longest), dtype=np.int64)
+        mask = np.zeros_like(ids)
+        # Averaging as a matrix product: deterministic on a GPU too, where scattered additions are not.
+        mean = np.zeros((len(sequences), max(map(len, windows)), longest), dtype=np.float32)
+        for row, (sequence, own) in enumerate(zip(sequences, windows, strict=True)):
+            ids[row, : len(sequence)] = sequence
+            mask[row, : len(sequence)] = 1
+            for number, (start, stop) in enumerate(own):
+                mean[row, number, start:stop] = 1 / (stop - start)
+        if device not in self._models:
+            self._models[device] = self._load(device)
+        states = self._states(self._models[device], torch.from_numpy(ids), torch.from_numpy(mask))
+        means = torch.from_numpy(mean).to(device) @ states  # (n_batch, n_window, dim)
+        rows = means.cpu().numpy()
+        return [rows[row, : len(own)].copy() for row, own in enumerate(windows)]
+
+    def _states(self, model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        output = model(
+            input_ids=ids.to(model.device),
+            attention_mask=mask.to(model.device),
+            output_hidden_states=self._layer_mix is not None,
+        )
+        if self._layer_mix is None:
+            return output.last_hidden_state.float()  # type: ignore[no-any-return] # transformers is untyped here
+        mixed = torch.zeros_like(output.last_hidden_state, dtype=torch.float32)
+        for share, layer in zip(self._layer_mix, output.hidden_states, strict=True):
+            mixed += share * layer.float()
+        return mixed
+
+    def _load(self, device: torch.device) -> PreTrainedModel:
+        folder = str(self.checkpoint.folder)
+        try:
+            with _quiet_transformers():
+                config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+                model, report = AutoModel.from_pretrained(
+                    folder,
+                    config=config,
+                    dtype=_DTYPES[self.precision],
+                    attn_implementation="sdpa",
+                    use_safetensors=True,
+                    local_files_only=True,
+                    trust_remote_code=False,
+                    output_loading_info=True,
+                )
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+            raise WeightsError(f"{folder} cannot be loaded as a transformer: {error}") from error
+        # transformers fills what is missing with random numbers; only the pooler, never used here, may be.
+        missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+        if missing:
+            raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
+        return model.to(device).eval()  # type: ignore[no-any-return] # transformers is untyped here
+
+    def _read_layer_mix(self, n_layers: int) -> tuple[float, ...] | None:
+        """Weights of the hidden states, softmax applied, embeddings first; None for the last layer alone."""
+        path = self.checkpoint.folder / WEIGHTS
+        if self.checkpoint.pooling.kind != "document":
+            return None
+        with safe_open(path, framework="pt") as tensors:
+            if LAYER_MIX not in tensors.keys():  # noqa: SIM118 - not a mapping
+                return None
+            logits = tensors.get_tensor(LAYER_MIX).float()
+        if logits.shape != (1, n_layers + 1):
+            raise WeightsError(
+                f"{path}: {LAYER_MIX} has shape {tuple(logits.shape)}, expected (1, {n_layers + 1})."
+            )
+        return tuple(torch.softmax(logits[0], dim=0).tolist())
+
+
+def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n_rows dim"]:
+    """``rows`` divided by their L2 norms."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
+    return normalised
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    """The token budget of a batch that suits ``device``."""
+    return CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
+
+
+def resolve_device(device: str) -> torch.device:
+    """``auto`` is CUDA where there is one, else the CPU; otherwise the named device, which must exist."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise EncoderError(f"Unknown device {device!r}; expected auto, cpu, cuda or cuda:N.") from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise EncoderError(f"Device {device!r} was asked for, but this machine has no usable CUDA; use cpu.")
+    return resolved
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """No progress bar and no loading report: what matters of it is checked and raised by the caller."""
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # transformers is half typed
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call] # the same
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call] # the same

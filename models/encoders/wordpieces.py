@@ -1,0 +1,126 @@
+"""Papers as sequences of WordPieces (semantics 3.1), and batches of sequences under a token budget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from models.checkpoints import read_json, tokenizer_file
+from models.errors import WeightsError
+from models.types import Paper
+
+UNKNOWN = "[UNK]"
+SPECIAL_TOKENS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTokens:
+    """One paper as the model reads it: ``[CLS] title [SEP] sentence sentence ... [SEP]``.
+
+    ``sentences[i] = (start, stop)`` are the positions in ``ids`` of sentence i's WordPieces, for the
+    sentences that fitted; ``dropped`` counts the others.
+    """
+
+    ids: tuple[int, ...]
+    sentences: tuple[tuple[int, int], ...]
+    dropped: int
+
+
+class WordPieces:
+    """Turns papers into ``PaperTokens``, reading ``tokenizer.json`` (or ``vocab.txt``) of a folder.
+
+    ``max_tokens`` bounds title, middle ``[SEP]`` and sentences together; ``[CLS]`` and the last ``[SEP]``
+    come on top. Raises WeightsError for a tokenizer that cannot be read or has no ``[CLS]`` and ``[SEP]``.
+    """
+
+    def __init__(self, folder: Path, *, max_tokens: int) -> None:
+        self._tokenizer = _read_tokenizer(folder)
+        # Some tokenizer.json carry a truncation and a padding of their own (all-MiniLM-L6-v2: both to 128).
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._max_tokens = max_tokens
+        self._cls = self._special(folder, "[CLS]")
+        self._sep = self._special(folder, "[SEP]")
+        self._unknown = self._special(folder, UNKNOWN)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many different token ids there may be."""
+        return self._tokenizer.get_vocab_size(with_added_tokens=True)
+
+    def tokenise(self, papers: Sequence[Paper]) -> list[PaperTokens]:
+        """Tokenise the title and every sentence of every paper separately, in one bulk call."""
+        texts = [text for paper in papers for text in (paper.title, *(s.text for s in paper.sentences))]
+        encodings = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        tokenised = []
+        for paper in papers:
+            title = next(encodings).ids
+            tokenised.append(self._assemble(title, [next(encodings).ids for _ in paper.sentences]))
+        return tokenised
+
+    def _assemble(self, title: list[int], sentences: list[list[int]]) -> PaperTokens:
+        if len(title) + 1 >= self._max_tokens:
+            # ASPIRE's code stops with an assertion here. Half the room is more than any real title needs, and
+            # leaves the other half to the abstract, which is what the reader asked about.
+            title = title[: self._max_tokens // 2 - 1]
+        ids = [self._cls, *title, self._sep]
+        end = self._max_tokens + 1  # +1: [CLS] stands before the counted tokens
+        spans: list[tuple[int, int]] = []
+        for sentence in sentences:
+            if len(ids) == end:
+                break
+            # A sentence of control characters has no WordPiece; as a zero vector it would be near everything.
+            pieces = (sentence or [self._unknown])[: end - len(ids)]
+            spans.append((len(ids), len(ids) + len(pieces)))
+            ids += pieces
+        ids.append(self._sep)
+        return PaperTokens(tuple(ids), tuple(spans), len(sentences) - len(spans))
+
+    def _special(self, folder: Path, token: str) -> int:
+        number = self._tokenizer.token_to_id(token)
+        if number is None:
+            raise WeightsError(
+                f"The tokenizer in {folder} has no {token}; expected a BERT-style WordPiece tokenizer."
+            )
+        return int(number)
+
+
+def plan_batches(lengths: Sequence[int], *, batch_tokens: int) -> list[list[int]]:
+    """Group sequences of like length: in each batch, count times longest is at most ``batch_tokens``.
+
+    Longest first, so that memory runs out at the start or never; a sequence longer than the budget gets a
+    batch of its own. Sorting is what saves time: padding cost 52 % of the work at random order.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    batches: list[list[int]] = []
+    for index in order:
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
+            batches[-1].append(index)
+        else:
+            batches.append([index])
+    return batches
+
+
+def _read_tokenizer(folder: Path) -> Tokenizer:
+    path = tokenizer_file(folder)
+    try:
+        return _from_vocabulary(folder) if path.name == "vocab.txt" else Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises bare Exception from Rust, nothing narrower
+        raise WeightsError(f"{path} cannot be read as a tokenizer: {error}") from error
+
+
+def _from_vocabulary(folder: Path) -> Tokenizer:
+    """BERT's tokenizer from ``vocab.txt``, lower-casing unless ``tokenizer_config.json`` says otherwise."""
+    settings = folder / "tokenizer_config.json"
+    lowercase = read_json(settings).get("do_lower_case", True) if settings.is_file() else True
+    vocabulary = WordPiece.read_file(str(folder / "vocab.txt"))
+    tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=UNKNOWN))
+    tokenizer.normalizer = BertNormalizer(lowercase=bool(lowercase))
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    # So that a literal "[SEP]" in a text becomes the token, as in ASPIRE's tokenizer (semantics 3.1).
+    tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocabulary])
+    return tokenizer

@@ -1,0 +1,168 @@
+"""Splits a text into sentences with exact character offsets, in time linear in the text."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+
+import sentencex
+
+from models.errors import InputError
+from models.types import Facet, Sentence
+
+# A snapshot remembers it: other boundaries give other sentence numbers. Raise it with every change of a rule.
+SPLITTER_VERSION = f"1/sentencex-{version('sentencex')}"
+# What is longer is a list, a table or junk; an encoder reads about this much of a paper (500 WordPieces).
+MAX_SENTENCE_CHARS = 2000
+# How far a merge rule reads: more than any abbreviation, so that a look costs the same in any text.
+_CONTEXT_CHARS = 40
+# What sentencex sees at a time, and sees where that held no boundary: more than any sentence kept whole.
+_WINDOW_CHARS = 500
+_WIDE_WINDOW_CHARS = MAX_SENTENCE_CHARS + 1
+
+# sentencex never splits between quotes or brackets, also where the quote is an apostrophe or the bracket is
+# never closed, and it looks for the partner in quadratic time. Hidden from it, both faults are gone. So are
+# line ends, which hard-wrapped text has inside sentences, and lone surrogates, which no UTF-8 can carry.
+_MASK = str.maketrans(
+    dict.fromkeys("<>\"'`()[]{}‘’‚‛“”„‟‹›«»「」『』（）【】〈〉《》", "_")
+    | dict.fromkeys(map(chr, range(0xD800, 0xE000)), "_")
+    | dict.fromkeys(filter(str.isspace, map(chr, range(sys.maxunicode + 1))), " ")
+)
+_CLOSING = "\"'”’»)]}"
+# 'They ask "why?" We ...' ends at the quote: sentencex is shown 'why??'.
+_CLOSERS_AFTER_STOP = re.compile(rf"[.!?…][{re.escape(_CLOSING)}]+(?=\s|$)")
+# Inline maths: a dollar that hugs its formula on both sides, so not "$5 or $10". No stop in it ends anything,
+_MATHS = re.compile(r"\$(?=\S)[^$]{1,300}(?<=\S)\$(?!\d)")
+# nor in a short bracket: "(Smith et al. 2003. See there)".
+_BRACKETED = re.compile(r"\([^()]{1,200}\)|\[[^][]{1,200}\]")
+_STOP = re.compile(r"[.!?。！？]")
+# sentencex takes these for abbreviations: a variable ("for every n. We"), and "art." (German: article). The
+# pattern begins with the stop because a search for one character is fast.
+_NO_ABBREVIATION = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?<=\sart\.))(?=\s+[A-Z])")
+
+_PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
+_CLOSERS = re.compile(rf"[{re.escape(_CLOSING)}]{{1,9}}(?=\s|$)")
+# An enumerator ("2.", "(iv)", "a)") or punctuation alone.
+_NO_SENTENCE = re.compile(r"\s*(?:[(\[]?(?:\d{1,2}|[ivx]{1,4}|[A-Za-z])[.)\]]+\s*|\W+)")
+_WORD = re.compile(r"\w{1,40}")
+# Abbreviations that something always follows, in lower case and without the last stop.
+_ABBREVIATIONS = frozenset(
+    "e.g i.e cf vs viz approx resp wrt dr prof mr mrs ms st eq eqs eqn eqns fig figs".split()  # noqa: SIM905 - a list of words reads better
+)
+# Those that do not end a sentence before a number, a bracket or a single letter: "Tab. 4", "et al. (2003)".
+_ABBREVIATIONS_BEFORE_NUMBERS = frozenset(
+    "sec secs sect tab tabs no nos ref refs thm thms prop lem def cor alg app chap vol p pp ca al".split()  # noqa: SIM905 - the same
+)
+_NUMBER = re.compile(r"[\d(\[]|[A-Z]\b|[IVX]+\b")
+
+
+def split_sentences(text: str) -> tuple[Sentence, ...]:
+    """Split ``text``; ``text[s.start:s.end] == s.text`` for every sentence ``s``.
+
+    No sentence is empty, starts or ends in white space, or has more than MAX_SENTENCE_CHARS characters; every
+    character that is not white space belongs to exactly one. An empty line ends a sentence, a line end does
+    not.
+    """
+    sentences: list[Sentence] = []
+    for start, end in _spans(text):
+        if end - start <= MAX_SENTENCE_CHARS:
+            sentences.append(Sentence(text[start:end], start, end))
+        else:
+            sentences.extend(Sentence(text[i:j], i, j) for i, j in _cut(text, start, end))
+    return tuple(sentences)
+
+
+def sentences_from_list(
+    parts: Sequence[str], facets: Sequence[Facet | None] | None = None
+) -> tuple[str, tuple[Sentence, ...]]:
+    """Join given sentences into ``(abstract, sentences)``: stripped, empty ones dropped, one space between.
+
+    ``facets`` holds one label (or None) for each part, empty ones included; another number of them raises
+    InputError.
+    """
+    if facets is not None and len(facets) != len(parts):
+        raise InputError(
+            f"{len(facets)} facets for {len(parts)} sentences; give one facet for each sentence."
+        )
+    sentences: list[Sentence] = []
+    start = 0
+    for part, facet in zip(parts, facets or [None] * len(parts), strict=True):
+        if text := part.strip():
+            sentences.append(Sentence(text, start, start + len(text), facet))
+            start += len(text) + 1
+    return " ".join(sentence.text for sentence in sentences), tuple(sentences)
+
+
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ``(start, end)`` of each sentence, of any length, without white space at its ends."""
+    forced = {match.end() for match in _PARAGRAPH_BREAK.finditer(text)} | {len(text)}
+    start = 0
+    for boundary in sorted(forced.union(_proposed(_masked(text)))):
+        end = boundary
+        if boundary not in forced:
+            if _runs_on(text, start, boundary):
+                continue
+            if text[boundary] in _CLOSING and (closers := _CLOSERS.match(text, boundary)):
+                end = closers.end()
+        piece = text[start:end].rstrip()
+        if sentence := piece.lstrip():
+            yield start + len(piece) - len(sentence), start + len(piece)
+        start = max(start, end)
+
+
+def _masked(text: str) -> str:
+    """Return what sentencex is shown: ``text``, character by character, without what misleads it."""
+    masked = _CLOSERS_AFTER_STOP.sub(lambda match: match[0][0] * len(match[0]), text)
+    for unbroken in (_MATHS, _BRACKETED):
+        masked = unbroken.sub(lambda match: _STOP.sub("_", match[0]), masked)
+    masked = _NO_ABBREVIATION.sub("!", masked)
+    return masked.translate(_MASK)
+
+
+def _proposed(masked: str) -> Iterator[int]:
+    """Yield the boundaries that sentencex finds.
+
+    It is shown a window at a time, each begun at the last boundary found, because for every stop it looks
+    back over a whole word, and scripts without spaces are one word.
+    """
+    start, size = 0, _WINDOW_CHARS
+    while True:
+        window = masked[start : start + size]
+        found = start
+        for boundary in sentencex.get_sentence_boundaries("en", window):
+            # Without a symbol it stands before a list item, inside the sentence that the list belongs to;
+            # at the window's end it is no finding.
+            if boundary["boundary_symbol"] is not None and boundary["end_index"] < len(window):
+                found = start + boundary["end_index"]
+                yield found
+        if start + len(window) >= len(masked):
+            return
+        if found == start and size == _WINDOW_CHARS:
+            size = _WIDE_WINDOW_CHARS
+        else:
+            start, size = found if found > start else start + len(window), _WINDOW_CHARS
+
+
+def _runs_on(text: str, start: int, boundary: int) -> bool:
+    """Tell whether the sentence begun at ``start`` goes on after ``boundary``."""
+    # "iPhone" and "cfKG" may begin a sentence, "however" may not.
+    if text[boundary].islower() and (word := _WORD.match(text, boundary)) and word.group().islower():
+        return True
+    if boundary - start < _CONTEXT_CHARS and _NO_SENTENCE.fullmatch(text, start, boundary):
+        return True
+    left = text[max(start, boundary - _CONTEXT_CHARS) : boundary].rsplit(maxsplit=1)
+    last_word = left[-1].strip("([.").lower() if left and left[-1].endswith(".") else ""
+    return last_word in _ABBREVIATIONS or (
+        last_word in _ABBREVIATIONS_BEFORE_NUMBERS and _NUMBER.match(text, boundary) is not None
+    )
+
+
+def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut a span that is too long, at the last white space before the cap where there is one."""
+    while end - start > MAX_SENTENCE_CHARS:
+        head = text[start : start + MAX_SENTENCE_CHARS + 1]
+        kept = head[: max((space.start() for space in re.finditer(r"\s", head)), default=MAX_SENTENCE_CHARS)]
+        yield start, start + len(kept.rstrip())
+        rest = text[start + len(kept) : end]
+        start = end - len(rest.lstrip())
+    yield start, end

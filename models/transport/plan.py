@@ -1,0 +1,101 @@
+"""What a comparison of two papers is: the scorers, their settings, and the plan every scorer returns."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from models.errors import InputError
+
+
+class Scorer(StrEnum):
+    """How two papers are compared; each is ``score == -sum(mass * cost)`` for a mass that sums to 1."""
+
+    OT = "ot"  # entropic optimal transport (semantics 3.4)
+    SINGLE = "single"  # all mass on the closest pair of sentences (semantics 3.3)
+    MEAN_MIN = "mean_min"  # each query sentence on its nearest sentence, equally
+    ATTENTION = "attention"  # softmax of -cost / tau over all cells: ASPIRE's ablation (semantics 5)
+    EXACT_OT = "exact_ot"  # unregularised optimal transport between the marginals of ``ot``
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSettings:
+    """The numbers of optimal transport; use a profile: SERVING, REFERENCE or CHEAPEST.
+
+    Costs are L2 distances between sentence vectors, so ``tau`` and ``epsilon`` are in units of distance.
+    """
+
+    tau: float = 0.5  # temperature of the marginals, distance; small favours the best-matching sentences
+    epsilon: float = 0.05  # weight of the entropy, distance; 1 / lambda, ASPIRE's lambda is 20
+    tolerance: float = 1e-7  # L1 distance of the plan's marginals to theirs; moves a score by about as much
+    max_sweeps: int = 96  # Sinkhorn sweeps before a pair is handed to Newton, which then costs less
+    max_newton_steps: int = 10_000  # 15 are usual; one that needs more is reported unconverged
+
+    def __post_init__(self) -> None:
+        if not (0 < self.tau < np.inf and 0 < self.epsilon < np.inf and 0 < self.tolerance < 1):
+            raise InputError(
+                f"Transport settings {self} are out of range: tau and epsilon must be positive and finite, "
+                "tolerance between 0 and 1. Start from a profile such as SERVING."
+            )
+
+
+SERVING = TransportSettings()
+REFERENCE = TransportSettings(tolerance=1e-12)  # for tests and evaluation: as exact as float64 allows
+CHEAPEST = TransportSettings(tolerance=1e-3)  # only for tests
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the sentences of a query (rows) are matched to those of one paper (columns).
+
+    ``score`` is ``-sum(mass * cost)``; higher is better. ``mass`` sums to 1, ``cost`` holds L2 distances.
+    For the transport scorers, ``marginal_error`` is the L1 distance of the plan's row and column sums to
+    the marginals, and ``gap`` bounds from above how far the plan's objective is from the optimum
+    (primal - dual, in units of distance); the other scorers are closed formulas, with both at 0.
+    """
+
+    mass: Float64[np.ndarray, "n_query n_sentence"]
+    cost: Float64[np.ndarray, "n_query n_sentence"]
+    score: float
+    marginal_error: float
+    gap: float
+    converged: bool
+    n_iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The plans of one query against ``k`` papers; ``plans[i]`` is the Plan of paper ``i``.
+
+    ``mass`` and ``cost`` hold the cells of all pairs end to end, each pair row by row: paper ``i`` owns
+    cells ``n_query * offsets[i]`` to ``n_query * offsets[i + 1]``, with ``offsets`` counting sentences.
+    """
+
+    mass: Float64[np.ndarray, " n_cells"]
+    cost: Float64[np.ndarray, " n_cells"]
+    offsets: Int64[np.ndarray, " k_plus_1"]
+    n_query: int
+    scores: Float64[np.ndarray, " k"]
+    marginal_errors: Float64[np.ndarray, " k"]
+    gaps: Float64[np.ndarray, " k"]
+    converged: Bool[np.ndarray, " k"]
+    n_iterations: Int64[np.ndarray, " k"]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, index: int) -> Plan:
+        """The plan of one paper, as views; IndexError beyond the last, so iterating works."""
+        index = range(len(self))[index]
+        first, last = self.offsets[index], self.offsets[index + 1]
+        cells = slice(self.n_query * first, self.n_query * last)
+        return Plan(
+            mass=self.mass[cells].reshape(self.n_query, -1),
+            cost=self.cost[cells].reshape(self.n_query, -1),
+            score=float(self.scores[index]),
+            marginal_error=float(self.marginal_errors[index]),
+            gap=float(self.gaps[index]),
+            converged=bool(self.converged[index]),
+            n_iterations=int(self.n_iterations[index]),
+        )

@@ -1,0 +1,165 @@
+"""Scoring pairs of papers with torch: padded batches, any device, gradients for training.
+
+The same plans as ``models.transport.kernels`` to 1e-5. Transport is solved in float64 whatever the dtype
+of the vectors: float32 potentials do not resolve un-normalised vectors at epsilon = 0.05.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float64, Int64
+from torch import Tensor
+
+from models.errors import InputError
+from models.transport.exact import exact_transport
+from models.transport.kernels import WEIGHT_FLOOR
+from models.transport.plan import SERVING, Scorer, TransportSettings
+from models.transport.semidual import Solution, solve
+
+
+@dataclass(frozen=True, slots=True)
+class TensorPlans:
+    """Plans of ``b`` pairs, padded; cells of padding hold no mass.
+
+    ``distance`` is what to train on: the dual value <a, f> + <b, g> for the transport scorers (semantics
+    3.4), sum(mass * cost) for the others. Gradients flow through it alone. ``score`` is
+    ``-sum(mass * cost)``, as everywhere.
+    """
+
+    mass: Float64[Tensor, "b n_query n_sentence"]
+    cost: Float64[Tensor, "b n_query n_sentence"]
+    score: Float64[Tensor, " b"]
+    distance: Float64[Tensor, " b"]
+    marginal_error: Float64[Tensor, " b"]
+    converged: Bool[Tensor, " b"]
+    n_iterations: Int64[Tensor, " b"]
+
+
+def score_batch(
+    query: Float[Tensor, "b n_query dim"],
+    query_mask: Bool[Tensor, "b n_query"],
+    candidate: Float[Tensor, "b n_sentence dim"],
+    candidate_mask: Bool[Tensor, "b n_sentence"],
+    *,
+    scorer: Scorer = Scorer.OT,
+    settings: TransportSettings = SERVING,
+) -> TensorPlans:
+    """Compare ``b`` queries with one candidate each; the masks are True at sentences, False at padding.
+
+    EXACT_OT leaves the device for its solution, and its gradient is that of the linear programme.
+
+    Raises InputError for vectors that are not finite or a paper without sentences.
+    """
+    real = query_mask[:, :, None] & candidate_mask[:, None, :]
+    if not (query_mask.any(dim=1).all() and candidate_mask.any(dim=1).all()):
+        raise InputError(
+            "A paper of the batch has no sentence: its mask is False everywhere. "
+            "Leave papers without sentences out of the batch."
+        )
+    # By differences: norms and dot products would cost close vectors their digits.
+    differences = "donot_use_mm_for_euclid_dist"
+    distances = torch.cdist(query.double(), candidate.double(), compute_mode=differences)
+    if not distances.detach()[real].isfinite().all():
+        raise InputError(
+            "A distance between two sentences is not finite: the vectors hold NaN, infinity or values too "
+            "large to square. Check the encoder that made them."
+        )
+    cost = torch.where(real, distances, 0.0)
+    if scorer in (Scorer.OT, Scorer.EXACT_OT):
+        return _transport_plans(cost, real, scorer, settings)
+    mass = _closed_form(cost, real, scorer, settings.tau)
+    distance = (mass * cost).sum(dim=(1, 2))
+    return TensorPlans(
+        mass=mass.detach(),
+        cost=cost.detach(),
+        score=-distance.detach(),
+        distance=distance,
+        marginal_error=torch.zeros_like(distance.detach()),
+        converged=torch.ones_like(distance, dtype=torch.bool),
+        n_iterations=torch.zeros_like(distance, dtype=torch.int64),
+    )
+
+
+def _transport_plans(
+    cost: Float64[Tensor, "b n_query n_sentence"],
+    real: Bool[Tensor, "b n_query n_sentence"],
+    scorer: Scorer,
+    settings: TransportSettings,
+) -> TensorPlans:
+    """Transport between the marginals of semantics 3.4.
+
+    The gradient of the dual value, by the envelope theorem: its derivative is the plan in the cost and the
+    potentials in the marginals, which are functions of the cost themselves.
+    """
+    shielded = torch.where(real, cost, torch.inf)
+    a = _softmin(shielded.amin(dim=2), settings.tau)
+    b = _softmin(shielded.amin(dim=1), settings.tau)
+    fixed = cost.detach()
+    if scorer is Scorer.OT:
+        found = solve(fixed, a.detach(), b.detach(), settings=settings)
+    else:
+        found = _solve_exactly(fixed, a.detach(), b.detach())
+    distance = (a * found.query_potentials).sum(dim=1) + (b * found.sentence_potentials).sum(dim=1)
+    distance = distance + (found.mass * (cost - fixed)).sum(dim=(1, 2))
+    row_error = (found.mass.sum(dim=2) - a.detach()).abs().sum(dim=1)
+    return TensorPlans(
+        mass=found.mass,
+        cost=fixed,
+        score=-(found.mass * fixed).sum(dim=(1, 2)),
+        distance=distance,
+        marginal_error=row_error + (found.mass.sum(dim=1) - b.detach()).abs().sum(dim=1),
+        converged=found.converged,
+        n_iterations=found.n_iterations,
+    )
+
+
+def _solve_exactly(
+    cost: Float64[Tensor, "b n_query n_sentence"],
+    query_weights: Float64[Tensor, "b n_query"],
+    sentence_weights: Float64[Tensor, "b n_sentence"],
+) -> Solution:
+    """The exact plans, by the CPU's solver; padding has no weight and stays empty."""
+    pairs, _, n_sentence = cost.shape
+    exact = exact_transport(
+        cost.cpu().numpy().ravel(),
+        n_sentence * np.arange(pairs + 1),
+        query_weights.cpu().contiguous().numpy(),
+        sentence_weights.cpu().numpy().ravel(),
+    )
+
+    def back(array: np.ndarray, *shape: int) -> Tensor:
+        return torch.from_numpy(array).to(cost.device).reshape(shape)
+
+    return Solution(
+        mass=back(exact.mass, *cost.shape),
+        query_potentials=back(exact.query_potentials, *query_weights.shape),
+        sentence_potentials=back(exact.sentence_potentials, *sentence_weights.shape),
+        converged=back(exact.converged, pairs),
+        n_iterations=back(exact.n_paths, pairs),
+    )
+
+
+def _softmin(distances: Float64[Tensor, "b n"], tau: float) -> Float64[Tensor, "b n"]:
+    """softmax(-distances / tau), infinite distances and weights below the floor exactly 0."""
+    weights = (-distances / tau).softmax(dim=1)
+    weights = torch.where(weights > WEIGHT_FLOOR * weights.amax(dim=1, keepdim=True), weights, 0.0)
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def _closed_form(
+    cost: Float64[Tensor, "b n_query n_sentence"],
+    real: Bool[Tensor, "b n_query n_sentence"],
+    scorer: Scorer,
+    tau: float,
+) -> Float64[Tensor, "b n_query n_sentence"]:
+    """The masses of the scorers that need no solver."""
+    shielded = torch.where(real, cost, torch.inf)
+    if scorer is Scorer.ATTENTION:
+        return _softmin(shielded.flatten(1), tau).reshape(cost.shape)
+    if scorer is Scorer.SINGLE:
+        nearest = shielded.flatten(1).argmin(dim=1, keepdim=True)
+        return torch.zeros_like(cost).flatten(1).scatter(1, nearest, 1.0).reshape(cost.shape)
+    present = real.any(dim=2, keepdim=True).to(cost.dtype)
+    nearest = shielded.argmin(dim=2, keepdim=True)
+    return torch.zeros_like(cost).scatter(2, nearest, present / present.sum(dim=1, keepdim=True))

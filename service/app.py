@@ -1,0 +1,39 @@
+"""The HTTP application; run it with ``akin serve`` or ``uvicorn --factory service.app:create_app``."""
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+
+from service.problems import add_problem_handlers
+from service.routes import health, papers, search
+from service.search import SearchEngine, open_engine
+from service.settings import Settings
+
+
+def create_app(settings: Settings | None = None, engine: SearchEngine | None = None) -> FastAPI:
+    """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.engine = engine or open_engine(settings or Settings())
+        app.state.engine.warm_up()
+        yield
+
+    app = FastAPI(title="Akin", summary="Papers akin to yours, in the respect you choose.", lifespan=lifespan)
+    app.middleware("http")(_identify)
+    add_problem_handlers(app)
+    app.include_router(search.router)
+    app.include_router(papers.router)
+    app.include_router(health.router)
+    return app
+
+
+async def _identify(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Give every request an id and every response the generation it came from."""
+    request.state.request_id = uuid.uuid4().hex
+    response = await call_next(request)
+    response.headers["X-Request-ID"] = request.state.request_id
+    response.headers["X-Akin-Generation"] = request.app.state.engine.snapshot.generation
+    return response

@@ -1,0 +1,55 @@
+"""Candidates: papers that hold the sentences nearest to the query's (single match, semantics 3.3)."""
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from indexer.segment import Segment
+from models.types import Candidate
+
+# Clustered corpora needed 1.7-4.3 hits for each distinct paper; start in the middle and widen from there.
+_HITS_PER_PAPER = 3
+_WIDEN = 4
+
+
+def find_candidates(
+    segment: Segment,
+    query: Float32[np.ndarray, "n_query dim"],
+    *,
+    n_papers: int,
+    allowed: Bool[np.ndarray, " n_papers"],
+) -> list[Candidate]:
+    """The ``n_papers`` allowed papers nearest by single match, best first; fewer only when fewer are allowed.
+
+    A paper's score is -min over (query sentence, its sentence) of L2. The search widens until the list is
+    what an unlimited one would give: a paper absent from every sentence's hits is farther than the nearest
+    of the hit lists' ends. Ties are broken by position.
+    """
+    n_allowed = int(np.count_nonzero(allowed))
+    wanted = min(n_papers, n_allowed)
+    if wanted == 0:
+        return []
+    allowed_rows = None if n_allowed == len(allowed) else allowed[segment.paper_of_row]
+    n_rows = len(segment.paper_of_row) if allowed_rows is None else int(np.count_nonzero(allowed_rows))
+    n_hits = min(wanted * _HITS_PER_PAPER, n_rows)
+    while True:
+        hits = segment.index.search(query, n_hits, allowed=allowed_rows)
+        found = hits.rows >= 0
+        papers, scores = _best_by_paper(segment.paper_of_row[hits.rows[found]], hits.scores[found])
+        # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
+        unseen = float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf)))
+        if n_hits == n_rows or (len(papers) >= wanted and scores[wanted - 1] >= unseen):
+            return [
+                Candidate(int(paper), float(score))
+                for paper, score in zip(papers[:wanted], scores[:wanted], strict=True)
+            ]
+        n_hits = min(n_hits * _WIDEN, n_rows)
+
+
+def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.lexsort((-scores, papers))
+    papers, scores = papers[order], scores[order]
+    first = np.ones(len(papers), dtype=bool)
+    first[1:] = papers[1:] != papers[:-1]
+    papers, scores = papers[first], scores[first]
+    best = np.lexsort((papers, -scores))
+    return papers[best], scores[best]

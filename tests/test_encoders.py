@@ -1,0 +1,332 @@
+"""Encoders against a plain re-computation, ASPIRE's own vectors, and their contract."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_bert import WORDS, PlainEncoder, paper, write_tiny_bert
+
+from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
+from models.encoder import ENCODERS, Encoder, load_encoder
+from models.encoders.hashing import HashingEncoder
+from models.encoders.transformer import Transformer
+from models.encoders.wordpieces import plan_batches
+from models.errors import EncoderError
+from models.types import Precision, Unit
+
+ORACLE = Path(__file__).parents[1].parent / "shared" / "data" / "oracle-aspire"
+LONG = " ".join(WORDS * 10)  # 120 WordPieces
+
+
+def text(n_words, seed=0):
+    """Random words of the tiny vocabulary, some of them in several pieces, some unknown."""
+    words = [*WORDS, "encoders", "encoding", "xx", "qq", "papers."]
+    return " ".join(np.random.default_rng(seed).choice(words, n_words))
+
+
+PAPERS = {
+    "plain": paper("Graph transport", "We show a result.", "Encoders of papers, a method.", "Cell protein."),
+    "sep in title": paper("Graph [SEP] transport", "We show [SEP] a result.", "Cell."),
+    "single words": paper("Paper", "we", "show", "encoders", "qq"),
+    "empty title": paper("", "We show a graph.", "Protein."),
+    "one sentence": paper("Neural cell", "We show a graph of papers."),
+    "cut in a sentence": paper("Neural cell", LONG, LONG, LONG, LONG, LONG, "We show.", "A cell."),
+    "exactly full": paper(" ".join(["a"] * 19), LONG, LONG, LONG, LONG, "one too many"),
+    "one long sentence": paper("Neural", text(700)),
+    "long title": paper(text(600), "We show a result.", LONG, LONG, LONG, "A cell."),
+    "random": paper(text(12, seed=1), *(text(n, seed=n) for n in (3, 40, 17, 1, 25))),
+}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Folder of a tiny random BERT."""
+    return write_tiny_bert(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+def copy_of(folder, target, **changed):
+    """A copy of a checkpoint folder with other file contents; None leaves a file out."""
+    target.mkdir()
+    for path in folder.iterdir():
+        if changed.get(path.name.replace(".", "_"), b"") is not None:
+            (target / path.name).write_bytes(path.read_bytes())
+    return target
+
+
+def with_layer_mix(folder, target, logits):
+    """A copy of a checkpoint folder as a document encoder with a learned layer mix."""
+    copy_of(folder, target)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["bert_layer_weights.weight"] = torch.tensor([logits])
+    save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
+    write_pooling(target, Pooling(kind="document"))
+    return target
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_contextual_equals_a_plain_recomputation(tiny, name):
+    """Sentence and CLS vectors and the dropped count are those of the plain re-computation to 1e-5."""
+    sentences, cls, _, dropped = PlainEncoder(tiny).encode(PAPERS[name])
+    (encoded,) = load_encoder(str(tiny), device="cpu").encode([PAPERS[name]])
+    assert encoded.sentences.shape == sentences.shape
+    np.testing.assert_allclose(encoded.sentences, sentences, atol=1e-5)
+    np.testing.assert_allclose(encoded.document, cls, atol=1e-5)
+    assert encoded.dropped_sentences == dropped
+
+
+def test_the_token_limit_is_reached_by_these_papers(tiny):
+    """The cases above do cut a sentence, drop later ones, and keep the abstract under a long title."""
+    encoder = load_encoder(str(tiny), device="cpu")
+    encoded = dict(zip(PAPERS, encoder.encode(list(PAPERS.values())), strict=True))
+    kept = {name: len(own.sentences) for name, own in encoded.items()}
+    assert (kept["cut in a sentence"], encoded["cut in a sentence"].dropped_sentences) == (5, 2)
+    assert (kept["exactly full"], encoded["exactly full"].dropped_sentences) == (4, 1)
+    assert (kept["long title"], encoded["long title"].dropped_sentences) == (4, 1)
+
+
+@pytest.mark.skipif(not ORACLE.is_dir(), reason="needs ../shared/data/oracle-aspire")
+def test_contextual_gives_what_aspires_own_code_computes():
+    """Sentence and CLS vectors and kept counts equal those of ASPIRE's public code to 1e-5, unnormalised."""
+    lines = map(json.loads, (ORACLE / "papers.jsonl").read_text().splitlines())
+    papers = [paper(line["title"], *line["abstract"], paper_id=line["id"]) for line in lines]
+    with np.load(ORACLE / "vectors.npz") as expected:
+        for given, own in zip(papers, load_encoder(str(ORACLE), device="cpu").encode(papers), strict=True):
+            sentences = expected[f"{given.id}/sentences"]
+            assert own.sentences.shape == sentences.shape
+            assert own.dropped_sentences == len(given.sentences) - len(sentences)
+            np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
+            np.testing.assert_allclose(own.document, expected[f"{given.id}/cls"], atol=1e-5)
+
+
+def test_document_encoder_reads_title_sep_abstract(tiny, tmp_path):
+    """SPECTER's input: [CLS] title [SEP] abstract [SEP], cut at 512, CLS of the last layer."""
+    folder = copy_of(tiny, tmp_path / "specter")
+    write_pooling(folder, Pooling(kind="document"))
+    plain = PlainEncoder(tiny)
+    encoder = load_encoder(str(folder), device="cpu")
+    assert encoder.spec.unit is Unit.DOCUMENT
+    names = ["plain", "one long sentence", "cut in a sentence", "empty title"]
+    for name, own in zip(names, encoder.encode([PAPERS[name] for name in names]), strict=True):
+        tokens = [*plain.wordpieces(PAPERS[name].title), "[SEP]", *plain.wordpieces(PAPERS[name].abstract)]
+        expected = plain.hidden_states(tokens[:510])[-1][0]
+        np.testing.assert_allclose(own.document, expected, atol=1e-5)
+        np.testing.assert_array_equal(own.sentences, own.document[None])
+
+
+def test_document_encoder_mixes_layers_as_learned(tiny, tmp_path):
+    """ASPIRE's bi-encoders: CLS of the softmax-weighted sum of all hidden states, embeddings included."""
+    logits = [0.3, -1.2, 0.9]
+    folder = with_layer_mix(tiny, tmp_path / "cocite", logits)
+    plain = PlainEncoder(tiny)
+    tokens = [*plain.wordpieces("Graph transport"), "[SEP]", *plain.wordpieces(PAPERS["plain"].abstract)]
+    shares = [np.exp(logit) / sum(np.exp(logits)) for logit in logits]
+    states = plain.hidden_states(tokens)
+    expected = sum(share * layer[0] for share, layer in zip(shares, states, strict=True))
+    (encoded,) = load_encoder(str(folder), device="cpu").encode([PAPERS["plain"]])
+    np.testing.assert_allclose(encoded.document, expected, atol=1e-5)
+
+
+def test_a_folder_may_ask_for_unit_vectors_and_a_mean(tiny, tmp_path):
+    """akin.json turns on unit norm and the mean over all tokens as document vector."""
+    folder = copy_of(tiny, tmp_path / "mean")
+    write_pooling(folder, Pooling(normalise=True, document=DocumentPooling.MEAN))
+    sentences, _, mean, _ = PlainEncoder(tiny).encode(PAPERS["random"])
+    (encoded,) = load_encoder(str(folder), device="cpu").encode([PAPERS["random"]])
+    norms = np.linalg.norm(sentences, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoded.sentences, sentences / norms, atol=1e-5)
+    np.testing.assert_allclose(encoded.document, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_vocab_txt_alone_gives_the_same_vectors(tiny, tmp_path):
+    """A published folder without tokenizer.json is read from vocab.txt, lower-casing as BERT does."""
+    folder = copy_of(tiny, tmp_path / "vocab", tokenizer_json=None)
+    for name in ("sep in title", "random"):
+        expected = load_encoder(str(tiny), device="cpu").encode([PAPERS[name]])[0].sentences
+        actual = load_encoder(str(folder), device="cpu").encode([PAPERS[name]])[0].sentences
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_few_position_embeddings_mean_fewer_tokens(tmp_path):
+    """A model with 40 positions reads 38 WordPieces and drops the rest, as the plain re-computation does."""
+    folder = write_tiny_bert(tmp_path / "short", max_position_embeddings=40)
+    given = paper("Graph", text(20), text(30, seed=1), text(9, seed=2))
+    sentences, _, _, dropped = PlainEncoder(folder, max_tokens=38).encode(given)
+    (encoded,) = load_encoder(str(folder), device="cpu").encode([given])
+    np.testing.assert_allclose(encoded.sentences, sentences, atol=1e-5)
+    assert encoded.dropped_sentences == dropped == 1
+
+
+def test_a_sentence_without_wordpieces_keeps_its_place(tiny):
+    """A sentence of control characters gets a row of its own, not a zero vector, and shifts no other."""
+    (encoded,) = load_encoder(str(tiny), device="cpu").encode([paper("Graph", "We show.", "\x00", "A cell.")])
+    assert encoded.sentences.shape == (3, 32)
+    assert np.linalg.norm(encoded.sentences, axis=1).min() > 0.1
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 700, 100_000])
+def test_batches_change_nothing(tiny, batch_tokens):
+    """Any token budget gives every paper, in order, the vectors it has alone, within 1e-5."""
+    singles = load_encoder(str(tiny), device="cpu")
+    papers = list(PAPERS.values())
+    batched = load_encoder(str(tiny), device="cpu", batch_tokens=batch_tokens).encode(papers)
+    for given, own in zip(papers, batched, strict=True):
+        (alone,) = singles.encode([given])
+        np.testing.assert_allclose(own.sentences, alone.sentences, atol=1e-5)
+        np.testing.assert_allclose(own.document, alone.document, atol=1e-5)
+
+
+def test_batches_keep_the_budget_and_hold_like_lengths():
+    """Each sequence is in one batch, longest first; only one too long by itself exceeds the budget."""
+    batches = plan_batches([5, 90, 30, 31, 5, 200], batch_tokens=100)
+    assert batches == [[5], [1], [3, 2, 0], [4]]
+
+
+def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch):
+    """R11: a device without room loses no paper; a paper that does not fit alone is encoded on the CPU."""
+    papers = list(PAPERS.values())
+    expected = load_encoder(str(tiny), device="cpu").encode(papers)
+    calls = []
+    forward = Transformer._forward
+
+    def scarce(self, device, sequences, windows):
+        calls.append((str(device), len(sequences)))
+        if str(device) == "cpu:0" and len(sequences) * max(map(len, sequences)) > 400:
+            raise torch.OutOfMemoryError("injected")
+        return forward(self, device, sequences, windows)
+
+    monkeypatch.setattr(Transformer, "_forward", scarce)
+    # "cpu:0" is another device than "cpu" to torch, and there on every machine.
+    encoder = load_encoder(str(tiny), device="cpu:0", batch_tokens=100_000)
+    for own, right in zip(encoder.encode(papers), expected, strict=True):
+        np.testing.assert_allclose(own.sentences, right.sentences, atol=1e-5)
+    assert calls[:4] == [("cpu:0", 10), ("cpu:0", 5), ("cpu:0", 2), ("cpu:0", 1)]
+    assert {device for device, _ in calls[4:]} == {"cpu"}
+    calls.clear()
+    encoder.encode(papers[:1])
+    assert calls == [("cpu:0", 1)]
+
+
+def test_a_paper_too_large_for_the_cpu_is_an_encoder_error(tiny, monkeypatch):
+    """When even one paper on the CPU does not fit, the error says so instead of looping."""
+
+    def full(self, device, sequences, windows):
+        raise torch.OutOfMemoryError("injected")
+
+    monkeypatch.setattr(Transformer, "_forward", full)
+    with pytest.raises(EncoderError, match="does not fit in memory"):
+        load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
+
+
+def test_an_absent_device_is_refused(tiny):
+    """A device that torch does not know, or that is not there, is named in the error."""
+    with pytest.raises(EncoderError, match="expected auto, cpu"):
+        load_encoder(str(tiny), device="abacus")
+    if not torch.cuda.is_available():
+        with pytest.raises(EncoderError, match="no usable CUDA"):
+            load_encoder(str(tiny), device="cuda")
+
+
+def test_bfloat16_stays_close_and_keeps_the_fingerprint(tiny):
+    """bfloat16 moves vectors by rounding only, so snapshots and queries may mix precisions."""
+    exact = load_encoder(str(tiny), device="cpu")
+    rough = load_encoder(str(tiny), device="cpu", precision=Precision.BFLOAT16)
+    ours, theirs = (encoder.encode([PAPERS["random"]])[0].sentences for encoder in (exact, rough))
+    assert theirs.dtype == np.float32
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() > 0.999
+    assert not np.array_equal(ours, theirs)
+    assert rough.spec == exact.spec
+
+
+def test_loading_and_encoding_print_nothing(tiny, capfd):
+    """No progress bar, loading report or warning of the libraries reaches the user's terminal."""
+    load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    """The default encoder."""
+    return load_encoder("minilm", device="cpu")
+
+
+def test_minilm_equals_a_plain_recomputation(minilm):
+    """Unit sentence means in context; the document is the unit mean over all tokens (CLS is untrained)."""
+    given = paper(
+        "Optimal transport aligns scientific abstracts",
+        "We embed each sentence in the context of its abstract.",
+        "Multi-vector models outperform SPECTER (Cohan et al., 2020) by 7.0 points.",
+        "Electroencephalography datasets are unaffected.",
+    )
+    sentences, _, mean, _ = PlainEncoder(locate_checkpoint("minilm").folder).encode(given)
+    (encoded,) = minilm.encode([given])
+    norms = np.linalg.norm(sentences, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoded.sentences, sentences / norms, atol=1e-5)
+    np.testing.assert_allclose(encoded.document, mean / np.linalg.norm(mean), atol=1e-5)
+    assert (minilm.spec.name, minilm.spec.dim, minilm.spec.normalised) == ("minilm", 384, True)
+
+
+def test_hashing_gives_the_pinned_numbers():
+    """The same vector in every process and on every machine, and so the same fingerprint."""
+    encoder = HashingEncoder()
+    (encoded,) = encoder.encode([paper("Graph transport", "We show a result.", "Cell protein.")])
+    columns = np.flatnonzero(np.abs(encoded.sentences[0]) > 0.2)
+    assert encoder.spec.fingerprint == GOLDEN_FINGERPRINT
+    assert dict(zip(columns.tolist(), encoded.sentences[0, columns].tolist(), strict=True)) == pytest.approx(
+        GOLDEN_COLUMNS, abs=1e-6
+    )
+
+
+GOLDEN_FINGERPRINT = "d3dbde8c11fa89ba0503697ea19034ea20b39b91210fd5e73ef5317a91ee288b"
+GOLDEN_COLUMNS = {1: -0.694586, 19: -0.694586}
+
+
+def test_hashing_is_nearer_for_more_shared_words():
+    """Shared content words beat shared stop words, word order counts, case does not."""
+    query, same, reordered, half, unrelated = HashingEncoder().encode(
+        [
+            paper("", "optimal transport of the sentence vectors"),
+            paper("", "Optimal Transport of the Sentence Vectors"),
+            paper("", "vectors the sentence transport of optimal"),
+            paper("", "optimal transport for supply chains"),
+            paper("", "the growth of the cells in the tissue"),
+        ]
+    )
+    near = [float(query.sentences[0] @ other.sentences[0]) for other in (same, reordered, half, unrelated)]
+    assert near[0] == pytest.approx(1)
+    assert near == sorted(near, reverse=True)
+    assert near[3] < 0.2 < near[2] < 0.7 < near[1] < 0.95
+
+
+def contract_encoder(kind, tiny, tmp_path):
+    """An encoder of each kind in the registry; a new kind needs a line here."""
+    if kind == "hashing":
+        return load_encoder("hashing")
+    folder = copy_of(tiny, tmp_path / kind)
+    write_pooling(folder, Pooling(kind=kind))
+    return load_encoder(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_encoder_keeps_the_contract(kind, tiny, tmp_path):
+    """Shapes, order, determinism, finite values, fingerprint, declared norms; no papers, no vectors."""
+    encoder = contract_encoder(kind, tiny, tmp_path)
+    spec = encoder.spec
+    papers = [*PAPERS.values(), paper("", "...", "\x00")]
+    encoded = encoder.encode(papers)
+    assert isinstance(encoder, Encoder)
+    assert re.fullmatch(r"[0-9a-f]{64}", spec.fingerprint)
+    assert encoder.encode([]) == []
+    for given, own, again in zip(papers, encoded, encoder.encode(papers), strict=True):
+        n_kept = len(given.sentences) - own.dropped_sentences
+        assert own.sentences.shape == ((n_kept if spec.unit is Unit.SENTENCE else 1), spec.dim)
+        assert own.document.shape == (spec.dim,)
+        assert own.sentences.dtype == own.document.dtype == np.float32
+        assert np.isfinite(own.sentences).all()
+        assert not spec.normalised or np.allclose(np.linalg.norm(own.sentences, axis=1), 1, atol=1e-5)
+        np.testing.assert_array_equal(own.sentences, again.sentences)
+        np.testing.assert_allclose(encoder.encode([given])[0].sentences, own.sentences, atol=1e-5)

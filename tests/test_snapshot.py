@@ -1,0 +1,232 @@
+"""Snapshots: published whole, verified before they are read, rolled back on request."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import DEMO_CORPUS, build_quietly
+
+from indexer.columns import allowed_papers, paper_at, papers_to_table
+from indexer.durable import publish_folder, replace_file, storage_errors, writer_lock
+from indexer.snapshot import (
+    Snapshot,
+    current_generation,
+    generations,
+    open_snapshot,
+    read_manifest,
+    rollback,
+    snapshot_folder,
+    verify,
+)
+from models.encoder import Encoder, load_encoder
+from models.errors import (
+    BuildLockedError,
+    EncoderMismatchError,
+    PaperNotFoundError,
+    SnapshotCorruptError,
+    SnapshotMissingError,
+    StorageError,
+)
+from models.types import EncoderSpec, Facet, Filters, Paper, Sentence, Unit
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """A copy of the hashed collection that a test may damage."""
+    copy = tmp_path / "data"
+    shutil.copytree(hashed_data, copy)
+    return copy
+
+
+def all_files(data: Path) -> list[Path]:
+    """Every file of the served generation."""
+    return sorted(p for p in snapshot_folder(data, current_generation(data)).rglob("*") if p.is_file())
+
+
+def test_papers_survive_their_columns() -> None:
+    """A paper read back from Arrow columns equals the one written, absent fields included."""
+    full = Paper(
+        id="a/b c",
+        title="Ünïcode 🙂",
+        abstract="One 🙂. Two.",
+        sentences=(Sentence("One 🙂.", 0, 6, Facet.METHOD), Sentence("Two.", 7, 11)),
+        year=2020,
+        venue="V",
+        authors=("A", "B"),
+        url="u",
+        doi="10.1/x",
+        fields=("F",),
+    )
+    bare = Paper(id="x", title="t", abstract="s", sentences=(Sentence("s", 0, 1),))
+    table = papers_to_table([full, bare])
+    assert [full, bare] == [paper_at(table, 0), paper_at(table, 1)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (Filters(), [True, True, True]),
+        (Filters(year_from=2000), [True, True, False]),
+        (Filters(year_to=2000), [False, True, False]),
+        (Filters(venues=("acl",)), [True, False, False]),
+        (Filters(fields=("BIOLOGY", "physics")), [False, True, True]),
+        (Filters(exclude_ids=frozenset({"b", "unknown"})), [True, False, True]),
+        (Filters(year_from=1990, fields=("biology",)), [False, True, False]),
+    ],
+)
+def test_filters_select_papers(filters: Filters, expected: list[bool]) -> None:
+    """Years are inclusive, names match whatever their case, a paper without the field never matches it."""
+
+    def make(name: str, **fields: object) -> Paper:
+        return Paper(id=name, title="t", abstract="s", sentences=(Sentence("s", 0, 1),), **fields)  # type: ignore[arg-type]  # keywords pass through
+
+    table = papers_to_table(
+        [
+            make("a", year=2001, venue="ACL", fields=("Linguistics",)),
+            make("b", year=2000, fields=("Biology", "Chemistry")),
+            make("c", venue="PRL", fields=("Physics",)),
+        ]
+    )
+    assert expected == allowed_papers(table, filters).tolist()
+
+
+def test_every_paper_is_found_by_its_id(hashed_snapshot: Snapshot) -> None:
+    """Each id leads to the position of its paper, and its vectors have one row a kept sentence."""
+    for position in range(len(hashed_snapshot)):
+        paper = hashed_snapshot.paper(position)
+        assert position == hashed_snapshot.position(paper.id)
+        assert len(paper.sentences) == len(hashed_snapshot.vectors(position))
+
+
+@pytest.mark.parametrize("paper_id", ["", "demo:p03-m7", "../../etc/passwd", "\ud800", "x" * 10_000])
+def test_an_unknown_id_is_not_found(hashed_snapshot: Snapshot, paper_id: str) -> None:
+    """An id the collection does not hold raises PaperNotFoundError, whatever it is made of."""
+    with pytest.raises(PaperNotFoundError):
+        hashed_snapshot.position(paper_id)
+
+
+def test_the_manifest_tells_what_the_snapshot_holds(data: Path, hashing: Encoder) -> None:
+    """Counts, encoder and metric stand in the manifest, and every other file under its checksum."""
+    manifest = verify(data, current_generation(data))
+    assert (100, hashing.spec, "L2") == (manifest.n_papers, manifest.encoder, manifest.metric)
+    assert {p.name for p in all_files(data)} == {"manifest.json", *manifest.segments[0].files}
+
+
+def test_every_flipped_bit_is_found(data: Path) -> None:
+    """One changed bit anywhere in any file keeps the snapshot from being opened."""
+    rng = np.random.default_rng(0)
+    for path in all_files(data):
+        original = path.read_bytes()
+        for place in {0, len(original) - 1, *rng.integers(0, len(original), 8).tolist()}:
+            damaged = bytearray(original)
+            damaged[place] ^= 1 << int(rng.integers(8))
+            path.write_bytes(damaged)
+            with pytest.raises(SnapshotCorruptError):
+                open_snapshot(data)
+        path.write_bytes(original)
+    assert len(open_snapshot(data)) == 100
+
+
+def test_truncated_missing_and_swapped_files_are_found(data: Path) -> None:
+    """A shortened, absent or exchanged file keeps the snapshot from being opened."""
+    files = all_files(data)
+    for path, other in zip(files, files[1:] + files[:1], strict=True):
+        original = path.read_bytes()
+        for damage in (original[:-1], original[: len(original) // 2], b"", other.read_bytes()):
+            path.write_bytes(damage)
+            with pytest.raises(SnapshotCorruptError):
+                open_snapshot(data)
+        path.unlink()
+        with pytest.raises(SnapshotCorruptError):
+            open_snapshot(data)
+        path.write_bytes(original)
+
+
+def test_a_folder_without_snapshot_says_what_to_do(tmp_path: Path) -> None:
+    """An empty data folder raises SnapshotMissingError naming `akin index`."""
+    with pytest.raises(SnapshotMissingError, match="akin index"):
+        open_snapshot(tmp_path)
+
+
+def test_a_dangling_pointer_is_reported(data: Path) -> None:
+    """CURRENT naming an absent generation raises SnapshotMissingError, even when it holds a path."""
+    for name in ("000099", "../000001", ""):
+        (data / "CURRENT").write_text(name)
+        with pytest.raises(SnapshotMissingError):
+            open_snapshot(data)
+
+
+def test_another_encoder_is_refused(hashed_snapshot: Snapshot) -> None:
+    """A snapshot refuses an encoder with another fingerprint."""
+    spec = EncoderSpec("other", "0" * 64, 256, True, Unit.SENTENCE)
+    with pytest.raises(EncoderMismatchError, match="hashing"):
+        hashed_snapshot.expect_encoder(spec)
+
+
+def test_rollback_serves_the_previous_generation(data: Path) -> None:
+    """After two builds, rollback goes back one, then has nowhere to go; --to goes forward again."""
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10)
+    assert (["000001", "000002"], "000002") == (generations(data), current_generation(data))
+    assert "000001" == rollback(data).generation == open_snapshot(data).generation
+    with pytest.raises(SnapshotMissingError, match="000002"):
+        rollback(data)
+    assert "000002" == rollback(data, "000002").generation
+
+
+def test_rollback_never_serves_a_damaged_generation(data: Path) -> None:
+    """Rolling back to a damaged generation fails and leaves the served one served."""
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10)
+    next(p for p in snapshot_folder(data, "000001").rglob("*.npy")).write_bytes(b"")
+    with pytest.raises(SnapshotCorruptError):
+        rollback(data)
+    assert "000002" == current_generation(data)
+
+
+def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
+    """A format version this code does not know is refused even with a right checksum."""
+    manifest = read_manifest(data, "000001")
+    object.__setattr__(manifest, "format_version", 99)
+    (snapshot_folder(data, "000001") / "manifest.json").write_bytes(manifest.to_json())
+    with pytest.raises(SnapshotCorruptError, match="99"):
+        open_snapshot(data)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b'{"sha256": 1}', b"\xff", b"[" * 100_000])
+def test_a_file_that_is_no_manifest_is_refused(data: Path, content: bytes) -> None:
+    """Anything but a manifest in manifest.json raises SnapshotCorruptError."""
+    (snapshot_folder(data, "000001") / "manifest.json").write_bytes(content)
+    with pytest.raises(SnapshotCorruptError):
+        open_snapshot(data)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    """A second writer is refused at once and the lock is free again afterwards."""
+    with writer_lock(tmp_path), pytest.raises(BuildLockedError), writer_lock(tmp_path):
+        pass
+    with writer_lock(tmp_path):
+        pass
+
+
+def test_a_full_disk_is_a_clear_error() -> None:
+    """Writing to a full device raises StorageError that says to free space."""
+    with pytest.raises(StorageError, match="disk is full"), storage_errors(Path("/dev/full")):
+        Path("/dev/full").write_bytes(b"x" * 100_000)
+
+
+def test_publishing_moves_the_whole_folder(tmp_path: Path) -> None:
+    """A published folder stands at its target with its content, and the prepared one is gone."""
+    prepared = tmp_path / "new"
+    (prepared / "inner").mkdir(parents=True)
+    (prepared / "inner" / "file").write_text(json.dumps(1))
+    publish_folder(prepared, tmp_path / "final")
+    assert (False, "1") == (prepared.exists(), (tmp_path / "final" / "inner" / "file").read_text())
+
+
+def test_replacing_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
+    """replace_file leaves exactly the file with its new content."""
+    path = tmp_path / "CURRENT"
+    replace_file(path, b"1")
+    replace_file(path, b"2")
+    assert ([path], b"2") == (list(tmp_path.iterdir()), path.read_bytes())

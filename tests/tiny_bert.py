@@ -1,0 +1,132 @@
+"""A tiny random BERT on disk, and a deliberately plain re-computation of what an encoder makes of a paper."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from transformers import BertConfig, BertModel
+
+from models.types import Paper, Sentence
+
+SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+WORDS = [
+    "transport",
+    "paper",
+    "method",
+    "result",
+    "we",
+    "show",
+    "graph",
+    "neural",
+    "cell",
+    "protein",
+    "a",
+    "of",
+]
+VOCABULARY = [*SPECIALS, *WORDS, "encod", "##er", "##ing", "##s", "##x", "x", ".", ",", "[", "]", "sep"]
+
+
+def write_tiny_bert(folder, *, max_position_embeddings=512, seed=0):
+    """Write configuration, tokenizer.json, vocab.txt and safetensors of a random two-layer BERT."""
+    torch.manual_seed(seed)
+    config = BertConfig(
+        vocab_size=len(VOCABULARY) + 3,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=max_position_embeddings,
+        initializer_range=0.4,
+    )
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({**config.to_dict(), "architectures": ["BertModel"]}))
+    save_file(BertModel(config).state_dict(), folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    tokenizer = Tokenizer(WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))  # noqa: S106
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.add_special_tokens(SPECIALS)
+    # As all-MiniLM-L6-v2 has them: an encoder that respects these truncates every sentence.
+    tokenizer.enable_truncation(4)
+    tokenizer.enable_padding(length=4)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def paper(title, *sentences, paper_id="p"):
+    """A paper whose abstract is ``sentences`` joined by spaces."""
+    return Paper(paper_id, title, " ".join(sentences), tuple(Sentence(text, 0, 0) for text in sentences))
+
+
+class PlainEncoder:
+    """Semantics 3.1 and 3.2, one paper at a time, without padding, batches or tricks."""
+
+    def __init__(self, folder: Path, *, max_tokens: int = 500) -> None:
+        self.vocabulary = {
+            line: number for number, line in enumerate((folder / "vocab.txt").read_text().splitlines())
+        }
+        self.model = BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+        self.max_tokens = max_tokens
+
+    def wordpieces(self, text):
+        """Greedy longest match over ASCII text, a literal [SEP] being the token."""
+        pieces = []
+        for part in re.split(r"(\[SEP\])", text):
+            if part == "[SEP]":
+                pieces.append("[SEP]")
+                continue
+            for word in re.findall(r"[a-z0-9]+|[^\sa-z0-9]", part.lower()):
+                pieces += self.split_word(word)
+        return pieces
+
+    def split_word(self, word):
+        """One word as the longest pieces of the vocabulary, from the left; [UNK] where that fails."""
+        pieces, start = [], 0
+        while start < len(word):
+            for stop in range(len(word), start, -1):
+                piece = ("##" if start else "") + word[start:stop]
+                if piece in self.vocabulary:
+                    break
+            else:
+                return ["[UNK]"]
+            pieces.append(piece)
+            start = stop
+        return pieces
+
+    def hidden_states(self, tokens):
+        """All layers' states, embeddings first, for ``tokens`` between [CLS] and [SEP]; float64."""
+        ids = [self.vocabulary[token] for token in ["[CLS]", *tokens, "[SEP]"]]
+        with torch.no_grad():
+            output = self.model(torch.tensor([ids]), output_hidden_states=True)
+        return [states[0].double().numpy() for states in output.hidden_states]
+
+    def segments(self, given):
+        """Tokens of title and sentences under the limit, and each kept sentence's positions among them."""
+        title = self.wordpieces(given.title)
+        if len(title) + 1 >= self.max_tokens:
+            title = title[: self.max_tokens // 2 - 1]
+        tokens, positions = [*title, "[SEP]"], []
+        for sentence in given.sentences:
+            own = []
+            for piece in self.wordpieces(sentence.text):
+                if len(tokens) < self.max_tokens:
+                    own.append(len(tokens) + 1)
+                    tokens.append(piece)
+            if not own:
+                break
+            positions.append(own)
+        return tokens, positions
+
+    def encode(self, given):
+        """Sentence vectors (n_kept, dim), CLS vector, mean over all tokens, number of dropped sentences."""
+        tokens, positions = self.segments(given)
+        last = self.hidden_states(tokens)[-1]
+        rows = [sum(last[position] for position in own) / len(own) for own in positions]
+        return np.array(rows), last[0], sum(last) / len(last), len(given.sentences) - len(positions)
