@@ -1,14 +1,14 @@
 """The command line: ``akin index``, ``serve``, ``search``, ``embed``, ``convert``, ``snapshot``, ``demo``."""
 
-import sys
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from akin.asking import read_query
 from akin.display import build_summary, manifest_table, progress_bars, refused_rows, search_answer
@@ -18,14 +18,36 @@ from indexer.corpus import CorpusReport, read_corpus
 from indexer.snapshot import current_generation, generations, read_manifest, rollback, verify
 from models.encoder import load_encoder
 from models.errors import AkinError, SnapshotMissingError
-from models.transport import SERVING, Scorer
+from models.transport import Scorer
 from models.types import Facet, Filters, Precision
-from service.aspect import DEFAULT_FOCUS, Aspect
+from service.aspect import Aspect
 from service.schemas import SearchOut
 from service.search import SearchQuery, open_engine
 from service.settings import Settings
 
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+
+
+class _Commands(TyperGroup):
+    """Turns every expected failure into one clear line and exit status 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except AkinError as error:
+            _err.print("error:", style="bold red", end=" ")
+            _err.print(str(error), markup=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as interrupt:
+            _err.print(
+                "Interrupted. What was published before stays served; `akin index` goes on where it was."
+            )
+            raise typer.Exit(130) from interrupt
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Find scientific papers akin to one you give, in the respect you choose.",
     no_args_is_help=True,
     add_completion=False,
@@ -33,9 +55,6 @@ app = typer.Typer(
 )
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
 app.add_typer(snapshots, name="snapshot")
-
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 
 
 class OnError(StrEnum):
@@ -57,19 +76,6 @@ Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
 Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
 Port = Annotated[int, typer.Option(min=0, max=65535)]
-
-
-def main() -> None:
-    """Run the command line; every expected failure is one clear line and exit status 1."""
-    try:
-        app(standalone_mode=True)
-    except AkinError as error:
-        _err.print("error:", style="bold red", end=" ")
-        _err.print(str(error), markup=False, soft_wrap=True)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        _err.print("Interrupted. What was published before stays served; `akin index` goes on where it was.")
-        sys.exit(130)
 
 
 @app.command()
@@ -134,11 +140,11 @@ def search(
     sentences: Annotated[str, typer.Option(help="Numbers of the sentences that count: 0,3")] = "",
     facet: Annotated[Facet | None, typer.Option(help="Count the sentences of this facet.")] = None,
     focus: Annotated[
-        float, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
-    ] = DEFAULT_FOCUS,
+        float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
     scorer: Annotated[Scorer, typer.Option(help="How a paper is scored.")] = Scorer.OT,
-    tau: Annotated[float, typer.Option(min=1e-3, help="Temperature of the marginals.")] = SERVING.tau,
+    tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
     year_from: Annotated[int | None, typer.Option(help="Earliest year.")] = None,
     year_to: Annotated[int | None, typer.Option(help="Latest year.")] = None,
     venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,

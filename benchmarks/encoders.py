@@ -8,21 +8,24 @@ import gzip
 import json
 import statistics
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from models.encoder import Encoder, load_encoder
+from models.checkpoints import locate_checkpoint
+from models.encoders.contextual import MAX_TOKENS
 from models.encoders.hashing import HashingEncoder
 from models.encoders.transformer import Transformer
-from models.encoders.wordpieces import PaperTokens
 from models.sentences import split_sentences
 from models.types import Paper, Precision
 
-BUDGETS = (1024, 2048, 4096, 8192)
+BUDGETS = (512, 1024, 2048, 4096, 8192)
 NAIVE_BATCH = 32
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def read_papers(path: Path, count: int) -> list[Paper]:
@@ -35,30 +38,23 @@ def read_papers(path: Path, count: int) -> list[Paper]:
     ]
 
 
-def seconds(action, repeats: int) -> float:
-    """Median wall time of ``action``."""
-    times = []
+def medians(
+    actions: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float]
+) -> dict[str, float]:
+    """Median seconds of each action, taken in turn so that a busy machine slows all alike."""
+    spent: dict[str, list[float]] = {label: [] for label in actions}
     for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+        for label, action in actions.items():
+            start = clock()
+            action()
+            spent[label].append(clock() - start)
+    return {label: statistics.median(times) for label, times in spent.items()}
 
 
-def naive_batches(transformer: Transformer, tokens: list[PaperTokens]) -> None:
-    """The anchor: papers in corpus order, padded batches of 32."""
-    for start in range(0, len(tokens), NAIVE_BATCH):
-        batch = tokens[start : start + NAIVE_BATCH]
-        transformer._forward(
-            transformer.device,
-            [paper.ids for paper in batch],
-            [[(0, 1), *paper.sentences] for paper in batch],
-        )
-
-
-def sentence_rows(encoder: Encoder, papers: list[Paper]) -> np.ndarray:
-    """All sentence vectors end to end."""
-    return np.concatenate([own.sentences for own in encoder.encode(papers)])
+def one_minus_cosine(exact: np.ndarray, rough: np.ndarray) -> np.ndarray:
+    """Row by row, (n_rows,)."""
+    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(rough, axis=1)
+    return 1 - (exact.astype(np.float64) * rough).sum(axis=1) / norms
 
 
 def main() -> None:
@@ -68,48 +64,55 @@ def main() -> None:
     parser.add_argument("--papers", type=int, default=400)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--encoder", default="minilm", help="a contextual checkpoint: name or folder")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: seconds of all threads summed")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     papers = read_papers(arguments.corpus, arguments.papers)
-    transformers = {
-        precision: load_encoder(arguments.encoder, device="cpu", precision=precision)._transformer
-        for precision in Precision
-    }
-    tokens = transformers[Precision.FLOAT32].wordpieces.tokenise(papers)
+    checkpoint = locate_checkpoint(arguments.encoder)
+
+    def loaded(precision: Precision, batch_tokens: int) -> Transformer:
+        return Transformer(
+            checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision, batch_tokens=batch_tokens
+        )
+
+    tokens = loaded(Precision.FLOAT32, 1).wordpieces.tokenise(papers)
     sequences = [paper.ids for paper in tokens]
     windows = [[(0, 1), *paper.sentences] for paper in tokens]
-    print(
-        f"{len(papers)} papers, {np.mean([len(ids) for ids in sequences]):.0f} tokens each on average, "
-        f"{arguments.threads} thread(s), median of {arguments.repeats}"
-    )
-    rows: list[tuple[str, float]] = []
-    for precision, transformer in transformers.items():
-        anchor = seconds(lambda t=transformer: naive_batches(t, tokens), arguments.repeats)
-        rows.append((f"{precision}, corpus order, padded batches of {NAIVE_BATCH}", anchor))
-        for budget in BUDGETS:
-            transformer.batch_tokens = budget
-            spent = seconds(lambda t=transformer: t.pool(sequences, windows), arguments.repeats)
-            rows.append((f"{precision}, sorted, {budget} tokens a batch", spent))
-    tokenising = seconds(
-        lambda: transformers[Precision.FLOAT32].wordpieces.tokenise(papers), arguments.repeats
-    )
-    rows.append(("tokenising alone", tokenising))
-    rows.append(("hashing", seconds(lambda: HashingEncoder().encode(papers), arguments.repeats)))
-    first = rows[0][1]
-    print(f"{'':52}{'abstracts/s':>12}{'ratio':>8}")
-    for label, spent in rows:
-        print(f"{label:52}{len(papers) / spent:12.1f}{first / spent:8.2f}")
 
+    def naive(transformer: Transformer) -> None:
+        for start in range(0, len(sequences), NAIVE_BATCH):
+            part = slice(start, start + NAIVE_BATCH)
+            transformer.pool(sequences[part], windows[part])
+
+    actions: dict[str, Callable[[], object]] = {}
+    for precision in Precision:
+        # A budget nothing exceeds: each call of pool is then one padded batch.
+        actions[f"{precision}, corpus order, padded batches of {NAIVE_BATCH}"] = partial(
+            naive, loaded(precision, NAIVE_BATCH * (MAX_TOKENS + 2))
+        )
+        for budget in BUDGETS:
+            actions[f"{precision}, sorted, {budget} tokens a batch"] = partial(
+                loaded(precision, budget).pool, sequences, windows
+            )
+    actions["tokenising alone"] = partial(loaded(Precision.FLOAT32, 1).wordpieces.tokenise, papers)
+    actions["hashing"] = partial(HashingEncoder().encode, papers)
+    spent = medians(actions, arguments.repeats, CLOCKS[arguments.clock])
+
+    print(
+        f"{len(papers)} papers of {np.mean([len(ids) for ids in sequences]):.0f} tokens on average, "
+        f"{arguments.threads} thread(s), {arguments.clock} clock, median of {arguments.repeats}"
+    )
+    anchor = next(iter(spent.values()))
+    print(f"{'':48}{'abstracts/s':>12}{'ratio':>8}")
+    for label, seconds in spent.items():
+        print(f"{label:48}{len(papers) / seconds:12.1f}{anchor / seconds:8.2f}")
     exact, rough = (
-        sentence_rows(load_encoder(arguments.encoder, device="cpu", precision=precision), papers)
+        np.concatenate([rows[1:] for rows in loaded(precision, 2048).pool(sequences, windows)])
         for precision in Precision
     )
-    cosines = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
-    print(
-        f"bfloat16 against float32 over {len(exact)} sentences: 1 - cos mean {np.mean(1 - cosines):.1e}, "
-        f"max {np.max(1 - cosines):.1e}"
-    )
+    error = one_minus_cosine(exact, rough)
+    print(f"bfloat16, {len(error)} sentences: 1 - cos mean {error.mean():.1e}, max {error.max():.1e}")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ def synthetic(n: int, dim: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((1000, dim), dtype=np.float32)
     vectors = centres[rng.integers(0, 1000, n)] + rng.standard_normal((n, dim), dtype=np.float32)
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors.astype(np.float16)
 
 
 def measure(rows: np.ndarray, queries: np.ndarray, names: list[str]) -> list[Entry]:

@@ -114,7 +114,7 @@ def at(record: object, *keys: str) -> object:
 def _id(given: object) -> str:
     if isinstance(given, int) and not isinstance(given, bool):
         return str(given)
-    text = _text(given, "id", MAX_ID_CHARS)
+    text = _not_blank(_text(given, "id", MAX_ID_CHARS), "id")
     if text != text.strip() or not text.isprintable():
         raise InputError(
             f"the id {text[:50]!r} has white space at its ends or characters that cannot be printed"

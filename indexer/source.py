@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 from models.errors import CorpusFormatError, InputError, StorageError
 
@@ -22,8 +22,27 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+class _Decompressed(io.RawIOBase):
+    """A gzip file that gives all it holds before it raises for being cut short, as GzipFile does not."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # what a buffer is has a name from Python 3.12 on
+        piece = self._file.read1(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
 @contextmanager
-def open_source(path: Path) -> Iterator[IO[bytes]]:
+def open_source(path: Path) -> Iterator[io.BufferedReader]:
     """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.
 
     Raises StorageError for what is no readable file.
@@ -35,8 +54,9 @@ def open_source(path: Path) -> Iterator[IO[bytes]]:
             gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise StorageError(f"Cannot read {path}: {error}. Check the path and its permissions.") from error
-    raw = gzip.open(path) if gzipped else path.open("rb", buffering=0)  # noqa: SIM115 - closed in the next line
-    with raw, io.BufferedReader(raw, _BUFFER_BYTES) as stream:
+    raw = _Decompressed(gzip.open(path)) if gzipped else path.open("rb", buffering=0)  # noqa: SIM115 - see below
+    stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)
+    with stream:  # closing it closes what it reads
         with read_errors(path, line=1):
             if stream.peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
                 stream.read(len(_BYTE_ORDER_MARK))
@@ -66,7 +86,7 @@ def read_head(path: Path) -> str:
         while len(head) < HEAD_BYTES:
             try:
                 with read_errors(path, line=head.count(b"\n") + 1):
-                    piece = stream.read1(HEAD_BYTES - len(head))  # type: ignore[attr-defined]  # a BufferedReader
+                    piece = stream.read1(HEAD_BYTES - len(head))
             except CorpusFormatError:
                 if not head:
                     raise
@@ -90,7 +110,7 @@ class Lines:
     behind it. Raises CorpusFormatError or StorageError where the bytes themselves end too early.
     """
 
-    def __init__(self, stream: IO[bytes], path: Path) -> None:
+    def __init__(self, stream: io.BufferedReader, path: Path) -> None:
         self.number = 0
         self.path = path
         self._stream = stream
@@ -101,11 +121,11 @@ class Lines:
 
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes of a line, whole or not: for XML, whose lines have no bounds."""
-        if self._at_line_start:
-            self.number += 1
-        with read_errors(self.path, line=self.number):
+        number = self.number + self._at_line_start
+        with read_errors(self.path, line=number):
             piece = self._stream.readline(size)
-        self._at_line_start = piece.endswith(b"\n")
+        if piece:  # at the end the last line stays the last
+            self.number, self._at_line_start = number, piece.endswith(b"\n")
         return piece
 
     def __next__(self) -> bytes:

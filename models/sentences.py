@@ -43,7 +43,7 @@ _NO_ABBREVIATION = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?<=\sart\.))(?=\s+[A-Z])")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
 _CLOSERS = re.compile(rf"[{re.escape(_CLOSING)}]{{1,9}}(?=\s|$)")
 # An enumerator ("2.", "(iv)", "a)") or punctuation alone.
-_NO_SENTENCE = re.compile(r"\s*(?:[(\[]?(?:\d{1,2}|[ivx]{1,4}|[A-Za-z])[.)\]]+\s*|\W+)")
+_NO_SENTENCE = re.compile(r"\s*(?:[(\[\"“‘']?(?:\d{1,2}|[ivx]{1,4}|[A-Za-z])[.)\]]+\s*|\W+)")
 _WORD = re.compile(r"\w{1,40}")
 # Abbreviations that something always follows, in lower case and without the last stop.
 _ABBREVIATIONS = frozenset(

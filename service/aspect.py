@@ -10,7 +10,9 @@ from models.errors import SentenceSelectionError
 from models.types import Facet, Paper, Unit
 
 # Measured: docs/why.md, "Chosen sentences are turned away from the rest".
-DEFAULT_FOCUS = 0.5
+DEFAULT_FOCUS = 0.3
+# A method is the same in another field; what a result means depends on what it is a result about.
+_FACET_FOCUS = {Facet.METHOD: 0.4, Facet.RESULT: 0.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +20,20 @@ class Aspect:
     """The respect in which papers should be akin; without ``sentences`` and ``facet`` the whole abstract.
 
     ``sentences`` are numbers in the whole abstract. ``focus`` (0 to 1) is the share of the other sentences'
-    mean that is taken from each chosen vector; 0 is ASPIRE's own aspect query (semantics 3.5).
+    mean that is taken from each chosen vector: 0 is ASPIRE's own aspect query (semantics 3.5), ``None`` what
+    suits the facet.
     """
 
     sentences: tuple[int, ...] | None = None
     facet: Facet | None = None
-    focus: float = DEFAULT_FOCUS
+    focus: float | None = None
+
+    @property
+    def turn(self) -> float:
+        """The focus that applies."""
+        if self.focus is not None:
+            return self.focus
+        return DEFAULT_FOCUS if self.facet is None else _FACET_FOCUS.get(self.facet, DEFAULT_FOCUS)
 
 
 def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit) -> tuple[int, ...]:

@@ -6,9 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.sentences import sentences_from_list, split_sentences
-from models.transport import SERVING, Scorer
+from models.transport import Scorer
 from models.types import Facet, Filters, Paper
-from service.aspect import DEFAULT_FOCUS, Aspect
+from service.aspect import Aspect
 from service.search import Reason, SearchAnswer, SearchQuery
 
 _Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
@@ -74,14 +74,15 @@ class SearchIn(_Strict):
     facet: Annotated[Facet, Field(strict=False)] | None = Field(
         default=None, description="Count the query sentences of this facet; objective counts as background."
     )
-    focus: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=DEFAULT_FOCUS,
-        description="How far chosen sentences are turned away from the rest of their abstract.",
+    focus: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="How far chosen sentences are turned away from the rest of their abstract; "
+        "by default what suits the facet.",
     )
     filters: FiltersIn = FiltersIn()
     scorer: Annotated[Scorer, Field(strict=False)] = Scorer.OT
-    tau: Annotated[float, Field(gt=0, le=1e6)] = Field(
-        default=SERVING.tau,
+    tau: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
+        default=None,
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
     limit: Annotated[int, Field(ge=1, le=100)] = 10

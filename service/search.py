@@ -22,6 +22,9 @@ from service.settings import Settings
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 _CANDIDATES_PER_RESULT = 5
+# The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
+# docs/why.md, "A temperature for unit vectors".
+_TAU_OF_UNIT_VECTORS = 0.15
 
 
 class Reason(StrEnum):
@@ -36,7 +39,8 @@ class Reason(StrEnum):
 class SearchQuery:
     """What to search for: a paper (``paper_id`` of an indexed one, or ``paper``) and what of it matters.
 
-    ``limit`` counts papers; ``tau`` is the temperature of the marginals.
+    ``limit`` counts papers; ``tau`` is the temperature of the marginals (``None``: what suits
+    the encoder).
     """
 
     paper_id: str | None = None
@@ -44,7 +48,7 @@ class SearchQuery:
     aspect: Aspect = field(default_factory=Aspect)
     filters: Filters = field(default_factory=Filters)
     scorer: Scorer = Scorer.OT
-    tau: float = SERVING.tau
+    tau: float | None = None
     limit: int = 10
 
 
@@ -80,6 +84,10 @@ class SearchEngine:
         encoder = self._load_encoder()
         self.snapshot.expect_encoder(encoder.spec)
         return encoder
+
+    @property
+    def _default_tau(self) -> float:
+        return _TAU_OF_UNIT_VECTORS if self.snapshot.manifest.encoder.normalised else SERVING.tau
 
     def warm_up(self) -> None:
         """Load the encoder and answer one query, so that the first user does not pay for it."""
@@ -133,7 +141,7 @@ class SearchEngine:
         if not selected:
             return (), Reason.NO_SENTENCE_OF_THAT_FACET
         segment = self.snapshot.segment
-        chosen = focused(vectors, selected, focus=query.aspect.focus)
+        chosen = focused(vectors, selected, focus=query.aspect.turn)
         candidates = find_candidates(
             segment,
             chosen,
@@ -150,7 +158,7 @@ class SearchEngine:
             query_sentences=selected,
             limit=query.limit,
             scorer=query.scorer,
-            settings=replace(SERVING, tau=query.tau),
+            settings=replace(SERVING, tau=query.tau or self._default_tau),
         )
         return tuple(results), None
 

@@ -1,16 +1,17 @@
-"""The contract every index backend keeps, measured against exact distances in float64."""
+"""What every index backend owes a search, measured against exact distances in float64."""
 
 import threading
-from pathlib import Path
 
 import faiss
 import numpy as np
 import pytest
+from clusters import clustered
 
 import indexer.backends.faiss_codes
 import indexer.backends.faiss_flat
-from indexer.index import BACKENDS, VectorIndex, build_index, choose_backend, load_index
-from models.errors import InputError, SnapshotCorruptError, StorageError, UnknownNameError
+from indexer.backends.faiss_codes import Effort
+from indexer.index import BACKENDS, VectorIndex, build_index
+from models.errors import InputError
 
 EXACT = ("exact", "flat")
 APPROXIMATE = ("hnsw", "ivfpq")
@@ -18,16 +19,9 @@ N_ROWS, DIM = 12_000, 32
 N_TIED = 300  # copies of row 0 among the rows: a sentence many abstracts share
 
 
-def clustered(n: int, dim: int, *, seed: int = 0, dtype: str = "float16") -> np.ndarray:
-    """``n`` unit vectors around 100 centres, as sentence vectors gather around topics."""
-    rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).standard_normal((100, dim))
-    vectors = centres[rng.integers(0, 100, n)] + 0.8 * rng.standard_normal((n, dim))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(dtype)
-
-
 @pytest.fixture(scope="module")
 def rows() -> np.ndarray:
+    """Clustered rows, some of them equal."""
     rows = clustered(N_ROWS, DIM)
     rows[:: N_ROWS // N_TIED] = rows[0]
     return rows
@@ -35,6 +29,7 @@ def rows() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def queries(rows: np.ndarray) -> np.ndarray:
+    """Eight sentences of a query paper, the first of them stored many times over."""
     queries = clustered(8, DIM, seed=1).astype(np.float32)
     queries[0] = rows[0]
     return queries
@@ -42,6 +37,7 @@ def queries(rows: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def indexes(rows: np.ndarray) -> dict[str, VectorIndex]:
+    """Every backend over the same rows."""
     return {name: build_index(rows, name) for name in BACKENDS}
 
 
@@ -69,11 +65,13 @@ def truth(
 
 
 def recall(expected: np.ndarray, actual: np.ndarray) -> float:
+    """The mean share of the expected rows among the actual ones; -1 expects nothing."""
     pairs = zip(expected, actual, strict=True)
     return float(np.mean([len(np.intersect1d(e[e >= 0], a)) / np.count_nonzero(e >= 0) for e, a in pairs]))
 
 
 def filter_of(share: float) -> np.ndarray:
+    """A filter that allows this share of the rows, drawn at random."""
     allowed = np.zeros(N_ROWS, bool)
     allowed[np.random.default_rng(5).permutation(N_ROWS)[: round(share * N_ROWS)]] = True
     return allowed
@@ -158,17 +156,33 @@ def test_filters_hold(
 
 
 @pytest.mark.usefixtures("no_scans")
-@pytest.mark.parametrize("name", BACKENDS)
-def test_a_filter_far_from_the_query_still_fills_the_answer(
-    name: str, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex]
+@pytest.mark.parametrize("name", APPROXIMATE)
+def test_an_answer_is_completed_where_faiss_falls_short(
+    name: str,
+    rows: np.ndarray,
+    queries: np.ndarray,
+    indexes: dict[str, VectorIndex],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where only rows far from a query are allowed, as many come back as were asked for."""
+    """A filter that leaves nothing where FAISS looks still gets all k rows, the nearest ones."""
+    monkeypatch.setattr(type(indexes[name]), "_effort", lambda *_: Effort(1, 20, 0))
     distances = np.linalg.norm(rows.astype(np.float32) - queries[3], axis=1)
     allowed = distances > np.sort(distances)[-500]
-    hits = indexes[name].search(queries, 50, allowed=allowed)
+    hits = indexes[name].search(queries, 20, allowed=allowed)
     assert (hits.rows >= 0).all()
     assert allowed[hits.rows].all()
-    assert recall(truth(rows, queries, 50, allowed)[0], hits.rows) >= 0.8
+    assert recall(truth(rows, queries[3:4], 20, allowed)[0], hits.rows[3:4]) == 1
+
+
+@pytest.mark.usefixtures("no_scans")
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_backends_are_exact_far_from_the_origin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of large norm, whose distances float32 matrix products cannot tell apart, come in order."""
+    monkeypatch.setattr(faiss.cvar, "distance_compute_blas_threshold", 1)  # as a GPU always does
+    rows = clustered(2000, DIM, dtype="float32") * np.float32(0.1) + np.float32(300)
+    queries = rows[:40] + np.float32(0.01)
+    hits = build_index(rows, name).search(queries, 20)
+    np.testing.assert_allclose(-hits.scores, truth(rows, queries, 20)[1], rtol=1e-5)
 
 
 @pytest.mark.parametrize("extra", [0, 7])
@@ -181,48 +195,6 @@ def test_asking_for_every_row_returns_every_row(
     for numbers in hits.rows:
         np.testing.assert_array_equal(np.arange(N_ROWS), np.sort(numbers[:N_ROWS]))
         assert (numbers[N_ROWS:] == -1).all()
-
-
-@pytest.mark.parametrize("dim", [1, 30, 31, 256, 768])
-@pytest.mark.parametrize("n_rows", [1, 10, 300])
-@pytest.mark.parametrize("name", BACKENDS)
-def test_small_indexes_of_any_dimension(name: str, n_rows: int, dim: int, tmp_path: Path) -> None:
-    """A handful of rows, of any dimension, can be indexed, saved, opened and searched."""
-    rows = clustered(n_rows, dim, dtype="float32")
-    build_index(rows, name).save(tmp_path / "index.bin")
-    hits = load_index(tmp_path / "index.bin", rows, backend=name).search(rows[:1], 10)
-    assert hits.rows[0, 0] == 0
-    assert np.count_nonzero(hits.rows >= 0) == min(10, n_rows)
-
-
-@pytest.mark.usefixtures("no_scans")
-@pytest.mark.parametrize("name", BACKENDS)
-def test_an_index_survives_the_disk(
-    name: str, rows: np.ndarray, queries: np.ndarray, indexes: dict[str, VectorIndex], tmp_path: Path
-) -> None:
-    """A saved and opened index, over memory-mapped rows, gives the same answers bit for bit."""
-    np.save(tmp_path / "vectors.npy", rows)
-    indexes[name].save(tmp_path / "index.bin")
-    mapped = np.load(tmp_path / "vectors.npy", mmap_mode="r")
-    opened = load_index(tmp_path / "index.bin", mapped, backend=name)
-    expected, hits = indexes[name].search(queries, 50), opened.search(queries, 50)
-    np.testing.assert_array_equal(expected.rows, hits.rows)
-    np.testing.assert_array_equal(expected.scores, hits.scores)
-
-
-@pytest.mark.parametrize("name", BACKENDS)
-def test_builds_are_byte_equal_whatever_the_thread_count(name: str, rows: np.ndarray, tmp_path: Path) -> None:
-    """Two builds of the same rows, on one thread and on two, write the same file or none."""
-    n_threads = faiss.omp_get_max_threads()
-    try:
-        for n in (1, 2):
-            faiss.omp_set_num_threads(n)
-            build_index(rows[:5000], name).save(tmp_path / f"{n}.bin")
-    finally:
-        faiss.omp_set_num_threads(n_threads)
-    written = sorted(path.read_bytes() for path in tmp_path.iterdir())
-    assert len(written) == (2 if name in APPROXIMATE else 0)
-    assert len(set(written)) <= 1
 
 
 @pytest.mark.usefixtures("no_scans")
@@ -276,71 +248,3 @@ def test_unusable_searches_are_refused(name: str, indexes: dict[str, VectorIndex
         index.search(good, 0)
     with pytest.raises(InputError, match="one flag a row"):
         index.search(good, 5, allowed=np.ones(3, bool))
-
-
-@pytest.mark.parametrize("name", BACKENDS)
-def test_unusable_rows_are_refused(name: str) -> None:
-    """No rows, one axis, or another number format raise InputError."""
-    for rows in (np.zeros((0, DIM), np.float16), np.zeros(DIM, np.float32), np.zeros((3, DIM))):
-        with pytest.raises(InputError, match="expected"):
-            build_index(rows, name)
-
-
-@pytest.mark.parametrize("name", APPROXIMATE)
-def test_damaged_and_foreign_files_are_corrupt_snapshots(
-    name: str, rows: np.ndarray, indexes: dict[str, VectorIndex], tmp_path: Path
-) -> None:
-    """A missing, cut, garbled or foreign index file raises SnapshotCorruptError with what to do."""
-    path = tmp_path / "index.bin"
-    with pytest.raises(SnapshotCorruptError, match="index the corpus again"):
-        load_index(path, rows, backend=name)
-    indexes[name].save(path)
-    content = path.read_bytes()
-    for damaged in (content[:100], content[: len(content) // 2], b"no index" * 100, b""):
-        path.write_bytes(damaged)
-        with pytest.raises(SnapshotCorruptError, match="cannot read this index"):
-            load_index(path, rows, backend=name)
-    path.write_bytes(content)
-    with pytest.raises(SnapshotCorruptError, match="expected"):
-        load_index(path, rows[:-1], backend=name)
-    other = next(other for other in APPROXIMATE if other != name)
-    with pytest.raises(SnapshotCorruptError, match="expected"):
-        load_index(path, rows, backend=other)
-
-
-@pytest.mark.parametrize("name", APPROXIMATE)
-def test_a_file_that_cannot_be_written_is_a_storage_error(
-    name: str, indexes: dict[str, VectorIndex], tmp_path: Path
-) -> None:
-    """Saving into a folder that is not there raises StorageError, not FAISS's RuntimeError."""
-    with pytest.raises(StorageError, match="cannot be written"):
-        indexes[name].save(tmp_path / "nowhere" / "index.bin")
-
-
-def test_auto_is_exact_for_few_rows_and_ivfpq_for_many() -> None:
-    """``auto`` follows the size; an unknown name lists the known ones."""
-    assert [choose_backend(n) for n in (1, 100_000, 100_001, 10**8)] == ["exact", "exact", "ivfpq", "ivfpq"]
-    assert type(build_index(clustered(5, 4), "auto")).__name__ == "ExactIndex"
-    with pytest.raises(UnknownNameError, match="exact, flat, hnsw, ivfpq"):
-        build_index(clustered(5, 4), "annoy")
-
-
-def test_a_gpu_that_is_not_there_is_named() -> None:
-    """Asking ``flat`` for a GPU that FAISS cannot reach raises InputError, as does an unknown device."""
-    if hasattr(faiss, "StandardGpuResources"):
-        pytest.skip("this FAISS can use a GPU")
-    with pytest.raises(InputError, match="faiss-gpu"):
-        build_index(clustered(5, 4), "flat", device="cuda")
-    with pytest.raises(InputError, match="auto, cpu or cuda"):
-        build_index(clustered(5, 4), "flat", device="tpu")
-
-
-def test_half_and_single_precision_rows_score_alike() -> None:
-    """Float16 rows score exactly as the same numbers stored as float32, subnormal ones too."""
-    half = clustered(500, 33)
-    half[:3] *= np.float16(1e-6)
-    queries = clustered(3, 33, seed=4).astype(np.float32)
-    expected = build_index(half.astype(np.float32), "exact").search(queries, 500)
-    hits = build_index(half, "exact").search(queries, 500)
-    np.testing.assert_array_equal(expected.rows, hits.rows)
-    np.testing.assert_array_equal(expected.scores, hits.scores)

@@ -122,7 +122,7 @@ class FaissCodesIndex(ABC):
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
         effort = self._effort(k, max(n_allowed, 1))
-        if n_allowed <= k or scan_is_cheaper(n_allowed, effort):
+        if scan_is_cheaper(n_allowed, effort):
             return nearest_rows(self._rows, queries, k=k, allowed=allowed)
         parameters = self._parameters(effort.breadth, selector(allowed))
         _, proposed = self._index.search(queries, min(effort.n_proposed, n_allowed), params=parameters)

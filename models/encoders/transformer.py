@@ -28,7 +28,6 @@ from models.types import EncoderSpec, Paper, Precision, Unit
 CPU_BATCH_TOKENS = 2_048
 CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
-_DTYPES = {Precision.FLOAT32: torch.float32, Precision.BFLOAT16: torch.bfloat16}
 
 Window = tuple[int, int]
 
@@ -38,9 +37,9 @@ log = structlog.get_logger(__name__)
 class Transformer:
     """A checkpoint loaded on a device; ``max_tokens`` WordPieces between ``[CLS]`` and the last ``[SEP]``.
 
-    Weights are verified before they are loaded. ``precision`` is that of the transformer; pooling is in
-    float32. Raises WeightsError for weights that are altered, incomplete or not a BERT's, EncoderError for a
-    device that is not there.
+    Weights are verified before they are loaded. ``precision`` is that of the transformer's matrix products;
+    pooling is in float32. Raises WeightsError for weights that are altered, incomplete or not a BERT's,
+    EncoderError for a device that is not there.
     """
 
     def __init__(
@@ -168,11 +167,13 @@ class Transformer:
         return [rows[row, : len(own)].copy() for row, own in enumerate(windows)]
 
     def _states(self, model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        output = model(
-            input_ids=ids.to(model.device),
-            attention_mask=mask.to(model.device),
-            output_hidden_states=self._layer_mix is not None,
-        )
+        rounded = self.precision is Precision.BFLOAT16
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=rounded, cache_enabled=False):
+            output = model(
+                input_ids=ids.to(model.device),
+                attention_mask=mask.to(model.device),
+                output_hidden_states=self._layer_mix is not None,
+            )
         if self._layer_mix is None:
             return output.last_hidden_state.float()  # type: ignore[no-any-return] # transformers is untyped here
         mixed = torch.zeros_like(output.last_hidden_state, dtype=torch.float32)
@@ -188,7 +189,7 @@ class Transformer:
                 model, report = AutoModel.from_pretrained(
                     folder,
                     config=config,
-                    dtype=_DTYPES[self.precision],
+                    dtype=torch.float32,
                     attn_implementation="sdpa",
                     use_safetensors=True,
                     local_files_only=True,
@@ -201,6 +202,12 @@ class Transformer:
         missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
         if missing:
             raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
+        if self.precision is Precision.BFLOAT16:
+            # Only the products: with residuals and layer norms in float32 the vectors' error is a third
+            # (1 - cos 1.8e-5 against 5.1e-5, minilm) at 3 % of the speed. Cast here once, not at every call.
+            for module in model.modules():
+                if isinstance(module, torch.nn.Linear):
+                    module.to(torch.bfloat16)
         return model.to(device).eval()  # type: ignore[no-any-return] # transformers is untyped here
 
     def _read_layer_mix(self, n_layers: int) -> tuple[float, ...] | None:

@@ -1,4 +1,4 @@
-"""The one way this package compiles its loops: numba, strict IEEE arithmetic, no GIL, cached where possible."""
+"""The one way this package compiles its loops: numba, strict arithmetic, no GIL, cached on disk."""
 
 import inspect
 from collections.abc import Callable

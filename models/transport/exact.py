@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from models.transport.compiled import compiled
+from models.transport.problem import Problem
 
 PATHS_PER_SENTENCE = 1000  # about 1 is usual; a pair that needs more is reported unconverged
 
@@ -25,45 +26,42 @@ class ExactTransport:
     n_paths: Int64[np.ndarray, " k"]
 
 
-def exact_transport(
-    cost: Float64[np.ndarray, " n_cells"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    query_weights: Float64[np.ndarray, "k n_query"],
-    sentence_weights: Float64[np.ndarray, " n_rows"],
-) -> ExactTransport:
-    """The cheapest plans between the given marginals, pairs packed as in ``Plans``."""
-    f, g = np.zeros_like(query_weights), np.zeros_like(sentence_weights)
-    mass, n_paths = np.zeros_like(cost), np.zeros(len(f), np.int64)
-    _solve_pairs(cost, offsets, query_weights, sentence_weights, mass, f, g, n_paths)
-    n_query = f.shape[1]
-    duals = (query_weights * f).sum(axis=1) + np.add.reduceat(np.append(sentence_weights * g, 0.0), offsets[:-1])
-    limits = PATHS_PER_SENTENCE * (n_query + np.diff(offsets))
+def exact_transport(problem: Problem) -> ExactTransport:
+    """The cheapest plans between the problem's marginals."""
+    f, g = np.zeros_like(problem.query_weights), np.zeros_like(problem.sentence_weights)
+    mass, n_paths = np.zeros_like(problem.cost), np.zeros(len(f), np.int64)
+    duals = np.zeros(len(f))
+    _solve_pairs(problem, mass, f, g, duals, n_paths)
+    limits = PATHS_PER_SENTENCE * (f.shape[1] + np.diff(problem.offsets))
     return ExactTransport(mass, f, g, duals, converged=n_paths < limits, n_paths=n_paths)
 
 
 @compiled
 def _solve_pairs(
-    cost: Float64[np.ndarray, " n_cells"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    query_weights: Float64[np.ndarray, "k n_query"],
-    sentence_weights: Float64[np.ndarray, " n_rows"],
+    problem: Problem,
     mass: Float64[np.ndarray, " n_cells"],
     query_potentials: Float64[np.ndarray, "k n_query"],
     sentence_potentials: Float64[np.ndarray, " n_rows"],
+    duals: Float64[np.ndarray, " k"],
     n_paths: Int64[np.ndarray, " k"],
 ) -> None:
-    """Solve every pair into ``mass``, the potentials and ``n_paths``."""
-    n_query = query_weights.shape[1]
+    """Solve every pair into the other arrays."""
+    cost, offsets = problem.cost, problem.offsets
+    n_query = problem.query_weights.shape[1]
     for pair in range(len(offsets) - 1):
         start, end = offsets[pair], offsets[pair + 1]
         n_paths[pair] = _solve_pair(
             cost[n_query * start : n_query * end].reshape((n_query, end - start)),
-            query_weights[pair].copy(),
-            sentence_weights[start:end].copy(),
+            problem.query_weights[pair].copy(),
+            problem.sentence_weights[start:end].copy(),
             mass[n_query * start : n_query * end].reshape((n_query, end - start)),
             query_potentials[pair],
             sentence_potentials[start:end],
         )
+        for i in range(n_query):
+            duals[pair] += problem.query_weights[pair, i] * query_potentials[pair, i]
+        for j in range(start, end):
+            duals[pair] += problem.sentence_weights[j] * sentence_potentials[j]
 
 
 @compiled
@@ -136,15 +134,8 @@ def _shortest_path(
         for i in range(n):
             if fresh[i]:
                 fresh[i] = False
-                for j in range(m):
-                    reached = row_distance[i] + max(0.0, cost[i, j] - f[i] - g[j])
-                    if not closed[j] and reached < column_distance[j]:
-                        column_distance[j] = reached
-                        parent_row[j] = i
-        nearest = -1
-        for j in range(m):
-            if not closed[j] and (nearest < 0 or column_distance[j] < column_distance[nearest]):
-                nearest = j
+                _look_from(i, row_distance[i], cost, f, g, closed, column_distance, parent_row)
+        nearest = _nearest_open(column_distance, closed)
         if nearest < 0:
             return -1, parent_row, parent_column
         if demand[nearest] > 0.0:
@@ -157,9 +148,36 @@ def _shortest_path(
                 fresh[i] = True
     length = column_distance[nearest]
     for i in range(n):
-        if row_distance[i] < length:
-            f[i] += length - row_distance[i]
+        f[i] += max(0.0, length - row_distance[i])
     for j in range(m):
-        if closed[j]:
-            g[j] -= length - column_distance[j]
+        g[j] -= max(0.0, length - column_distance[j])
     return nearest, parent_row, parent_column
+
+
+@compiled
+def _nearest_open(distance: Float64[np.ndarray, " m"], closed: Bool[np.ndarray, " m"]) -> int:
+    """The open column at the smallest distance, the first of several; -1 when all are closed."""
+    nearest = -1
+    for j in range(len(distance)):
+        if not closed[j] and (nearest < 0 or distance[j] < distance[nearest]):
+            nearest = j
+    return nearest
+
+
+@compiled
+def _look_from(
+    row: int,
+    distance: float,
+    cost: Float64[np.ndarray, "n m"],
+    f: Float64[np.ndarray, " n"],
+    g: Float64[np.ndarray, " m"],
+    closed: Bool[np.ndarray, " m"],
+    column_distance: Float64[np.ndarray, " m"],
+    parent_row: Int64[np.ndarray, " m"],
+) -> None:
+    """Shorten the distances of the open columns by way of a row that has just been reached."""
+    for j in range(len(g)):
+        reached = distance + max(0.0, cost[row, j] - f[row] - g[j])
+        if not closed[j] and reached < column_distance[j]:
+            column_distance[j] = reached
+            parent_row[j] = row

@@ -1,18 +1,16 @@
 """Scoring one query against many candidate papers on the CPU; the serving path (numba, no loop in Python)."""
 
-import math
-
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from models.errors import InputError
-from models.transport.compiled import compiled, compiled_reduction
+from models.transport.compiled import compiled
 from models.transport.exact import exact_transport
 from models.transport.newton import newton
 from models.transport.plan import SERVING, Plans, Scorer, TransportSettings
+from models.transport.problem import Outcome, Problem, distances, marginals, softmin
 from models.transport.sinkhorn import sinkhorn
 
-WEIGHT_FLOOR = 1e-12  # of the largest weight; a lighter sentence moves no score, and hinders the solvers
 EASY_SPREAD = 40.0  # in epsilon; where distances spread further Newton is faster than Sinkhorn
 
 
@@ -35,7 +33,7 @@ def score_papers(
     """
     _check_shapes(query, rows, offsets)
     k, n_query = len(offsets) - 1, len(query)
-    cost = _distances(np.ascontiguousarray(query), np.ascontiguousarray(rows), offsets)
+    cost = distances(np.ascontiguousarray(query), np.ascontiguousarray(rows), offsets)
     if not np.isfinite(cost).all():
         raise InputError(
             "A distance between a query sentence and a candidate sentence is not finite: the vectors hold "
@@ -79,29 +77,24 @@ def _entropic_plans(
     each of these is a soft c-transform, hence spreads no further than the cost.
     """
     query_weights, sentence_weights, spreads = marginals(cost, offsets, n_query, settings.tau)
-    mass, converged = np.zeros_like(cost), np.zeros(len(spreads), np.bool_)
-    n_iterations = np.zeros(len(spreads), np.int64)
+    problem = Problem(cost, offsets, query_weights, sentence_weights)
+    k = len(spreads)
+    outcome = Outcome(np.zeros_like(cost), np.zeros(k, np.bool_), np.zeros(k, np.int64))
     order = np.argsort(np.diff(offsets), kind="stable")
     easy = order[spreads[order] <= EASY_SPREAD * settings.epsilon]
-    sinkhorn(
-        cost, offsets, easy, query_weights, sentence_weights,
-        settings.epsilon, settings.tolerance, settings.max_sweeps, mass, converged, n_iterations,
-    )  # fmt: skip
-    newton(
-        cost, offsets, query_weights, sentence_weights,
-        settings.epsilon, settings.tolerance, settings.max_newton_steps, mass, converged, n_iterations,
-    )  # fmt: skip
-    errors = _marginal_errors(mass, offsets, query_weights, sentence_weights)
+    sinkhorn(problem, easy, settings.epsilon, settings.tolerance, settings.max_sweeps, outcome)
+    newton(problem, settings.epsilon, settings.tolerance, settings.max_newton_steps, outcome)
+    errors = _marginal_errors(problem, outcome.mass)
     return Plans(
-        mass=mass,
+        mass=outcome.mass,
         cost=cost,
         offsets=offsets,
         n_query=n_query,
-        scores=_scores(mass, cost, offsets, n_query),
+        scores=_scores(outcome.mass, cost, offsets, n_query),
         marginal_errors=errors,
         gaps=errors * spreads,
-        converged=converged,
-        n_iterations=n_iterations,
+        converged=outcome.converged,
+        n_iterations=outcome.n_iterations,
     )
 
 
@@ -113,7 +106,8 @@ def _exact_plans(
 ) -> Plans:
     """Exact transport between the marginals of the entropic plan; the gap is that of the linear programme."""
     query_weights, sentence_weights, _ = marginals(cost, offsets, n_query, settings.tau)
-    exact = exact_transport(cost, offsets, query_weights, sentence_weights)
+    problem = Problem(cost, offsets, query_weights, sentence_weights)
+    exact = exact_transport(problem)
     scores = _scores(exact.mass, cost, offsets, n_query)
     return Plans(
         mass=exact.mass,
@@ -121,7 +115,7 @@ def _exact_plans(
         offsets=offsets,
         n_query=n_query,
         scores=scores,
-        marginal_errors=_marginal_errors(exact.mass, offsets, query_weights, sentence_weights),
+        marginal_errors=_marginal_errors(problem, exact.mass),
         gaps=np.maximum(-scores - exact.duals, 0.0),
         converged=exact.converged,
         n_iterations=exact.n_paths,
@@ -150,81 +144,6 @@ def _check_shapes(
             f"Candidate {empty[0]} owns {np.diff(offsets)[empty[0]]} rows; expected at least one sentence. "
             "Leave papers without sentences out of the candidates."
         )
-
-
-@compiled_reduction
-def _distances(
-    query: Float32[np.ndarray, "n_query dim"],
-    rows: Float32[np.ndarray, "n_rows dim"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-) -> Float64[np.ndarray, " n_cells"]:
-    """L2 distances, each pair row by row, pairs end to end.
-
-    By differences, not by norms and dot products: identical vectors are at distance 0, close ones keep
-    their digits. Four query sentences share each pass over a row; the last block is filled up with the
-    last sentence, so that every distance comes out of the same code, and the same bits.
-    """
-    n_query, dim = query.shape
-    cost = np.empty(n_query * len(rows))
-    zero = np.float32(0.0)
-    for pair in range(len(offsets) - 1):
-        start, n_sentence = offsets[pair], offsets[pair + 1] - offsets[pair]
-        for j in range(n_sentence):
-            row = rows[start + j]
-            for i in range(0, n_query, 4):
-                q0, q1 = query[i], query[min(i + 1, n_query - 1)]
-                q2, q3 = query[min(i + 2, n_query - 1)], query[min(i + 3, n_query - 1)]
-                s0, s1, s2, s3 = zero, zero, zero, zero
-                for c in range(dim):
-                    s0 += (q0[c] - row[c]) * (q0[c] - row[c])
-                    s1 += (q1[c] - row[c]) * (q1[c] - row[c])
-                    s2 += (q2[c] - row[c]) * (q2[c] - row[c])
-                    s3 += (q3[c] - row[c]) * (q3[c] - row[c])
-                for t, squared in enumerate((s0, s1, s2, s3)):
-                    if i + t < n_query:
-                        cost[n_query * start + (i + t) * n_sentence + j] = math.sqrt(np.float64(squared))
-    return cost
-
-
-@compiled
-def marginals(
-    cost: Float64[np.ndarray, " n_cells"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    n_query: int,
-    tau: float,
-) -> tuple[Float64[np.ndarray, "k n_query"], Float64[np.ndarray, " n_rows"], Float64[np.ndarray, " k"]]:
-    """Weights of query sentences and of candidate sentences (semantics 3.4), and each pair's cost spread.
-
-    A sentence weighs softmax(-its smallest distance / tau) within its paper; the spread is the largest
-    distance of the pair less its smallest.
-    """
-    k = len(offsets) - 1
-    query_weights, sentence_weights = np.empty((k, n_query)), np.empty(offsets[-1])
-    spreads = np.empty(k)
-    for pair in range(k):
-        start, end = offsets[pair], offsets[pair + 1]
-        pair_cost = cost[n_query * start : n_query * end].reshape((n_query, end - start))
-        spreads[pair] = pair_cost.max() - pair_cost.min()
-        for i in range(n_query):
-            query_weights[pair, i] = pair_cost[i].min()
-        for j in range(end - start):
-            sentence_weights[start + j] = pair_cost[:, j].min()
-        _softmin(query_weights[pair], tau)
-        _softmin(sentence_weights[start:end], tau)
-    return query_weights, sentence_weights, spreads
-
-
-@compiled
-def _softmin(distances: Float64[np.ndarray, " n"], tau: float) -> None:
-    """Replace distances by softmax(-distances / tau); weights below the floor become exactly 0."""
-    smallest = distances.min()
-    total = 0.0
-    for i in range(len(distances)):
-        weight = math.exp((smallest - distances[i]) / tau)
-        distances[i] = weight if weight > WEIGHT_FLOOR else 0.0
-        total += distances[i]
-    for i in range(len(distances)):
-        distances[i] /= total
 
 
 @compiled
@@ -264,9 +183,10 @@ def _attention(
     mass: Float64[np.ndarray, " n_cells"],
 ) -> None:
     """softmax(-cost / tau) over all cells of a pair (semantics 5, AttAspire)."""
-    mass[:] = cost
+    for cell in range(len(cost)):
+        mass[cell] = cost[cell]
     for pair in range(len(offsets) - 1):
-        _softmin(mass[n_query * offsets[pair] : n_query * offsets[pair + 1]], tau)
+        softmin(mass[n_query * offsets[pair] : n_query * offsets[pair + 1]], tau)
 
 
 @compiled
@@ -285,20 +205,22 @@ def _scores(
 
 
 @compiled
-def _marginal_errors(
-    mass: Float64[np.ndarray, " n_cells"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    query_weights: Float64[np.ndarray, "k n_query"],
-    sentence_weights: Float64[np.ndarray, " n_rows"],
-) -> Float64[np.ndarray, " k"]:
+def _marginal_errors(problem: Problem, mass: Float64[np.ndarray, " n_cells"]) -> Float64[np.ndarray, " k"]:
     """L1 distance of every plan's row and column sums to their marginals."""
-    k, n_query = query_weights.shape
+    offsets = problem.offsets
+    k, n_query = problem.query_weights.shape
     errors = np.zeros(k)
     for pair in range(k):
         start, end = offsets[pair], offsets[pair + 1]
-        plan = mass[n_query * start : n_query * end].reshape((n_query, end - start))
+        n_sentence = end - start
+        missing = problem.sentence_weights[start:end].copy()
         for i in range(n_query):
-            errors[pair] += abs(plan[i].sum() - query_weights[pair, i])
-        for j in range(end - start):
-            errors[pair] += abs(plan[:, j].sum() - sentence_weights[start + j])
+            missing_row = problem.query_weights[pair, i]
+            for j in range(n_sentence):
+                cell = mass[n_query * start + i * n_sentence + j]
+                missing_row -= cell
+                missing[j] -= cell
+            errors[pair] += abs(missing_row)
+        for j in range(n_sentence):
+            errors[pair] += abs(missing[j])
     return errors

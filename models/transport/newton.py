@@ -7,9 +7,10 @@ short; Newton with epsilon scaling reaches full precision in a few dozen steps.
 import math
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64
 
 from models.transport.compiled import compiled
+from models.transport.problem import Outcome, Problem
 
 FIRST_EPSILON = 0.05  # of the spread of distances, where epsilon scaling starts
 EPSILON_FACTOR = 0.25  # from one level of epsilon to the next; 0.15 to 0.4 cost the same
@@ -21,39 +22,48 @@ LEAK = 1e-14  # relative to a sentence's mass: a group without edges to the rest
 
 @compiled
 def newton(
-    cost: Float64[np.ndarray, " n_cells"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
-    query_weights: Float64[np.ndarray, "k n_query"],
-    sentence_weights: Float64[np.ndarray, " n_rows"],
+    problem: Problem,
     epsilon: float,
     tolerance: float,
     max_steps: int,
-    mass: Float64[np.ndarray, " n_cells"],
-    converged: Bool[np.ndarray, " k"],
-    n_iterations: Int64[np.ndarray, " k"],
+    outcome: Outcome,
 ) -> None:
-    """Write the plans of all pairs not yet ``converged`` into ``mass``, and mark those that now are."""
-    n_query = query_weights.shape[1]
+    """Write the plans of all pairs that have not converged yet into ``outcome``."""
+    offsets = problem.offsets
+    n_query = problem.query_weights.shape[1]
     for pair in range(len(offsets) - 1):
-        if converged[pair]:
+        if outcome.converged[pair]:
             continue
         start, end = offsets[pair], offsets[pair + 1]
-        pair_cost = cost[n_query * start : n_query * end].reshape((n_query, end - start))
-        plan = mass[n_query * start : n_query * end].reshape((n_query, end - start))
-        weights = sentence_weights[start:end]
         # Newton's linear system has the size of the side it moves: take the shorter one.
-        if n_query <= end - start:
-            found, error, steps = _solve_pair(
-                pair_cost.T.copy(), query_weights[pair], weights, epsilon, tolerance, max_steps
-            )
-            plan[:] = found.T
-        else:
-            found, error, steps = _solve_pair(
-                pair_cost.copy(), weights, query_weights[pair], epsilon, tolerance, max_steps
-            )
-            plan[:] = found
-        converged[pair] = error < tolerance
-        n_iterations[pair] += steps
+        move_query = n_query <= end - start
+        weights = problem.sentence_weights[start:end]
+        moved = problem.query_weights[pair] if move_query else weights
+        exact = weights if move_query else problem.query_weights[pair]
+        pair_cost = np.empty((len(exact), len(moved)))
+        _copy(problem.cost[n_query * start : n_query * end], pair_cost, move_query, True)
+        plan, error, steps = _solve_pair(pair_cost, moved, exact, epsilon, tolerance, max_steps)
+        _copy(outcome.mass[n_query * start : n_query * end], plan, move_query, False)
+        outcome.converged[pair] = error < tolerance
+        outcome.n_iterations[pair] += steps
+
+
+@compiled
+def _copy(
+    packed: Float64[np.ndarray, " n_cells"],
+    square: Float64[np.ndarray, "m n"],
+    turned: bool,
+    unpack: bool,
+) -> None:
+    """Copy packed cells to the solver's array (``unpack``) or back; ``turned`` where query sentences move."""
+    m, n = square.shape
+    for j in range(m):
+        for i in range(n):
+            cell = i * m + j if turned else j * n + i
+            if unpack:
+                square[j, i] = packed[cell]
+            else:
+                packed[cell] = square[j, i]
 
 
 @compiled
@@ -68,14 +78,19 @@ def _solve_pair(
     """The plan of one pair, its L1 error on the ``moved`` side and the steps taken.
 
     Maximises H(f) = <moved, f> + <exact, g(f)>, g the soft c-transform of f, which is concave in the n
-    potentials f (Cuturi and Peyre 2018, arXiv 1807.07114, semi-dual): Newton steps within a trust radius,
-    epsilon lowered from level to level. The ``exact`` side's marginal holds by construction.
+    potentials f (the semi-dual: Cuturi and Peyre 2018, arXiv 1807.07114): Newton steps within a trust
+    radius, epsilon lowered from level to level. The ``exact`` side's marginal holds by construction.
     """
-    level = max(epsilon, FIRST_EPSILON * (cost.max() - cost.min()))
-    f = np.where(moved > 0.0, 0.0, -np.inf)
-    plan, sums, g, value = _evaluate(cost, f, moved, exact, level)
-    error = np.abs(moved - sums).sum()
-    rounding = 1e-14 * cost.max()  # differences of H below this mean nothing
+    f = np.zeros(len(moved))
+    smallest, largest = cost[0, 0], cost[0, 0]
+    for i in range(len(moved)):
+        if moved[i] == 0.0:
+            f[i] = -np.inf
+        for j in range(len(exact)):
+            smallest, largest = min(smallest, cost[j, i]), max(largest, cost[j, i])
+    level = max(epsilon, FIRST_EPSILON * (largest - smallest))
+    rounding = 1e-14 * largest  # differences of H below this mean nothing
+    plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
     radius = FIRST_RADIUS
     steps = 0
     while steps < max_steps and (level > epsilon or error >= tolerance):
@@ -85,28 +100,27 @@ def _solve_pair(
             level = max(epsilon, EPSILON_FACTOR * level)
             radius = FIRST_RADIUS
         else:
-            slope = moved - sums
-            direction, longest = _newton_direction(plan, sums, exact, slope, radius)
-            trial = f + level * direction
-            trial_plan, trial_sums, trial_g, trial_value = _evaluate(cost, trial, moved, exact, level)
-            trial_error = np.abs(moved - trial_sums).sum()
-            rise = level * (slope * direction).sum()
-            settled = abs(trial_value - value) <= rounding and trial_error < error
-            if settled or trial_value > value + SUFFICIENT_RISE * rise:
-                f, plan, sums, g = trial, trial_plan, trial_sums, trial_g
-                value, error = trial_value, trial_error
+            direction, longest = _newton_direction(plan, moved, exact, slope, radius)
+            trial = np.empty(len(f))
+            rise = 0.0
+            for i in range(len(f)):
+                trial[i] = f[i] + level * direction[i]
+                rise += level * slope[i] * direction[i]
+            plan_, slope_, g_, value_, error_ = _evaluate(cost, trial, moved, exact, level)
+            settled = abs(value_ - value) <= rounding and error_ < error
+            if settled or value_ > value + SUFFICIENT_RISE * rise:
+                f, plan, slope, g, value, error = trial, plan_, slope_, g_, value_, error_
                 radius = max(radius, 2.0 * longest)
             else:
                 radius = 0.25 * longest
                 balance = True
         if balance:  # what Newton's model does not reach, such as a sentence whose mass has vanished
             f = _balance(cost, g, moved, level)
-            plan, sums, g, value = _evaluate(cost, f, moved, exact, level)
-            error = np.abs(moved - sums).sum()
+            plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
     # A closing half-step bounds the spread of f by that of the cost, as the gap of a plan assumes.
     f = _balance(cost, g, moved, level)
-    plan, sums, g, value = _evaluate(cost, f, moved, exact, level)
-    return plan, np.abs(moved - sums).sum(), steps
+    plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
+    return plan, error, steps
 
 
 @compiled
@@ -116,11 +130,11 @@ def _evaluate(
     moved: Float64[np.ndarray, " n"],
     exact: Float64[np.ndarray, " m"],
     epsilon: float,
-) -> tuple[Float64[np.ndarray, "m n"], Float64[np.ndarray, " n"], Float64[np.ndarray, " m"], float]:
-    """The plan of ``f`` with the other side exact, its sums on the moved side, that other side's g, H(f)."""
+) -> tuple[Float64[np.ndarray, "m n"], Float64[np.ndarray, " n"], Float64[np.ndarray, " m"], float, float]:
+    """The plan of ``f`` with the other side exact; the slope of H, the other side's g, H, the L1 error."""
     m, n = cost.shape
-    plan, sums, g = np.zeros((m, n)), np.zeros(n), np.full(m, -np.inf)
-    value = 0.0
+    plan, slope, g = np.zeros((m, n)), moved.copy(), np.full(m, -np.inf)
+    value, error = 0.0, 0.0
     for j in range(m):
         if exact[j] == 0.0:
             continue
@@ -133,13 +147,14 @@ def _evaluate(
             total += plan[j, i]
         for i in range(n):
             plan[j, i] *= exact[j] / total
-            sums[i] += plan[j, i]
+            slope[i] -= plan[j, i]
         g[j] = epsilon * math.log(exact[j] / total) - highest
         value += exact[j] * g[j]
     for i in range(n):
+        error += abs(slope[i])
         if moved[i] > 0.0:
             value += moved[i] * f[i]
-    return plan, sums, g, value
+    return plan, slope, g, value, error
 
 
 @compiled
@@ -168,12 +183,12 @@ def _balance(
 @compiled
 def _newton_direction(
     plan: Float64[np.ndarray, "m n"],
-    sums: Float64[np.ndarray, " n"],
+    moved: Float64[np.ndarray, " n"],
     exact: Float64[np.ndarray, " m"],
     slope: Float64[np.ndarray, " n"],
     radius: float,
 ) -> tuple[Float64[np.ndarray, " n"], float]:
-    """Solve (diag(sums) - plan^T diag(1 / exact) plan) x = slope with x[0] = 0, within a trust radius.
+    """Solve (diag(plan^T 1) - plan^T diag(1 / exact) plan) x = slope with x[0] = 0, within a trust radius.
 
     The matrix is the Laplacian of a graph on the moved sentences. Gauss elimination that keeps to its edge
     weights never subtracts (Grassmann, Taksar, Heyman 1985), so weights of 1e-30 keep all their digits.
@@ -181,17 +196,11 @@ def _newton_direction(
     a loosely tied sentence does not hold back the others, and the step still climbs. Also returns the
     longest part.
     """
-    m, n = plan.shape
-    edges = np.zeros((n, n))
-    for j in range(m):
-        if exact[j] > 0.0:
-            for i in range(n):
-                share = plan[j, i] / exact[j]
-                for k in range(i):
-                    edges[i, k] += share * plan[j, k]
+    n = len(moved)
+    edges = _edges(plan, exact)
     x, pivots = slope.copy(), np.zeros(n)
     for k in range(n - 1, 0, -1):
-        pivots[k] = LEAK * sums[k]
+        pivots[k] = LEAK * moved[k]
         for i in range(k):
             pivots[k] += edges[k, i]
         if pivots[k] > 0.0:
@@ -211,3 +220,17 @@ def _newton_direction(
             if pivots[k] > 0.0:
                 x[k] += edges[k, i] / pivots[k] * x[i]
     return x, longest
+
+
+@compiled
+def _edges(plan: Float64[np.ndarray, "m n"], exact: Float64[np.ndarray, " m"]) -> Float64[np.ndarray, "n n"]:
+    """Left of the diagonal, plan^T diag(1 / exact) plan: how strongly two moved sentences are tied."""
+    m, n = plan.shape
+    edges = np.zeros((n, n))
+    for j in range(m):
+        if exact[j] > 0.0:
+            for i in range(n):
+                share = plan[j, i] / exact[j]
+                for k in range(i):
+                    edges[i, k] += share * plan[j, k]
+    return edges

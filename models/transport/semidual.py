@@ -106,7 +106,7 @@ def _solve_rows(
         radius = torch.where(lower, FIRST_RADIUS, radius)
         balance = balance | lower
         level = torch.where(lower, EPSILON_FACTOR * state.level, state.level).clamp(min=settings.epsilon)
-        direction, longest = _newton_direction(state, exact, radius)
+        direction, longest = _newton_direction(state, moved, exact, radius)
         stepped = state.f + level[:, None] * direction
         f = torch.where(balance[:, None], _balance(cost, state.g, moved, level), stepped)
         trial = _evaluate(cost, f, moved, exact, level)
@@ -167,6 +167,7 @@ def _evaluate(
 
 def _newton_direction(
     state: _State,
+    moved: Float64[Tensor, "b n"],
     exact: Float64[Tensor, "b m"],
     radius: Float64[Tensor, " b"],
 ) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, " b"]]:
@@ -175,12 +176,11 @@ def _newton_direction(
     n = plan.shape[1]
     shares = plan / exact.masked_fill(exact == 0.0, 1.0)[:, None, :]
     edges = shares @ plan.mT  # (b, n, n); only cells left of the diagonal are read
-    sums = plan.sum(dim=2)
     x = state.slope.clone()
     own = torch.zeros_like(x)
     weights = torch.zeros_like(edges)  # row k: how much k follows each earlier row
     for k in range(n - 1, 0, -1):
-        pivot = LEAK * sums[:, k] + edges[:, k, :k].sum(dim=1)
+        pivot = LEAK * moved[:, k] + edges[:, k, :k].sum(dim=1)
         inverse = torch.where(pivot > 0.0, 1.0 / pivot, 0.0)
         weights[:, k, :k] = edges[:, k, :k] * inverse[:, None]
         own[:, k] = x[:, k] * inverse

@@ -1,11 +1,12 @@
-"""Entropic transport of easy pairs on the CPU: over-relaxed Sinkhorn, many pairs side by side in SIMD lanes."""
+"""Entropic transport of easy pairs on the CPU: over-relaxed Sinkhorn, many pairs side by side (SIMD)."""
 
 import math
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 
 from models.transport.compiled import compiled
+from models.transport.problem import Outcome, Problem
 
 LANES = 32  # pairs side by side; of 8 to 64 the fastest: four AVX-512 registers, the kernel within L1
 LANE_CELLS = 2**20  # cells of the kernels of one group, at most: 8 MiB, whatever the sentence counts
@@ -16,26 +17,22 @@ TINY = 1e-300  # makes 0 / 0 a 0 where a sentence has no weight
 
 @compiled
 def sinkhorn(
-    cost: Float64[np.ndarray, " n_cells"],
-    offsets: Int64[np.ndarray, " k_plus_1"],
+    problem: Problem,
     order: Int64[np.ndarray, " n_easy"],
-    query_weights: Float64[np.ndarray, "k n_query"],
-    sentence_weights: Float64[np.ndarray, " n_rows"],
     epsilon: float,
     tolerance: float,
     max_sweeps: int,
-    mass: Float64[np.ndarray, " n_cells"],
-    converged: Bool[np.ndarray, " k"],
-    n_iterations: Int64[np.ndarray, " k"],
+    outcome: Outcome,
 ) -> None:
-    """Write the plans of the pairs in ``order`` (sorted by length) into ``mass``; mark those that converged.
+    """Write the plans of the pairs in ``order``, sorted by length, into ``outcome``.
 
     Over-relaxed Sinkhorn (Thibault, Chizat, Dossal, Papadakis, arXiv 1711.01851) with omega = 1.5, in the
     kernel domain, from a c-transform start that leaves a 1 in every row and column of the kernel. omega is
     no setting: at 1.5 the update u r^omega is u r sqrt(r), free of logarithms. A lane stops by its own
     marginal error and no operation mixes lanes, so a plan does not depend on the pairs beside it.
     """
-    n_query = query_weights.shape[1]
+    offsets = problem.offsets
+    n_query = problem.query_weights.shape[1]
     first = 0
     while first < len(order):
         lanes = min(LANES, len(order) - first)
@@ -48,17 +45,18 @@ def sinkhorn(
         for lane in range(lanes):
             pair = order[first + lane]
             start, end = offsets[pair], offsets[pair + 1]
-            pair_cost = cost[n_query * start : n_query * end].reshape((n_query, end - start))
-            _load_lane(kernel, lane, pair_cost, epsilon)
-            rows[:, lane] = query_weights[pair]
-            columns[: end - start, lane] = sentence_weights[start:end]
+            _load_lane(kernel, lane, problem.cost[n_query * start : n_query * end], epsilon)
+            for i in range(n_query):
+                rows[i, lane] = problem.query_weights[pair, i]
+            for j in range(end - start):
+                columns[j, lane] = problem.sentence_weights[start + j]
         u, v, stopped_at = _sweep_group(kernel, rows, columns, tolerance, max_sweeps)
         for lane in range(lanes):
             pair = order[first + lane]
             start, end = offsets[pair], offsets[pair + 1]
-            _store_lane(mass[n_query * start : n_query * end], kernel, u, v, lane)
-            converged[pair] = stopped_at[lane] > 0
-            n_iterations[pair] = stopped_at[lane] if converged[pair] else max_sweeps
+            _store_lane(outcome.mass[n_query * start : n_query * end], kernel, u, v, lane)
+            outcome.converged[pair] = stopped_at[lane] > 0
+            outcome.n_iterations[pair] = stopped_at[lane] if stopped_at[lane] > 0 else max_sweeps
         first += lanes
 
 
@@ -66,20 +64,22 @@ def sinkhorn(
 def _load_lane(
     kernel: Float64[np.ndarray, "n_query width lanes"],
     lane: int,
-    cost: Float64[np.ndarray, "n_query n_sentence"],
+    cost: Float64[np.ndarray, " n_cells"],
     epsilon: float,
 ) -> None:
     """Write exp((f + g - cost) / epsilon) of one pair, f and g the c-transform potentials, into its lane."""
-    n_query, n_sentence = cost.shape
-    f = np.empty(n_query)
+    n_query = len(kernel)
+    n_sentence = len(cost) // n_query
+    f = np.full(n_query, np.inf)
     for i in range(n_query):
-        f[i] = cost[i].min()
+        for j in range(n_sentence):
+            f[i] = min(f[i], cost[i * n_sentence + j])
     for j in range(n_sentence):
         g = np.inf
         for i in range(n_query):
-            g = min(g, cost[i, j] - f[i])
+            g = min(g, cost[i * n_sentence + j] - f[i])
         for i in range(n_query):
-            kernel[i, j, lane] = math.exp((f[i] + g - cost[i, j]) / epsilon)
+            kernel[i, j, lane] = math.exp((f[i] + g - cost[i * n_sentence + j]) / epsilon)
 
 
 @compiled
@@ -105,7 +105,9 @@ def _sweep_group(
     columns: Float64[np.ndarray, "width lanes"],
     tolerance: float,
     max_sweeps: int,
-) -> tuple[Float64[np.ndarray, "n_query lanes"], Float64[np.ndarray, "width lanes"], Int64[np.ndarray, " lanes"]]:
+) -> tuple[
+    Float64[np.ndarray, "n_query lanes"], Float64[np.ndarray, "width lanes"], Int64[np.ndarray, " lanes"]
+]:
     """Scale the kernels of a group until every lane has stopped; the sweep each stopped at, 0 for never.
 
     The last, plain sweep makes the columns exact, and the row error no larger than both errors were.
@@ -113,46 +115,52 @@ def _sweep_group(
     lanes = kernel.shape[2]
     u, v = np.ones(rows.shape), np.ones(columns.shape)
     stopped_at = np.zeros(lanes, np.int64)
-    live = np.ones(lanes)
-    for sweep in range(1, max_sweeps + 1):
-        relax = sweep > PLAIN_SWEEPS
-        error = _half_sweep(kernel, u, v, rows, live, relax)
-        error += _half_sweep(kernel.transpose(1, 0, 2), v, u, columns, live, relax)
+    live, error = np.ones(lanes), np.empty(lanes)
+    n_live = lanes
+    sweep = 0
+    while n_live > 0 and sweep < max_sweeps:
+        sweep += 1
+        error[:] = 0.0
+        _half_sweep(kernel, False, u, v, rows, live, sweep > PLAIN_SWEEPS, error)
+        _half_sweep(kernel, True, v, u, columns, live, sweep > PLAIN_SWEEPS, error)
         if sweep % CHECK_EVERY == 0:
             for lane in range(lanes):
-                if live[lane] and error[lane] < tolerance:
+                if live[lane] > 0.0 and error[lane] < tolerance:
                     live[lane] = 0.0
                     stopped_at[lane] = sweep
-            if not live.any():
-                break
+                    n_live -= 1
     live[:] = 1.0
-    _half_sweep(kernel, u, v, rows, live, False)
-    _half_sweep(kernel.transpose(1, 0, 2), v, u, columns, live, False)
+    _half_sweep(kernel, False, u, v, rows, live, False, error)
+    _half_sweep(kernel, True, v, u, columns, live, False, error)
     return u, v, stopped_at
 
 
 @compiled
 def _half_sweep(
-    kernel: Float64[np.ndarray, "n m lanes"],
+    kernel: Float64[np.ndarray, "n_query width lanes"],
+    turned: bool,
     scaling: Float64[np.ndarray, "n lanes"],
     other: Float64[np.ndarray, "m lanes"],
     weights: Float64[np.ndarray, "n lanes"],
     live: Float64[np.ndarray, " lanes"],
     relax: bool,
-) -> Float64[np.ndarray, " lanes"]:
-    """Update one side's scaling in the lanes that are live; their L1 marginal error before the update."""
-    n, m, lanes = kernel.shape
+    error: Float64[np.ndarray, " lanes"],
+) -> None:
+    """Update one side's scaling in the lanes that are live; add its L1 error before that to ``error``.
+
+    The rows' side, or, ``turned``, the columns'.
+    """
+    n, m, lanes = len(scaling), len(other), kernel.shape[2]
     total = np.empty(lanes)
-    error = np.zeros(lanes)
     for i in range(n):
         total[:] = 0.0
         for j in range(m):
+            cell = kernel[j, i] if turned else kernel[i, j]
             for lane in range(lanes):
-                total[lane] += kernel[i, j, lane] * other[j, lane]
+                total[lane] += cell[lane] * other[j, lane]
         for lane in range(lanes):
             held = scaling[i, lane] * total[lane]
             error[lane] += abs(weights[i, lane] - held)
             ratio = weights[i, lane] / (held + TINY)
             step = ratio * math.sqrt(ratio) if relax else ratio
             scaling[i, lane] = scaling[i, lane] * step if live[lane] else scaling[i, lane]
-    return error

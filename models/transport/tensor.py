@@ -13,8 +13,8 @@ from torch import Tensor
 
 from models.errors import InputError
 from models.transport.exact import exact_transport
-from models.transport.kernels import WEIGHT_FLOOR
 from models.transport.plan import SERVING, Scorer, TransportSettings
+from models.transport.problem import WEIGHT_FLOOR, Problem
 from models.transport.semidual import Solution, solve
 
 
@@ -122,10 +122,12 @@ def _solve_exactly(
     """The exact plans, by the CPU's solver; padding has no weight and stays empty."""
     pairs, _, n_sentence = cost.shape
     exact = exact_transport(
-        cost.cpu().numpy().ravel(),
-        n_sentence * np.arange(pairs + 1),
-        query_weights.cpu().contiguous().numpy(),
-        sentence_weights.cpu().numpy().ravel(),
+        Problem(
+            cost.cpu().numpy().ravel(),
+            n_sentence * np.arange(pairs + 1),
+            query_weights.cpu().numpy(),
+            sentence_weights.cpu().numpy().ravel(),
+        )
     )
 
     def back(array: np.ndarray, *shape: int) -> Tensor:

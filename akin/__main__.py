@@ -1,0 +1,5 @@
+"""Lets ``python -m akin`` do what ``akin`` does."""
+
+from akin.cli import app
+
+app()

@@ -1,0 +1,107 @@
+"""The transport problem of a query and many papers: costs, and the marginals made of them (semantics 3.4)."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float32, Float64, Int64
+
+from models.transport.compiled import compiled, compiled_reduction
+
+WEIGHT_FLOOR = 1e-12  # of the largest weight; a lighter sentence moves no score, and hinders the solvers
+
+
+class Problem(NamedTuple):
+    """What a solver is given, pairs end to end as in ``Plans``: plain arrays, as compiled code wants them."""
+
+    cost: Float64[np.ndarray, " n_cells"]
+    offsets: Int64[np.ndarray, " k_plus_1"]
+    query_weights: Float64[np.ndarray, "k n_query"]
+    sentence_weights: Float64[np.ndarray, " n_rows"]
+
+
+class Outcome(NamedTuple):
+    """What a solver writes: the plans, and of each whether and after how many iterations it converged."""
+
+    mass: Float64[np.ndarray, " n_cells"]
+    converged: Bool[np.ndarray, " k"]
+    n_iterations: Int64[np.ndarray, " k"]
+
+
+@compiled_reduction
+def distances(
+    query: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+) -> Float64[np.ndarray, " n_cells"]:
+    """L2 distances, each pair row by row, pairs end to end.
+
+    By differences, not by norms and dot products: identical vectors are at distance 0, close ones keep
+    their digits. Four query sentences share each pass over a row; the last block is filled up with the
+    last sentence, so that every distance comes out of the same code, and the same bits.
+    """
+    n_query, dim = query.shape
+    cost = np.empty(n_query * len(rows))
+    zero = np.float32(0.0)
+    for pair in range(len(offsets) - 1):
+        start, n_sentence = offsets[pair], offsets[pair + 1] - offsets[pair]
+        for j in range(n_sentence):
+            row = rows[start + j]
+            for i in range(0, n_query, 4):
+                q0, q1 = query[i], query[min(i + 1, n_query - 1)]
+                q2, q3 = query[min(i + 2, n_query - 1)], query[min(i + 3, n_query - 1)]
+                s0, s1, s2, s3 = zero, zero, zero, zero
+                for c in range(dim):
+                    s0 += (q0[c] - row[c]) * (q0[c] - row[c])
+                    s1 += (q1[c] - row[c]) * (q1[c] - row[c])
+                    s2 += (q2[c] - row[c]) * (q2[c] - row[c])
+                    s3 += (q3[c] - row[c]) * (q3[c] - row[c])
+                for t, squared in enumerate((s0, s1, s2, s3)):
+                    if i + t < n_query:
+                        cost[n_query * start + (i + t) * n_sentence + j] = math.sqrt(np.float64(squared))
+    return cost
+
+
+@compiled
+def marginals(
+    cost: Float64[np.ndarray, " n_cells"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    n_query: int,
+    tau: float,
+) -> tuple[Float64[np.ndarray, "k n_query"], Float64[np.ndarray, " n_rows"], Float64[np.ndarray, " k"]]:
+    """Weights of query sentences and of candidate sentences (semantics 3.4), and each pair's cost spread.
+
+    A sentence weighs softmax(-its smallest distance / tau) within its paper; the spread is the largest
+    distance of the pair less its smallest.
+    """
+    k = len(offsets) - 1
+    query_weights, sentence_weights = np.empty((k, n_query)), np.empty(offsets[-1])
+    spreads = np.empty(k)
+    for pair in range(k):
+        start, end = offsets[pair], offsets[pair + 1]
+        largest = 0.0
+        query_weights[pair] = np.inf
+        sentence_weights[start:end] = np.inf
+        for i in range(n_query):
+            for j in range(start, end):
+                distance = cost[n_query * start + i * (end - start) + j - start]
+                largest = max(largest, distance)
+                query_weights[pair, i] = min(query_weights[pair, i], distance)
+                sentence_weights[j] = min(sentence_weights[j], distance)
+        spreads[pair] = largest - query_weights[pair].min()
+        softmin(query_weights[pair], tau)
+        softmin(sentence_weights[start:end], tau)
+    return query_weights, sentence_weights, spreads
+
+
+@compiled
+def softmin(distances: Float64[np.ndarray, " n"], tau: float) -> None:
+    """Replace distances by softmax(-distances / tau); weights below the floor become exactly 0."""
+    smallest = distances.min()
+    total = 0.0
+    for i in range(len(distances)):
+        weight = math.exp((smallest - distances[i]) / tau)
+        distances[i] = weight if weight > WEIGHT_FLOOR else 0.0
+        total += distances[i]
+    for i in range(len(distances)):
+        distances[i] /= total
