@@ -179,7 +179,7 @@ def main() -> None:
                 f"{milliseconds / fastest[Scorer.OT]:.1f}",
                 f"{np.abs(scores - references[contender.problem]).max():.1e}",
             )
-        Console().print(table)
+        Console(width=110).print(table)
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ def test_broken_xml(write: WriteFn, content: str, reason: str) -> None:
 
 def test_read_xml_elements_are_forgotten(write: WriteFn) -> None:
     """However many papers a volume has, it holds only the current one."""
-    papers = '<paper id="1"><title>T</title></paper>' * 50
+    papers = '<paper id="1"><title>T</title></paper>\n' * 50
     path = write(f'<collection id="J10"><volume id="1">{papers}</volume></collection>')
     with open_source(path) as stream:
         held = [len(ancestors[-1]) for _, _, ancestors in xml_records(Lines(stream, path), "paper")]
