@@ -1,10 +1,10 @@
 """The query paper as a person gives it on the command line: an id, a file, or standard input."""
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
 from pydantic import ValidationError
 
 from indexer.durable import storage_errors
@@ -66,7 +66,7 @@ def _parse(text: str) -> Paper:
 
 def _parse_json(text: str) -> Paper:
     try:
-        given = json.loads(text)
+        given = orjson.loads(text)
         title, abstract = given.get("title", ""), given["abstract"]
     except (ValueError, KeyError, AttributeError) as error:
         raise InputError("The query looks like JSON but is not one object with an abstract.") from error

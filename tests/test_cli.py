@@ -121,7 +121,7 @@ def test_a_wrong_search_says_what_to_do(hashed_data: Path, arguments: list[str],
 
 
 @pytest.mark.parametrize(
-    "text", ["", " \n ", "{", '{"abstract": 3}', '{"title": "x"}', "[" * 10_000, "x" * 200_000]
+    "text", ["", " \n ", "{", '{"abstract": 3}', '{"title": "x"}', '{"a":' * 10_000, "x" * 200_000]
 )
 def test_a_query_that_is_no_paper_is_an_error(hashed_data: Path, text: str) -> None:
     """Standard input without a usable abstract ends with one clear line."""

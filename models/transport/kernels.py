@@ -33,7 +33,8 @@ def score_papers(
     """
     _check_shapes(query, rows, offsets)
     k, n_query = len(offsets) - 1, len(query)
-    cost = distances(np.ascontiguousarray(query), np.ascontiguousarray(rows), offsets)
+    offsets = np.array(offsets)  # own, contiguous, writable: one type to compile for, and safe in the result
+    cost = distances(np.array(query, order="C"), np.ascontiguousarray(rows), offsets)
     if not np.isfinite(cost).all():
         raise InputError(
             "A distance between a query sentence and a candidate sentence is not finite: the vectors hold "
@@ -50,7 +51,6 @@ def score_papers(
         _mean_min(cost, offsets, n_query, mass)
     else:
         _attention(cost, offsets, n_query, settings.tau, mass)
-    k = len(offsets) - 1
     return Plans(
         mass=mass,
         cost=cost,
