@@ -7,8 +7,6 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 PORT ?= 8000
 DEMO := .demo
-# One thread for each BLAS and OpenMP call in tests keeps them repeatable and two cores busy with one run only.
-PACKAGES := models indexer service akin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench lock clean
@@ -31,7 +29,7 @@ demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000
 	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
 
 test: setup ## Run the tests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=2 $(BIN)/python -m pytest
 
 check: setup ## Check format, lint, types and import rules
 	$(BIN)/ruff format --check .

@@ -10,8 +10,10 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from akin import evaluate
 from akin.asking import read_query
-from akin.display import build_summary, manifest_table, progress_bars, refused_rows, search_answer
+from akin.display import build_summary, manifest_table, refused_rows, search_answer
+from akin.progress import show_progress
 from akin.serving import serve_until_stopped
 from indexer.build import BuildArguments, build
 from indexer.corpus import CorpusReport, read_corpus
@@ -55,6 +57,7 @@ app = typer.Typer(
 )
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
 app.add_typer(snapshots, name="snapshot")
+app.add_typer(evaluate.app, name="evaluate")
 
 
 class OnError(StrEnum):
@@ -107,9 +110,10 @@ def index(
         backend=backend,
         dtype=dtype.value,
         device=device,
+        precision=precision,
     )
     loaded = load_encoder(encoder, device=device, precision=precision)
-    with progress_bars(_err) as on_progress:
+    with show_progress(_err) as on_progress:
         report = build(corpora, data, loaded, arguments=arguments, on_progress=on_progress)
     _err.print(refused_rows(report.reading.refusals))
     _out.print(build_summary(report))

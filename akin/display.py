@@ -1,21 +1,7 @@
-"""What the command line shows a person: progress, search results with matched sentences marked, tables."""
+"""What the command line shows a person: search results with matched sentences marked, summaries, tables."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-from rich.console import Console, Group
+from rich.console import Group
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
@@ -25,45 +11,11 @@ from indexer.parts import Refusals
 from models.types import Paper, RankedPaper
 from service.search import SearchAnswer
 
-# The part of the match a sentence needs before it is marked; below it a sentence is context.
-_MARKED_SHARE = 0.10
 _REASONS = {
     "filtered_out": "No paper passes the filters; widen them.",
     "nothing_else_indexed": "The collection holds no other paper.",
     "no_sentence_of_that_facet": "No sentence of the query paper has that facet; choose another.",
 }
-
-
-class _RateColumn(ProgressColumn):
-    """Papers a second since the stage began."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f}/s" if speed else "", style="cyan")
-
-
-@contextmanager
-def progress_bars(console: Console) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A bar for each stage of a build, with rate and time left."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description:<10}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _RateColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as bars:
-        tasks: dict[str, object] = {}
-
-        def show(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
-            bars.update(tasks[stage], completed=done, total=total)  # type: ignore[arg-type]  # rich's own id type
-
-        yield show
 
 
 def refused_rows(refusals: Refusals) -> Group:
@@ -168,10 +120,12 @@ def _byline(paper: Paper) -> str:
 
 def _abstract(result: RankedPaper) -> Text:
     shares = {highlight.sentence: highlight.weight for highlight in result.highlights}
+    # More than an even share: a sentence that only went along is context.
+    even = 1 / len(result.paper.sentences)
     text = Text()
     for number, sentence in enumerate(result.paper.sentences):
         share = shares.get(number, 0.0)
-        marked = share >= _MARKED_SHARE
+        marked = share > even
         partners = _partners(result, number) if marked else ""
         text.append(f"{share:>4.0%} " if marked else "     ", style="bold green")
         text.append(sentence.text, style="bold" if marked else "dim")

@@ -71,31 +71,30 @@ def main() -> None:
     papers = read_papers(arguments.corpus, arguments.papers)
     checkpoint = locate_checkpoint(arguments.encoder)
 
-    def loaded(precision: Precision, batch_tokens: int) -> Transformer:
-        return Transformer(
-            checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision, batch_tokens=batch_tokens
-        )
-
-    tokens = loaded(Precision.FLOAT32, 1).wordpieces.tokenise(papers)
+    loaded = {
+        precision: Transformer(checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision)
+        for precision in Precision
+    }
+    wordpieces = loaded[Precision.FLOAT32].wordpieces
+    tokens = wordpieces.tokenise(papers)
     sequences = [paper.ids for paper in tokens]
     windows = [[(0, 1), *paper.sentences] for paper in tokens]
 
-    def naive(transformer: Transformer) -> None:
+    def pooled(precision: Precision, batch_tokens: int, part: slice = slice(None)) -> list[np.ndarray]:
+        loaded[precision].batch_tokens = batch_tokens
+        return loaded[precision].pool(sequences[part], windows[part])
+
+    def naive(precision: Precision) -> None:
         for start in range(0, len(sequences), NAIVE_BATCH):
-            part = slice(start, start + NAIVE_BATCH)
-            transformer.pool(sequences[part], windows[part])
+            # A budget that nothing exceeds: one padded batch.
+            pooled(precision, NAIVE_BATCH * (MAX_TOKENS + 2), slice(start, start + NAIVE_BATCH))
 
     actions: dict[str, Callable[[], object]] = {}
     for precision in Precision:
-        # A budget nothing exceeds: each call of pool is then one padded batch.
-        actions[f"{precision}, corpus order, padded batches of {NAIVE_BATCH}"] = partial(
-            naive, loaded(precision, NAIVE_BATCH * (MAX_TOKENS + 2))
-        )
+        actions[f"{precision}, corpus order, padded batches of {NAIVE_BATCH}"] = partial(naive, precision)
         for budget in BUDGETS:
-            actions[f"{precision}, sorted, {budget} tokens a batch"] = partial(
-                loaded(precision, budget).pool, sequences, windows
-            )
-    actions["tokenising alone"] = partial(loaded(Precision.FLOAT32, 1).wordpieces.tokenise, papers)
+            actions[f"{precision}, sorted, {budget} tokens a batch"] = partial(pooled, precision, budget)
+    actions["tokenising alone"] = partial(wordpieces.tokenise, papers)
     actions["hashing"] = partial(HashingEncoder().encode, papers)
     spent = medians(actions, arguments.repeats, CLOCKS[arguments.clock])
 
@@ -107,10 +106,7 @@ def main() -> None:
     print(f"{'':48}{'abstracts/s':>12}{'ratio':>8}")
     for label, seconds in spent.items():
         print(f"{label:48}{len(papers) / seconds:12.1f}{anchor / seconds:8.2f}")
-    exact, rough = (
-        np.concatenate([rows[1:] for rows in loaded(precision, 2048).pool(sequences, windows)])
-        for precision in Precision
-    )
+    exact, rough = (np.concatenate([rows[1:] for rows in pooled(precision, 2048)]) for precision in Precision)
     error = one_minus_cosine(exact, rough)
     print(f"bfloat16, {len(error)} sentences: 1 - cos mean {error.mean():.1e}, max {error.max():.1e}")
 

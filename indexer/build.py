@@ -27,7 +27,7 @@ from indexer.snapshot import next_generation, publish
 from models.encoder import Encoder
 from models.errors import CorpusError
 from models.sentences import SPLITTER_VERSION
-from models.types import PackedVectors, Paper
+from models.types import PackedVectors, Paper, Precision
 
 # (stage in words, papers done in it, papers in it if known)
 ProgressFn = Callable[[str, int, int | None], None]
@@ -50,6 +50,7 @@ class BuildArguments:
     backend: str = "auto"
     dtype: Literal["auto", "float16", "float32"] = "auto"
     device: str = "auto"
+    precision: Precision = Precision.FLOAT32
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,9 @@ def _encode(
         on_progress("Encoding", done, reading.n_papers)
 
     for part in reading.parts:
-        packed, reused = part_vectors(work, part, encoder, dtype=dtype, on_progress=advance)
+        packed, reused = part_vectors(
+            work, part, encoder, dtype=dtype, precision=arguments.precision, on_progress=advance
+        )
         vectors.append(packed)
         reused_papers += part.n_papers if reused else 0
     return vectors, reused_papers

@@ -25,7 +25,7 @@ from indexer.durable import publish_folder, replace_file, sha256_of
 from indexer.embed import embed
 from models.encoder import Encoder
 from models.language import language_of
-from models.types import PackedVectors, Paper
+from models.types import PackedVectors, Paper, Precision
 
 PART_PAPERS = 1_000
 
@@ -114,10 +114,16 @@ def part_table(folder: Path, part: Part) -> pa.Table:
 
 
 def part_vectors(
-    folder: Path, part: Part, encoder: Encoder, *, dtype: str, on_progress: Callable[[int], None]
+    folder: Path,
+    part: Part,
+    encoder: Encoder,
+    *,
+    dtype: str,
+    precision: Precision,
+    on_progress: Callable[[int], None],
 ) -> tuple[PackedVectors, bool]:
     """The vectors of a part, encoded now unless an earlier run did, and whether one did."""
-    decisive = f"{part.sha256} {encoder.spec.fingerprint} {dtype}"
+    decisive = f"{part.sha256} {encoder.spec.fingerprint} {precision} {dtype}"
     done = folder / f"vectors-{hashlib.sha256(decisive.encode()).hexdigest()[:32]}"
     reused = done.is_dir()
     if reused:

@@ -6,6 +6,7 @@
     │   ├── CorpusError             a corpus file as a whole
     │   │   ├── CorpusFormatError   no reader recognises the file
     │   │   └── BrokenRowError      one row of a corpus file
+    │   ├── CollectionMissingError  a test collection that is not where it was said to be
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
     │       └── SentenceSelectionError
@@ -51,6 +52,10 @@ class BrokenRowError(CorpusError):
         self.path = path
         self.line = line
         self.reason = reason
+
+
+class CollectionMissingError(InputError):
+    """A test collection that is not where it was said to be; the message tells where to get it."""
 
 
 class QueryError(InputError):

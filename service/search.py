@@ -17,14 +17,11 @@ from models.transport import SERVING, Scorer
 from models.types import Filters, Paper, RankedPaper, Unit
 from service.aspect import Aspect, focused, select_sentences
 from service.candidates import find_candidates
-from service.rerank import rerank
+from service.rerank import default_tau, rerank
 from service.settings import Settings
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 _CANDIDATES_PER_RESULT = 5
-# The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
-# docs/why.md, "A temperature for unit vectors".
-_TAU_OF_UNIT_VECTORS = 0.15
 
 
 class Reason(StrEnum):
@@ -85,10 +82,6 @@ class SearchEngine:
         self.snapshot.expect_encoder(encoder.spec)
         return encoder
 
-    @property
-    def _default_tau(self) -> float:
-        return _TAU_OF_UNIT_VECTORS if self.snapshot.manifest.encoder.normalised else SERVING.tau
-
     def warm_up(self) -> None:
         """Load the encoder and answer one query, so that the first user does not pay for it."""
         first = self.snapshot.paper(0)
@@ -141,6 +134,7 @@ class SearchEngine:
         if not selected:
             return (), Reason.NO_SENTENCE_OF_THAT_FACET
         segment = self.snapshot.segment
+        tau = query.tau or default_tau(self.snapshot.manifest.encoder)
         chosen = focused(vectors, selected, focus=query.aspect.turn)
         candidates = find_candidates(
             segment,
@@ -158,7 +152,7 @@ class SearchEngine:
             query_sentences=selected,
             limit=query.limit,
             scorer=query.scorer,
-            settings=replace(SERVING, tau=query.tau or self._default_tau),
+            settings=replace(SERVING, tau=tau),
         )
         return tuple(results), None
 

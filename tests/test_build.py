@@ -120,7 +120,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], ti
 
 
 def test_a_killed_build_resumes(tmp_path: Path) -> None:
-    """SIGKILL between parts of a real process; the next run reuses whole parts and publishes the same bytes."""
+    """SIGKILL between parts of a real process; the next run reuses them and publishes the same bytes."""
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(4000))
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     command = [*AKIN, "index", str(corpus), "--encoder", "hashing", "--data"]
@@ -210,9 +210,9 @@ def test_a_broken_row_is_fatal_when_asked(tmp_path: Path, hashing: Encoder) -> N
 
 
 def test_long_and_foreign_abstracts_are_indexed_and_counted(tmp_path: Path, minilm: Encoder) -> None:
-    """A 200-sentence abstract keeps what fits the encoder and counts the rest; other languages are counted."""
+    """A 200-sentence abstract keeps what fits the encoder, the rest is counted, as are other languages."""
     long = [f"Sentence number {i} says a little more about lakes and rivers." for i in range(200)]
-    french = "Nous présentons un modèle pour la prévision des crues. Les résultats montrent une nette amélioration."
+    french = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
     corpus = write_corpus(
         tmp_path / "c.jsonl",
         [

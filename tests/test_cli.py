@@ -96,7 +96,7 @@ def test_a_query_may_come_from_a_file_or_standard_input(hashed_data: Path, tmp_p
 
 def test_a_foreign_abstract_gets_a_note(hashed_data: Path) -> None:
     """A query that does not look English is answered with a note."""
-    text = "Nous présentons un modèle pour la prévision des crues. Les résultats montrent une nette amélioration."
+    text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
     assert "abstract not english (fr)" in run("search", "--data", hashed_data, "-", stdin=text)
 
 
@@ -129,7 +129,7 @@ def test_a_query_that_is_no_paper_is_an_error(hashed_data: Path, text: str) -> N
 
 
 def test_embed_prints_every_paper() -> None:
-    """One JSON line a paper: id, sentences, a vector for each kept one, the document's, and what was dropped."""
+    """One JSON line a paper: id, sentences, a vector for each kept one, the document's, what was dropped."""
     lines = run("embed", DEMO_CORPUS, "--encoder", "hashing").splitlines()
     assert 100 == len(lines)
     first = json.loads(lines[0])

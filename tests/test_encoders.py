@@ -12,7 +12,6 @@ from tiny_bert import WORDS, PlainEncoder, paper, write_tiny_bert
 
 from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
 from models.encoder import ENCODERS, Encoder, load_encoder
-from models.encoders.hashing import HashingEncoder
 from models.encoders.transformer import Transformer
 from models.encoders.wordpieces import plan_batches
 from models.errors import EncoderError
@@ -268,38 +267,6 @@ def test_minilm_equals_a_plain_recomputation(minilm):
     np.testing.assert_allclose(encoded.sentences, sentences / norms, atol=1e-5)
     np.testing.assert_allclose(encoded.document, mean / np.linalg.norm(mean), atol=1e-5)
     assert (minilm.spec.name, minilm.spec.dim, minilm.spec.normalised) == ("minilm", 384, True)
-
-
-def test_hashing_gives_the_pinned_numbers():
-    """The same vector in every process and on every machine, and so the same fingerprint."""
-    encoder = HashingEncoder()
-    (encoded,) = encoder.encode([paper("Graph transport", "We show a result.", "Cell protein.")])
-    columns = np.flatnonzero(np.abs(encoded.sentences[0]) > 0.2)
-    assert encoder.spec.fingerprint == GOLDEN_FINGERPRINT
-    assert dict(zip(columns.tolist(), encoded.sentences[0, columns].tolist(), strict=True)) == pytest.approx(
-        GOLDEN_COLUMNS, abs=1e-6
-    )
-
-
-GOLDEN_FINGERPRINT = "d3dbde8c11fa89ba0503697ea19034ea20b39b91210fd5e73ef5317a91ee288b"
-GOLDEN_COLUMNS = {1: -0.694586, 19: -0.694586}
-
-
-def test_hashing_is_nearer_for_more_shared_words():
-    """Shared content words beat shared stop words, word order counts, case does not."""
-    query, same, reordered, half, unrelated = HashingEncoder().encode(
-        [
-            paper("", "optimal transport of the sentence vectors"),
-            paper("", "Optimal Transport of the Sentence Vectors"),
-            paper("", "vectors the sentence transport of optimal"),
-            paper("", "optimal transport for supply chains"),
-            paper("", "the growth of the cells in the tissue"),
-        ]
-    )
-    near = [float(query.sentences[0] @ other.sentences[0]) for other in (same, reordered, half, unrelated)]
-    assert near[0] == pytest.approx(1)
-    assert near == sorted(near, reverse=True)
-    assert near[3] < 0.2 < near[2] < 0.7 < near[1] < 0.95
 
 
 def contract_encoder(kind, tiny, tmp_path):

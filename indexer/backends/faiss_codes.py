@@ -6,6 +6,8 @@ back to the exact scan wherever that is the cheaper way to the same rows (a narr
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +127,8 @@ class FaissCodesIndex(ABC):
         if scan_is_cheaper(n_allowed, effort):
             return nearest_rows(self._rows, queries, k=k, allowed=allowed)
         parameters = self._parameters(effort.breadth, selector(allowed))
-        _, proposed = self._index.search(queries, min(effort.n_proposed, n_allowed), params=parameters)
+        with _one_thread():
+            _, proposed = self._index.search(queries, min(effort.n_proposed, n_allowed), params=parameters)
         hits = rescored(self._rows, queries, proposed=proposed, k=k)
         return self._completed(hits, queries, allowed=allowed)
 
@@ -144,6 +147,17 @@ class FaissCodesIndex(ABC):
         numbers, scores = hits.rows.copy(), hits.scores.copy()
         numbers[short], scores[short] = scanned.rows, scanned.scores
         return Hits(numbers, scores)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Requests run side by side; two that both spread over every core only wait for each other."""
+    n_threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(n_threads)
 
 
 def scan_is_cheaper(n_allowed: int, effort: Effort) -> bool:

@@ -1,0 +1,170 @@
+"""``akin evaluate``: measure systems on a test collection, compare two runs, check the candidate stage."""
+
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any, Literal
+
+import orjson
+import typer
+from rich.console import Console
+
+from akin.progress import show_progress
+from akin.scores import candidate_table, comparison_row, comparison_table, measurement_tables, verdicts
+from evaluation.collection import SETS
+from indexer.durable import replace_file, storage_errors
+from models.transport import Scorer
+
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+# What a system's name may hold and a file's had better not.
+_FILE_NAME = re.compile(r"[^\w.]+")
+_DEMO = Path(__file__).parent / "demo"
+
+app = typer.Typer(
+    help="Measure relevance: on a test collection, between two runs, or of the candidate stage.",
+    no_args_is_help=True,
+)
+
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures here.", dir_okay=False)]
+Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
+
+
+def _set_command(name: str, default: Any) -> Callable[..., None]:
+    """The command that measures the collection ``name``; all collections have the same options."""
+
+    def measure(  # noqa: PLR0917 - a command's parameters are its flags, given by name
+        path: Annotated[Path, typer.Argument(help="The folder that holds the collection.")] = default,
+        encoder: Annotated[
+            list[str] | None,
+            typer.Option(help="A checkpoint or model folder; repeatable. Default: all on this machine."),
+        ] = None,
+        scorer: Annotated[list[Scorer] | None, typer.Option(help="Only this scorer; repeatable.")] = None,
+        system: Annotated[
+            list[str] | None, typer.Option(help="Only this system, by exact name; repeatable.")
+        ] = None,
+        tau: Annotated[
+            float | None, typer.Option(min=1e-3, help="Temperature of the marginals; default: the service's.")
+        ] = None,
+        data: Annotated[
+            Path | None, typer.Option(help="Take vectors from this data folder's snapshot.", file_okay=False)
+        ] = None,
+        cache: Annotated[
+            Path | None, typer.Option(help="Keep vectors here between runs.", file_okay=False)
+        ] = None,
+        device: Device = "auto",
+        limit_queries: Annotated[int | None, typer.Option(min=1, help="A quick look at so many.")] = None,
+        json_file: Json = None,
+        runs: Annotated[
+            Path | None, typer.Option(help="Write one TREC run file a system here.", file_okay=False)
+        ] = None,
+        report: Annotated[
+            Path | None, typer.Option(help="Write an HTML report with charts here.", dir_okay=False)
+        ] = None,
+    ) -> None:
+        measurement = _evaluation("measurement")
+        request = measurement.Request(
+            systems=tuple(system or ()),
+            encoders=tuple(encoder or ()),
+            scorers=tuple(scorer or Scorer),
+            tau=tau,
+            data=data,
+            cache=cache,
+            device=device,
+            limit_queries=limit_queries,
+        )
+        with show_progress(_err) as on_progress:
+            measured = measurement.measure(name, path, request, on_progress=on_progress)
+        _write(measured, json_file=json_file, runs=runs, report=report)
+        _out.print(measurement_tables(measured))
+        _out.print(verdicts(measured))
+
+    return measure
+
+
+for _name in SETS:
+    app.command(_name, help=f"Measure systems on {_name}; a folder without it tells where to get it.")(
+        _set_command(_name, _DEMO if _name == "demo" else ...)
+    )
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="A run in the TREC format.", dir_okay=False)],
+    b: Annotated[Path, typer.Argument(help="Another run over the same queries.", dir_okay=False)],
+    name: Annotated[str, typer.Option("--set", help=f"The test collection: {', '.join(SETS)}.")],
+    path: Annotated[Path | None, typer.Option(help="The folder that holds it.")] = None,
+    json_file: Json = None,
+) -> None:
+    """Say whether the difference of two runs can be told from chance: A minus B, paired by query.
+
+    Runs are what `akin evaluate SET PATH --runs DIR` writes, or any other program.
+    """
+    measurement = _evaluation("measurement")
+    collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
+    first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
+    found = _evaluation("summary").compare(collection, first, second)
+    _write_json(json_file, [comparison_row(comparison) for comparison in found])
+    _out.print(comparison_table(first.system, second.system, found, collection))
+
+
+@app.command()
+def candidates(
+    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
+    backend: Annotated[
+        list[str] | None, typer.Option(help="Also build and measure this index; repeatable.")
+    ] = None,
+    queries: Annotated[int, typer.Option(min=1, help="Papers drawn as queries.")] = 50,
+    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
+    tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
+    device: Device = "cpu",
+    json_file: Json = None,
+) -> None:
+    """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
+    stage = _evaluation("candidates")
+    with show_progress(_err) as on_progress:
+        found = stage.measure_candidates(
+            data,
+            backends=tuple(backend or ()),
+            n_queries=queries,
+            seed=seed,
+            tau=tau,
+            device=device,
+            on_progress=on_progress,
+        )
+    _write_json(json_file, [asdict(row) for row in found])
+    _out.print(candidate_table(found))
+
+
+def _evaluation(name: str) -> ModuleType:
+    """A module of ``evaluation``, imported when it is needed: its libraries take seconds."""
+    return importlib.import_module(f"evaluation.{name}")
+
+
+def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:
+    """Write the files that were asked for."""
+    _write_json(json_file, [asdict(row) for row in measured.rows])
+    if runs is not None:
+        with storage_errors(runs):
+            runs.mkdir(parents=True, exist_ok=True)
+        for run in measured.runs:
+            _evaluation("run").write_trec(run, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
+    if report is not None:
+        _evaluation("report").write_report(
+            report,
+            measured.collection,
+            measured.runs,
+            measured.rows,
+            explanations=measured.explanations,
+            command=" ".join(["akin", *sys.argv[1:]]),
+        )
+
+
+def _write_json(path: Path | None, rows: list[dict[str, Any]]) -> None:
+    if path is not None:
+        with storage_errors(path):
+            replace_file(path, orjson.dumps(rows, option=orjson.OPT_INDENT_2))

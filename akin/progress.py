@@ -1,0 +1,89 @@
+"""Progress of a build: bars on a terminal, a line now and then in a log; both with rate and time left."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from indexer.build import ProgressFn
+
+_LOG_EVERY_S = 20.0
+
+
+@contextmanager
+def show_progress(console: Console) -> Iterator[ProgressFn]:
+    """What to call with a stage, the papers done in it and the papers in it, if known."""
+    if not console.is_terminal:
+        yield _Log(console)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _RateColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield show
+
+
+class _RateColumn(ProgressColumn):
+    """Papers a second."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f}/s" if speed else "", style="cyan")
+
+
+@dataclass(slots=True)
+class _Stage:
+    started_s: float
+    first: int
+    told_s: float
+
+
+class _Log:
+    """One line when a stage begins and ends, and one every ``_LOG_EVERY_S`` seconds in between."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._stages: dict[str, _Stage] = {}
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        known = self._stages.get(stage)
+        if known is None:
+            known = self._stages[stage] = _Stage(now, done, now)
+        elif done != total and now - known.told_s < _LOG_EVERY_S:
+            return
+        known.told_s = now
+        rate = (done - known.first) / (now - known.started_s) if now > known.started_s else 0.0
+        left = f", {(total - done) / rate:,.0f} s left" if rate and total else ""
+        of_total = f" of {total:,}" if total else ""
+        speed = f" ({rate:,.1f}/s{left})" if rate else ""
+        self._console.print(f"{stage}: {done:,}{of_total}{speed}", soft_wrap=True)

@@ -1,0 +1,168 @@
+"""How measured figures are shown to a person: tables with intervals, and plain sentences on differences."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
+    from evaluation.candidates import CandidateRow
+    from evaluation.collection import Collection
+    from evaluation.measurement import Measurement
+    from evaluation.summary import Comparison, Row
+
+_ALL = "all"
+# Measures that a terminal has room for; --json and --report hold all.
+_N_MEASURES = 2
+_MOST_NAMED = 3
+
+
+def measurement_tables(measured: "Measurement") -> Group:
+    """For each main measure a line a system and a column a facet; best system first, best figures bold."""
+    rows = [row for row in measured.rows if row.fold == _ALL]
+    measures = list(dict.fromkeys(row.measure for row in rows))
+    main = [name for name in measures if name in measured.collection.measures[:_N_MEASURES]]
+    # What a collection measures beside its rankings (classification) goes by other names.
+    other = [name for name in measures if name not in measured.collection.measures]
+    first = {row.system: row.value for row in rows if (row.measure, row.facet) == (measures[0], _ALL)}
+    shown: list[Text | Table] = []
+    for measure in main + other:
+        here = [row for row in rows if row.measure == measure]
+        here.sort(key=lambda row: -first.get(row.system, row.value))
+        shown += [Text(f"{_heading(measured)}: {measure}, percent", style="bold"), _measure_table(here)]
+    return Group(*shown, Text("Below each value: its 95 % interval.", style="dim"))
+
+
+def _measure_table(rows: Sequence["Row"]) -> Table:
+    facets = sorted(dict.fromkeys(row.facet for row in rows), key=lambda facet: facet == _ALL)
+    cells = {(row.system, row.facet): row for row in rows}
+    best = {facet: max(row.value for row in rows if row.facet == facet) for facet in facets}
+    table = _table()
+    table.add_column("system", overflow="fold")
+    for facet in facets:
+        table.add_column(facet, justify="right", no_wrap=True)
+    for system in dict.fromkeys(row.system for row in rows):
+        table.add_row(system, *(_cell(cells.get((system, facet)), best[facet]) for facet in facets))
+    return table
+
+
+def verdicts(measured: "Measurement") -> Group:
+    """In plain words: which system is first, and from which others these queries can tell it."""
+    lines = [Text(f"Note: {note}", style="yellow") for note in measured.collection.notes]
+    if measured.against_best:
+        measure = measured.against_best[0][1].measure
+        others = {name for name, _ in measured.against_best}
+        best = next(run.system for run in measured.runs if run.system not in others)
+        n = len(measured.collection.queries)
+        lines.append(Text(f"First by {measure} over all {n} queries: {best}.", style="bold"))
+        unclear = [f"{name} ({_signed(c)})" for name, c in measured.against_best if not c.resolvable]
+        below = [name for name, c in measured.against_best if c.resolvable]
+        if unclear:
+            lines.append(
+                Text(
+                    f"These queries cannot tell it from {', '.join(unclear)}; in brackets its lead and the "
+                    "95 % interval of that, paired by query."
+                )
+            )
+        if below:
+            named = ", ".join(below) if len(below) <= _MOST_NAMED else f"the other {len(below)} systems"
+            lines.append(Text(f"Its lead over {named} is resolvable."))
+        if len(others) > _MOST_NAMED:
+            lines.append(
+                Text("Each comparison stands alone; among twenty equal systems one would look resolvable.")
+            )
+    return Group(*lines)
+
+
+def comparison_table(
+    first: str, second: str, comparisons: Sequence["Comparison"], collection: "Collection"
+) -> Group:
+    """The differences of two runs, and in plain words whether the main one can be told from chance."""
+    table = Table(
+        "facet", "measure", "difference", "95 % interval", "resolvable", title=f"{first} − {second}"
+    )
+    for found in comparisons:
+        difference = found.difference
+        table.add_row(
+            found.facet,
+            found.measure,
+            f"{difference.value:+.2f}",
+            f"{difference.low:+.2f} to {difference.high:+.2f}",
+            "yes" if found.resolvable else "no",
+            style="bold" if found.resolvable else "",
+        )
+    main = next(c for c in comparisons if (c.facet, c.measure) == (_ALL, collection.measures[0]))
+    better, worse = (first, second) if main.difference.value > 0 else (second, first)
+    n = main.difference.n
+    verdict = (
+        f"Resolvable: {better} is better than {worse} in {main.measure} over all {n} queries."
+        if main.resolvable
+        else f"Not resolvable: in {main.measure}, {n} queries cannot tell {first} from {second}."
+    )
+    heading = Text(f"{first} − {second}, percentage points", style="bold")
+    return Group(heading, table, Text(verdict, style="bold"))
+
+
+def comparison_row(comparison: "Comparison") -> dict[str, Any]:
+    """A comparison as one flat object."""
+    difference = comparison.difference
+    return {
+        "measure": comparison.measure,
+        "facet": comparison.facet,
+        "value": difference.value,
+        "low": difference.low,
+        "high": difference.high,
+        "n": difference.n,
+        "resolvable": comparison.resolvable,
+    }
+
+
+def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
+    """One line a backend and depth."""
+    measures = list(dict.fromkeys(row.measure for row in rows))
+    table = _table()
+    table.add_column("backend")
+    table.add_column("depth", justify="right")
+    for measure in measures:
+        table.add_column(measure, justify="right")
+    cells = {(row.backend, row.depth, row.measure): row for row in rows}
+    for backend, depth in dict.fromkeys((row.backend, row.depth) for row in rows):
+        found = [cells[backend, depth, measure] for measure in measures]
+        table.add_row(
+            backend, f"{depth}", *(f"{row.value:.1f} ({row.low:.1f}–{row.high:.1f})" for row in found)
+        )
+    explained = Text(
+        "recall: of the papers nearest by exact single match; top@20: of the first 20 when every paper is "
+        "re-ranked, so at most half at depth 10.",
+        style="dim",
+    )
+    return Group(Text(f"Candidates of {rows[0].n} queries, percent", style="bold"), table, explained)
+
+
+def _table() -> Table:
+    """Without vertical lines, so that five facets with their intervals fit into 80 columns."""
+    return Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+
+
+def _heading(measured: "Measurement") -> str:
+    collection = measured.collection
+    papers, queries = len(collection.papers), len(collection.queries)
+    return f"{collection.name} ({queries:,} queries, {papers:,} papers)" if queries else collection.name
+
+
+def _cell(row: "Row | None", best: float) -> Text:
+    if row is None:
+        return Text("")
+    # Best as shown: two systems that read 53.9 are both the best.
+    style = "bold green" if round(row.value, 1) == round(best, 1) else ""
+    interval = "" if math.isnan(row.low) else f"\n{row.low:.1f}–{row.high:.1f}"
+    return Text.assemble((f"{row.value:.1f}", style), (interval, "dim"))
+
+
+def _signed(comparison: "Comparison") -> str:
+    difference = comparison.difference
+    return f"{difference.value:+.1f}, {difference.low:+.1f} to {difference.high:+.1f}"

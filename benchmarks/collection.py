@@ -1,0 +1,101 @@
+"""Checks on a real collection that no small one can show; run ``python benchmarks/collection.py DATA``.
+
+Per sampled paper: pasted, it finds itself first; by id, never; one chosen sentence changes the ranking;
+alignments sum to the score; the snapshot's backend and ``exact`` agree on the top 20. Also both kinds' times.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from indexer.backends.exact import ExactIndex
+from models.types import Paper
+from service.aspect import Aspect
+from service.search import SearchAnswer, SearchEngine, SearchQuery, open_engine
+from service.settings import Settings
+
+TOP = 20
+
+
+def ids(answer: SearchAnswer) -> list[str]:
+    """The ids of an answer's papers, in order."""
+    return [result.paper.id for result in answer.results]
+
+
+def largest_gap(answer: SearchAnswer) -> float:
+    """How far, at most, a score of the answer is from its explanation."""
+    return max(
+        abs(result.score + sum(a.weight * a.distance for a in result.alignments)) for result in answer.results
+    )
+
+
+def pasted(paper: Paper) -> SearchQuery:
+    """The paper as someone would paste it."""
+    return SearchQuery(paper=Paper("", paper.title, paper.abstract, paper.sentences), limit=TOP)
+
+
+def agreement(
+    engine: SearchEngine, exact: SearchEngine, papers: list[Paper]
+) -> tuple[float, list[float], list[float]]:
+    """Mean share of the top 20 both backends return, and the times of each, in ms."""
+    shares, own_ms, exact_ms = [], [], []
+    for paper in track(papers, "Comparing backends"):
+        query = SearchQuery(paper_id=paper.id, limit=TOP)
+        own, full = engine.search(query), exact.search(query)
+        shares.append(len(set(ids(own)) & set(ids(full))) / len(ids(full)))
+        own_ms.append(own.took_ms)
+        exact_ms.append(full.took_ms)
+    return statistics.mean(shares), own_ms, exact_ms
+
+
+def main() -> None:
+    """Run the checks and print one table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--pasted", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    settings = Settings(data=arguments.data)
+    engine, exact = open_engine(settings), open_engine(settings)
+    exact.snapshot.segment.index = ExactIndex(exact.snapshot.segment.vectors.rows)
+    engine.warm_up()
+    sample = np.random.default_rng(arguments.seed).choice(
+        len(engine.snapshot), arguments.queries, replace=False
+    )
+    papers = [engine.snapshot.paper(int(position)) for position in sample]
+
+    share, own_ms, exact_ms = agreement(engine, exact, papers)
+    first = changed = never = 0
+    gaps, pasted_ms = [], []
+    for paper in track(papers[: arguments.pasted], "Pasting papers"):
+        answer = engine.search(pasted(paper))
+        pasted_ms.append(answer.took_ms)
+        gaps.append(largest_gap(answer))
+        first += ids(answer)[0] == paper.id
+        whole = ids(engine.search(SearchQuery(paper_id=paper.id, limit=TOP)))
+        one = ids(engine.search(SearchQuery(paper_id=paper.id, aspect=Aspect(sentences=(0,)), limit=TOP)))
+        never += paper.id not in whole and paper.id not in one
+        changed += whole != one
+    table = Table(
+        "what", "figure", title=f"{len(engine.snapshot):,} papers, generation {engine.snapshot.generation}"
+    )
+    backend = engine.snapshot.manifest.segments[0].backend
+    n_pasted = min(arguments.pasted, len(papers))
+    table.add_row(f"{backend} and exact agree on the top {TOP} ({len(papers)} queries)", f"{share:.2%}")
+    table.add_row("pasted paper finds itself first", f"{first} of {n_pasted}")
+    table.add_row("paper by id never finds itself", f"{never} of {n_pasted}")
+    table.add_row("one chosen sentence changes the ranking", f"{changed} of {n_pasted}")
+    table.add_row("largest gap between score and alignments", f"{max(gaps):.1e}")
+    for name, times in ((f"by id, {backend}", own_ms), ("by id, exact", exact_ms), ("pasted", pasted_ms)):
+        table.add_row(f"{name}: median / p95 ms", f"{np.median(times):.1f} / {np.percentile(times, 95):.1f}")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

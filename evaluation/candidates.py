@@ -1,0 +1,132 @@
+"""The candidate stage on a real snapshot: how much of what it should propose it does propose."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from evaluation.bootstrap import interval
+from indexer.build import ProgressFn
+from indexer.index import build_index
+from indexer.segment import Segment
+from indexer.snapshot import Snapshot, open_snapshot
+from models.errors import InputError
+from models.transport import SERVING, TransportSettings, score_papers
+from service.candidates import find_candidates
+from service.rerank import default_tau, gather
+
+DEPTHS = (10, 20, 50, 100, 200, 500)
+# Of the ranking that re-scoring every paper gives, the part that must not be lost.
+TOP = 20
+_BLOCK_PAPERS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """One figure in percent over ``n`` queries, with its 95 % interval.
+
+    ``recall``: how many of the ``depth`` nearest papers by exact single match are among the ``depth``
+    candidates. ``top@20``: how many of the first 20 of an exhaustive re-ranking by transport are among them.
+    """
+
+    backend: str
+    depth: int
+    measure: str
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def measure_candidates(
+    data: Path,
+    *,
+    backends: Sequence[str] = (),
+    n_queries: int = 50,
+    seed: int = 0,
+    tau: float | None = None,
+    device: str = "cpu",
+    on_progress: ProgressFn,
+) -> list[CandidateRow]:
+    """Measure the snapshot's own index and ``backends`` built on its vectors, for papers drawn as queries.
+
+    A query is a whole abstract, its own paper left out, as the service does; exact search is a scan of all
+    sentences. Depths beyond the collection are left out. Raises InputError, SnapshotMissingError or
+    SnapshotCorruptError.
+    """
+    snapshot = open_snapshot(data, device=device)
+    own = snapshot.manifest.segments[0].backend
+    segments = {own: snapshot.segment}
+    for backend in ("exact", *backends):
+        if backend not in segments:
+            segments[backend] = _with_backend(snapshot.segment, backend, device=device)
+    depths = [depth for depth in DEPTHS if depth < len(snapshot)]
+    if not depths:
+        raise InputError(f"{data} holds {len(snapshot)} papers; candidates can be measured from 11 on.")
+    drawn = np.random.default_rng(seed).permutation(len(snapshot))[:n_queries]
+    settings = replace(SERVING, tau=default_tau(snapshot.manifest.encoder) if tau is None else tau)
+    values: dict[tuple[str, int, str], dict[str, float]] = {}
+    for number, position in enumerate(drawn.tolist()):
+        on_progress("queries", number, len(drawn))
+        for key, value in _of_query(snapshot, segments, position, depths, settings).items():
+            values.setdefault(key, {})[str(position)] = value
+    on_progress("queries", len(drawn), len(drawn))
+    rows = []
+    for (backend, depth, measure), of_queries in values.items():
+        found = interval(of_queries, {query: query for query in of_queries})
+        rows.append(CandidateRow(backend, depth, measure, found.value, found.low, found.high, found.n))
+    return rows
+
+
+def _of_query(
+    snapshot: Snapshot,
+    segments: Mapping[str, Segment],
+    position: int,
+    depths: Sequence[int],
+    settings: TransportSettings,
+) -> dict[tuple[str, int, str], float]:
+    """Each figure of one query, by backend, depth and measure."""
+    query = snapshot.vectors(position)
+    allowed = np.ones(len(snapshot), dtype=np.bool_)
+    allowed[position] = False
+
+    def search(backend: str, depth: int) -> list[int]:
+        found = find_candidates(segments[backend], query, n_papers=depth, allowed=allowed)
+        return [candidate.position for candidate in found]
+
+    nearest = search("exact", max(depths))
+    best = _reranked(snapshot.segment, query, np.flatnonzero(allowed), settings)
+    values = {}
+    for backend in segments:
+        for depth in depths:
+            # What exact search finds at a depth begins what it finds at a greater one.
+            found = set(nearest[:depth] if backend == "exact" else search(backend, depth))
+            values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
+            values[backend, depth, f"top@{TOP}"] = 100 * len(found & best) / len(best)
+    return values
+
+
+def _reranked(
+    segment: Segment,
+    query: Float32[np.ndarray, "n_query dim"],
+    positions: Int64[np.ndarray, " k"],
+    settings: TransportSettings,
+) -> set[int]:
+    """The first TOP of ``positions`` when all of them are scored by transport."""
+    scores = np.empty(len(positions))
+    for start in range(0, len(positions), _BLOCK_PAPERS):
+        block = slice(start, start + _BLOCK_PAPERS)
+        rows, offsets = gather(segment.vectors, positions[block])
+        scores[block] = score_papers(query, rows, offsets, settings=settings).scores
+    return set(positions[np.lexsort((positions, -scores))[:TOP]].tolist())
+
+
+def _with_backend(segment: Segment, backend: str, *, device: str) -> Segment:
+    """The same papers and vectors under another index, built here and now."""
+    other = copy.copy(segment)
+    # ``index`` is computed once and kept on the instance; set here, it is never loaded from the snapshot.
+    other.index = build_index(segment.vectors.rows, backend, device=device)
+    return other

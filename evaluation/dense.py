@@ -1,0 +1,127 @@
+"""Dense systems: a query's sentence vectors against those of its pool, by any scorer of models.transport."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+
+from evaluation.collection import EvalQuery
+from evaluation.vectors import CollectionVectors
+from models.errors import UnknownNameError
+from models.transport import SERVING, Scorer, TransportSettings, score_papers
+from models.types import EncodedPaper, Facet, Paper, RankedPaper
+from service.aspect import Aspect, focused
+from service.rerank import explain as explain_plan
+from service.rerank import gather
+
+# Papers compared in one call; bounds memory where the pool is a whole collection.
+_BLOCK_PAPERS = 8_192
+
+
+class Choice(StrEnum):
+    """Which of the query's sentence vectors are compared."""
+
+    SELECTED = "selected"  # those the query selects (ASPIRE's aspect query, semantics 3.5)
+    WHOLE = "whole"  # all (ASPIRE's whole-abstract query, semantics 2)
+    FOCUS = "focus"  # the selected, turned away from the rest, as the service does
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSystem:
+    """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
+
+    ``alone``: each sentence was encoded by itself.
+    """
+
+    scorer: Scorer | None
+    choice: Choice = Choice.SELECTED
+    alone: bool = False
+
+
+# A system is named ENCODER:SUFFIX.
+SUFFIXES: dict[str, DenseSystem] = {
+    "document": DenseSystem(None),
+    **{f"alone:{scorer}": DenseSystem(scorer, alone=True) for scorer in Scorer},
+    **{f"{scorer}": DenseSystem(scorer) for scorer in Scorer},
+    **{f"{scorer}:whole": DenseSystem(scorer, Choice.WHOLE) for scorer in Scorer},
+    **{f"{scorer}:focus": DenseSystem(scorer, Choice.FOCUS) for scorer in Scorer},
+}
+# Encoders may be folders, whose names hold anything; of two suffixes that fit, the longer is meant.
+_NAME = re.compile(rf"(.+?):({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})")
+
+
+def parse_name(system: str) -> tuple[str, str]:
+    """The encoder and the suffix of a dense system's name; raises UnknownNameError."""
+    match = _NAME.fullmatch(system)
+    if match is None:
+        raise UnknownNameError(
+            f"Unknown system {system!r}; a system of vectors is ENCODER:{{{', '.join(SUFFIXES)}}}."
+        )
+    return match[1], match[2]
+
+
+def score_pool(
+    system: DenseSystem,
+    vectors: CollectionVectors,
+    query: EvalQuery,
+    positions: Int64[np.ndarray, " k"],
+    *,
+    settings: TransportSettings = SERVING,
+) -> Float64[np.ndarray, " k"]:
+    """The score of each paper of the pool, all -inf where none of the selected sentences has a vector."""
+    encoded = vectors.queries[query.id]
+    if system.scorer is None:
+        away = vectors.documents[positions] - encoded.document
+        distances: Float64[np.ndarray, " k"] = np.linalg.norm(away.astype(np.float64), axis=1)
+        return -distances
+    chosen = query_vectors(query, encoded, system.choice)
+    if len(chosen) == 0:
+        return np.full(len(positions), -np.inf)
+    scores = np.empty(len(positions))
+    for start in range(0, len(positions), _BLOCK_PAPERS):
+        block = slice(start, start + _BLOCK_PAPERS)
+        rows, offsets = gather(vectors.papers, positions[block])
+        plans = score_papers(chosen, rows, offsets, scorer=system.scorer, settings=settings)
+        scores[block] = plans.scores
+    return scores
+
+
+def explain(
+    system: DenseSystem,
+    vectors: CollectionVectors,
+    query: EvalQuery,
+    ranked: Mapping[int, Paper],
+    *,
+    settings: TransportSettings = SERVING,
+) -> tuple[RankedPaper, ...]:
+    """The few papers ``ranked`` (by position), in that order, with the alignments behind their scores.
+
+    ``system`` must have a scorer and the query a sentence that takes part.
+    """
+    encoded = vectors.queries[query.id]
+    chosen = query_vectors(query, encoded, system.choice)
+    rows, offsets = gather(vectors.papers, np.array(list(ranked), dtype=np.int64))
+    plans = score_papers(chosen, rows, offsets, scorer=system.scorer or Scorer.OT, settings=settings)
+    numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
+    return tuple(explain_plan(paper, plans[i], numbers) for i, paper in enumerate(ranked.values()))
+
+
+def chosen_sentences(query: EvalQuery, n_vectors: int, choice: Choice) -> list[int]:
+    """The numbers of the query's sentences that take part; those past the token limit have no vector."""
+    if query.selected is None or choice is Choice.WHOLE:
+        return list(range(n_vectors))
+    return sorted({number for number in query.selected if number < n_vectors})
+
+
+def query_vectors(
+    query: EvalQuery, encoded: EncodedPaper, choice: Choice
+) -> Float32[np.ndarray, "n_query dim"]:
+    """The vectors of the query's sentences that take part."""
+    kept = chosen_sentences(query, len(encoded.sentences), choice)
+    if not kept or query.selected is None or choice is not Choice.FOCUS:
+        return encoded.sentences[kept]
+    facet = Facet(query.facet) if query.facet in list(Facet) else None
+    return focused(encoded.sentences, kept, focus=Aspect(facet=facet).turn)

@@ -1,0 +1,219 @@
+"""One measurement: a collection, the runs of the systems asked for, every figure with its interval."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
+from evaluation.dense import parse_name
+from evaluation.explained import ExplainedRanking
+from evaluation.run import Run, read_trec
+from evaluation.sets.functions import FunctionsSet
+from evaluation.sets.scidocs import ScidocsSet
+from evaluation.summary import ALL, Comparison, Row, compare, summarise
+from evaluation.systems import Systems, has_plan
+from evaluation.vectors import VectorSource, encode_alone, present_encoders
+from indexer.build import ProgressFn
+from indexer.snapshot import Snapshot, open_snapshot
+from models.encoder import load_encoder
+from models.errors import InputError
+from models.registry import resolve
+from models.transport import Scorer
+from models.types import Paper, Unit
+
+# Queries whose rankings are shown with their alignments, and papers of each.
+_N_EXPLAINED, _PAPERS_EXPLAINED = 6, 10
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to measure. No ``systems``: all that ``encoders`` and ``scorers`` give; no ``encoders``: all here.
+
+    ``data`` is a data folder whose snapshot gives the vectors, ``cache`` a folder that keeps vectors between
+    runs. ``tau`` is in units of distance (None: as the service). ``limit_queries`` spreads a small number of
+    queries over the collection.
+    """
+
+    systems: tuple[str, ...] = ()
+    encoders: tuple[str, ...] = ()
+    scorers: tuple[Scorer, ...] = tuple(Scorer)
+    tau: float | None = None
+    data: Path | None = None
+    cache: Path | None = None
+    device: str = "auto"
+    limit_queries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was measured; ``against_best`` compares the best run with each other one in the main measure.
+
+    Rows are there also for what is no ranking (classification); runs are not.
+    """
+
+    collection: Collection
+    runs: tuple[Run, ...]
+    rows: tuple[Row, ...]
+    against_best: tuple[tuple[str, Comparison], ...]
+    explanations: tuple[ExplainedRanking, ...]
+
+
+def load_collection(name: str, path: Path, *, limit_queries: int | None = None) -> Collection:
+    """The collection ``name`` below ``path``, with at most ``limit_queries`` queries, evenly spread.
+
+    Raises UnknownNameError, CollectionMissingError or another InputError.
+    """
+    return _limited(_reader(name).load(path), limit_queries)
+
+
+def read_run(path: Path, collection: Collection) -> Run:
+    """A run file over ``collection``; raises InputError where it answers none of its queries."""
+    run = read_trec(path)
+    if not any(query.id in run.scores for query in collection.queries):
+        raise InputError(
+            f"{path} answers none of the {len(collection.queries)} queries of {collection.name}, such as "
+            f"{collection.queries[0].id!r}; give the collection that the run was made on."
+            if collection.queries
+            else f"{collection.name} has no queries to rank, so runs cannot be compared on it."
+        )
+    return run
+
+
+def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn) -> Measurement:
+    """Rank and measure the collection ``name`` below ``path``.
+
+    Raises UnknownNameError, CollectionMissingError, InputError, WeightsError or EncoderMismatchError.
+    """
+    reader = _reader(name)
+    collection = _limited(reader.load(path), request.limit_queries)
+    snapshot = None if request.data is None else open_snapshot(request.data)
+    open_source = _source_opener(request, snapshot, on_progress)
+    systems = Systems(collection, open_source, tau=request.tau)
+    encoders = _encoders(request, snapshot)
+    runs: list[Run] = []
+    if collection.queries:
+        names = list(dict.fromkeys(request.systems)) or systems.names(encoders, scorers=request.scorers)
+        for number, system in enumerate(names):
+            on_progress("systems", number, len(names))
+            runs.append(systems.rank(system))
+        on_progress("systems", len(names), len(names))
+    rows = summarise(collection, runs) if runs else []
+    rows += _unranked(reader, path, (systems.source(encoder) for encoder in encoders))
+    if not rows:
+        raise InputError(f"None of the systems asked for can be measured on {name}; leave out --system.")
+    best = best_run(runs, rows, collection)
+    return Measurement(
+        collection,
+        tuple(runs),
+        tuple(rows),
+        tuple(_against(collection, best, runs)),
+        tuple(_explained(systems, collection, runs, rows)),
+    )
+
+
+def best_run(runs: Sequence[Run], rows: Sequence[Row], collection: Collection) -> Run | None:
+    """The run first in the collection's main measure over all queries; ``None`` of none."""
+    values = {
+        row.system: row.value
+        for row in rows
+        if (row.facet, row.fold, row.measure) == (ALL, ALL, collection.measures[0])
+    }
+    return max(runs, key=lambda run: values[run.system], default=None)
+
+
+def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> list[tuple[str, Comparison]]:
+    if best is None:
+        return []
+    main = replace(collection, measures=collection.measures[:1])
+    return [
+        (run.system, next(found for found in compare(main, best, run) if found.facet == ALL))
+        for run in runs
+        if run is not best
+    ]
+
+
+def _explained(
+    systems: Systems, collection: Collection, runs: Sequence[Run], rows: Sequence[Row]
+) -> list[ExplainedRanking]:
+    """Some queries, evenly spread, under the best system that has a plan to show."""
+    with_plan = [run for run in runs if has_plan(run.system)]
+    best = best_run(with_plan, rows, collection)
+    if best is None:
+        return []
+    answered = [query for query in collection.queries if query.id in best.scores]
+    return [
+        ExplainedRanking(query.id, best.system, systems.explain(best, query, limit=_PAPERS_EXPLAINED))
+        for query in _spread(answered, _N_EXPLAINED)
+    ]
+
+
+def _reader(name: str) -> CollectionReader:
+    reader: CollectionReader = resolve(SETS, name, "test collection")()
+    return reader
+
+
+def _limited(collection: Collection, limit: int | None) -> Collection:
+    if limit is None or limit >= len(collection.queries):
+        return collection
+    queries = tuple(_spread(collection.queries, limit))
+    note = f"Only {limit} of {len(collection.queries)} queries."
+    return replace(collection, queries=queries, notes=(*collection.notes, note))
+
+
+def _spread(queries: Sequence[EvalQuery], n: int) -> list[EvalQuery]:
+    """At most ``n`` queries in their order, evenly spaced within and over the facets."""
+    by_facet = sorted(range(len(queries)), key=lambda place: queries[place].facet)
+    taken = np.linspace(0, len(queries), num=min(n, len(queries)), endpoint=False).astype(int)
+    return [queries[place] for place in sorted(by_facet[i] for i in taken)]
+
+
+def _unranked(reader: CollectionReader, path: Path, sources: Iterable[VectorSource]) -> Iterator[Row]:
+    """The figures of sets that are not all rankings: one system for each way an encoder gives vectors."""
+    if not isinstance(reader, ScidocsSet | FunctionsSet):
+        return
+    for source in sources:
+        spec = source.encoder.spec
+        if isinstance(reader, ScidocsSet):
+            if source.snapshot is not None and spec.unit is Unit.SENTENCE:
+                raise InputError("SciDocs needs document vectors, which a snapshot lacks; leave out --data.")
+            yield from reader.evaluate(path, partial(_documents, source), system=f"{spec.name}:document")
+        else:
+            if spec.unit is Unit.SENTENCE:
+                yield from reader.evaluate(path, partial(_in_context, source), system=f"{spec.name}:context")
+            yield from reader.evaluate(path, partial(_alone, source), system=f"{spec.name}:alone")
+
+
+def _documents(source: VectorSource, papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
+    return np.stack([paper.document for paper in source.of(papers, stage=source.encoder.spec.name)])
+
+
+def _in_context(source: VectorSource, papers: Sequence[Paper]) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+    return [paper.sentences for paper in source.of(papers, stage=source.encoder.spec.name)]
+
+
+def _alone(source: VectorSource, papers: Sequence[Paper]) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+    stage = f"{source.encoder.spec.name}, sentences alone"
+    return [paper.sentences for paper in encode_alone(papers, source, stage=stage)]
+
+
+def _encoders(request: Request, snapshot: Snapshot | None) -> list[str]:
+    """Those asked for, by name or in the systems' names; else the snapshot's; else all on this machine."""
+    named = [*request.encoders]
+    named += [parse_name(system)[0] for system in request.systems if ":" in system]
+    if not named and not request.systems:
+        named = [snapshot.manifest.arguments["encoder"]] if snapshot else present_encoders()
+    return list(dict.fromkeys(named))
+
+
+def _source_opener(
+    request: Request, snapshot: Snapshot | None, on_progress: ProgressFn
+) -> Callable[[str], VectorSource]:
+    def open_source(encoder: str) -> VectorSource:
+        loaded = load_encoder(encoder, device=request.device)
+        return VectorSource(loaded, cache=request.cache, snapshot=snapshot, on_progress=on_progress)
+
+    return open_source

@@ -1,0 +1,103 @@
+"""A run: what one system answers to every query of a collection, kept in the TREC run format."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexer.durable import replace_file, storage_errors
+from indexer.source import Lines, open_source
+from models.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The scores ``scores[query id][paper id]`` that ``system`` gave; higher is better.
+
+    Raises InputError where a score is not finite.
+    """
+
+    system: str
+    scores: Mapping[str, Mapping[str, float]]
+
+    def __post_init__(self) -> None:
+        for query_id, scores in self.scores.items():
+            for paper_id, score in scores.items():
+                if not math.isfinite(score):
+                    raise InputError(
+                        f"Run {self.system!r} gives paper {paper_id!r} the score {score} for query "
+                        f"{query_id!r}; a score is a finite number. Leave out papers that have none."
+                    )
+
+    def ranking(self, query_id: str) -> list[str]:
+        """The paper ids of a query, best first, equal scores by ascending id; ``[]`` for one not answered.
+
+        So a ranking depends on the scores alone, never on the order in which they were given.
+        """
+        scores = self.scores.get(query_id, {})
+        return sorted(scores, key=lambda paper_id: (-scores[paper_id], paper_id))
+
+
+def write_trec(run: Run, path: Path) -> None:
+    """Write ``run`` as lines ``query Q0 paper rank score system``, ranks from 1, scores in full precision.
+
+    A query without papers leaves no line. Raises InputError for a name or id that is not one word, which the
+    format cannot hold, and StorageError.
+    """
+    lines = []
+    for query_id, scores in run.scores.items():
+        for rank, paper_id in enumerate(run.ranking(query_id), start=1):
+            fields = (query_id, "Q0", paper_id, str(rank), repr(float(scores[paper_id])), run.system)
+            if (line := " ".join(fields)).split() != list(fields):
+                raise InputError(
+                    f"The TREC run format separates fields by spaces, so it cannot hold {line!r}; give the "
+                    f"system, queries and papers names of one word each."
+                )
+            lines.append(line + "\n")
+    with storage_errors(path):
+        replace_file(path, "".join(lines).encode())
+
+
+def read_trec(path: Path, *, system: str | None = None) -> Run:
+    """Read a file in the TREC run format, plain or gzipped; ``system`` replaces the name in the file.
+
+    Scores count, not the ranks beside them, as for trec_eval. Raises InputError, naming the line, where the
+    format is broken, a paper comes twice for one query or two systems are mixed, and StorageError.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    names: set[str] = set()
+    with open_source(path) as stream:
+        lines = Lines(stream, path)
+        for line in lines:
+            if line.isspace():
+                continue
+            query_id, paper_id, score, name = _fields(line, f"{path}:{lines.number}")
+            if paper_id in scores.setdefault(query_id, {}):
+                raise InputError(
+                    f"{path}:{lines.number}: paper {paper_id!r} comes twice for query {query_id!r}; keep one."
+                )
+            scores[query_id][paper_id] = score
+            names.add(name)
+    if system is None and len(names) != 1:
+        raise InputError(
+            f"{path} holds the runs of {len(names)} systems ({', '.join(sorted(names))}), one was expected; "
+            "split the file, or name the run."
+        )
+    return Run(system=names.pop() if system is None else system, scores=scores)
+
+
+def _fields(line: bytes, place: str) -> tuple[str, str, float, str]:
+    try:
+        fields = line.decode().split()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: no UTF-8 text ({error}); give a file in the TREC run format.") from error
+    if len(fields) != 6:
+        raise InputError(
+            f"{place}: {len(fields)} fields, expected the 6 of the TREC run format: "
+            "query, Q0, paper, rank, score, system."
+        )
+    query_id, _, paper_id, _, score, name = fields
+    try:
+        return query_id, paper_id, float(score), name
+    except ValueError as error:
+        raise InputError(f"{place}: the score {score!r} is no number; repair the line.") from error

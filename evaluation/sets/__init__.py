@@ -1,0 +1,1 @@
+"""Test collections, one file each; ``evaluation.collection.SETS`` names them."""

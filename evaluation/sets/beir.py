@@ -1,0 +1,81 @@
+"""Any test collection in BEIR's format: short texts as queries, the whole corpus to search."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.sets.files import JsonObject, json_lines, locate, read_qrels
+from evaluation.sets.papers import PaperText, notes_on, text_of, text_query, to_papers
+from models.errors import BrokenRowError
+from models.types import Paper
+
+# BEIR reports the test side; what has none is measured on what it has.
+_SPLITS = ("test", "dev", "train")
+
+
+class BeirSet:
+    """``corpus.jsonl`` with ``_id, title, text``, ``queries.jsonl`` with ``_id, text``, and judgements.
+
+    Also reads SciFact as its own publishers name things: ``doc_id``, ``abstract`` (a list of sentences),
+    ``query_id``, and one ``qrels.tsv``. Only judged queries count. A corpus document with the query's id and
+    text is the query itself (ArguAna) and dropped; one that shares but the number (SciFact) is not.
+    """
+
+    publisher = "the BEIR benchmark (github.com/beir-cellar/beir)"
+    layout = """
+<folder>/
+  corpus.jsonl       {"_id", "title", "text"} on each line; any file may be gzipped (.gz)
+  queries.jsonl      {"_id", "text"} on each line
+  qrels/test.tsv     query-id <TAB> corpus-id <TAB> score, with a header (or dev.tsv, train.tsv, ../qrels.tsv)
+"""
+
+    def load(self, path: Path) -> Collection:
+        """Read the collection; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
+        corpus, queries = locate(self, path, "corpus.jsonl"), locate(self, path, "queries.jsonl")
+        judgements = locate(self, path, *(f"qrels/{split}.tsv" for split in _SPLITS), "qrels.tsv")
+        papers, blank = to_papers(corpus_texts(corpus))
+        qrels = read_qrels(judgements, header=True)
+        kept = tuple(_queries(queries, qrels, papers))
+        qrels = {query.id: qrels[query.id] for query in kept}
+        absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
+        return Collection(
+            name=f"beir/{path.resolve().name}",
+            papers=papers,
+            queries=kept,
+            qrels=qrels,
+            relevant_from=1,
+            measures=("nDCG@10", "MAP", "R@100"),
+            notes=(f"Judgements: {judgements.name}.", *notes_on(blank, len(absent))),
+        )
+
+
+def corpus_texts(path: Path) -> Iterator[PaperText]:
+    """Yield the papers of a BEIR corpus file, or of SciFact's own."""
+    for number, record in json_lines(path):
+        text = record.get("abstract", record.get("text"))
+        abstract = (
+            [part for part in text if isinstance(part, str)] if isinstance(text, list) else str(text or "")
+        )
+        yield PaperText(record_id(record, path, number), text_of(record, "title"), abstract)
+
+
+def record_id(record: JsonObject, path: Path, line: int) -> str:
+    """The id of a BEIR record, or of one of SciFact's own; raises BrokenRowError where it has none."""
+    for key in ("_id", "doc_id", "query_id"):
+        if record.get(key) not in {None, ""}:
+            return str(record[key])
+    raise BrokenRowError(str(path), line, "no _id (or doc_id, query_id)")
+
+
+def _queries(
+    path: Path, qrels: Mapping[str, Mapping[str, int]], papers: Mapping[str, Paper]
+) -> Iterator[EvalQuery]:
+    for number, record in json_lines(path):
+        query_id = record_id(record, path, number)
+        if query_id not in qrels:
+            continue
+        query = text_query(query_id, text_of(record, "text"))
+        if query_id in papers and query.abstract not in papers[query_id].abstract:
+            # Another text under the same number: under this name it must not be taken for the query itself.
+            query = text_query(f"query:{query_id}", query.abstract)
+        yield EvalQuery(id=query_id, paper=query, pool=(), cluster=query_id, is_text=True)

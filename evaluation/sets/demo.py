@@ -1,0 +1,64 @@
+"""The demo grid: a hundred invented papers, each a problem (row) met with a method (column)."""
+
+import re
+from pathlib import Path
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.sets.files import locate
+from indexer.corpus import read_corpus
+from models.errors import InputError
+from models.types import Facet, Paper, Unit
+from service.aspect import Aspect, select_sentences
+
+_CELL = re.compile(r"demo:(p\d\d)-(m\d\d)")
+
+
+class DemoSet:
+    """Two queries for each paper: ``background``, where its row is relevant, and ``method``, its column.
+
+    The facet's sentences are selected, objectives counting as background, and all the other papers ranked:
+    9 of 99 are relevant. Known by construction and cleaner than real abstracts, so a check, not a benchmark.
+    """
+
+    publisher = "this project (akin/demo, installed with the package)"
+    layout = """
+<folder>/            or the file itself
+  papers.jsonl       {"id": "demo:pNN-mNN", "title", "abstract": [sentences], "facets": [labels]} on each line
+"""
+
+    def load(self, path: Path) -> Collection:
+        """Read the grid, ``path`` its file or folder; raises CollectionMissingError or InputError."""
+        corpus = path if path.is_file() else locate(self, path, "papers.jsonl")
+        papers = {paper.id: paper for paper in read_corpus(corpus, format_name="jsonl", on_error="fail")}
+        cells = {paper_id: _cell(paper_id) for paper_id in papers}
+        queries, qrels = [], {}
+        for paper in papers.values():
+            for axis, facet in enumerate((Facet.BACKGROUND, Facet.METHOD)):
+                query = _query(paper, facet)
+                queries.append(query)
+                akin = (other for other in papers if cells[other][axis] == cells[paper.id][axis])
+                qrels[query.id] = {other: 1 for other in akin if other != paper.id}
+        return Collection(
+            name="demo",
+            papers=papers,
+            queries=tuple(queries),
+            qrels=qrels,
+            relevant_from=1,
+            measures=("P@9", "MAP"),
+        )
+
+
+def _query(paper: Paper, facet: Facet) -> EvalQuery:
+    n_sentences = len(paper.sentences)
+    selected = select_sentences(Aspect(facet=facet), paper, n_vectors=n_sentences, unit=Unit.SENTENCE)
+    return EvalQuery(
+        id=f"{paper.id}:{facet}", paper=paper, pool=(), cluster=paper.id, selected=selected, facet=facet.value
+    )
+
+
+def _cell(paper_id: str) -> tuple[str, str]:
+    """The row and the column of a paper."""
+    match = _CELL.fullmatch(paper_id)
+    if match is None:
+        raise InputError(f"Paper {paper_id!r} is no cell of the demo grid; ids look like 'demo:p03-m07'.")
+    return match[1], match[2]

@@ -1,0 +1,115 @@
+"""The files of a test collection: found, or missed with the publishers' address, and read line by line."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from evaluation.collection import CollectionReader
+from indexer.source import Lines, open_source, read_errors
+from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
+
+JsonObject = dict[str, Any]
+
+
+def locate(reader: CollectionReader, folder: Path, *names: str) -> Path:
+    """The first of ``names`` that ``folder`` holds, plain or with ``.gz``.
+
+    Raises CollectionMissingError where it holds none; the message tells what ``reader`` expects, and where
+    its publishers offer it.
+    """
+    for name in names:
+        for path in (folder / name, folder / f"{name}.gz"):
+            if path.is_file():
+                return path
+    wanted = " or ".join(names)
+    raise CollectionMissingError(
+        f"{folder} holds no {wanted}. Expected is the layout in which {reader.publisher} offers it:\n"
+        f"{reader.layout.strip()}\nFetch it there and give the folder."
+    )
+
+
+def is_there(folder: Path, name: str) -> bool:
+    """Whether ``folder`` holds ``name``, plain or with ``.gz``."""
+    return (folder / name).is_file() or (folder / f"{name}.gz").is_file()
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
+    """Yield ``(line number, object)`` for each line that is not blank; raises BrokenRowError for another."""
+    for number, line in text_lines(path):
+        if line.isspace():
+            continue
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise BrokenRowError(str(path), number, f"no valid JSON: {error.msg}") from error
+        if not isinstance(record, dict):
+            raise BrokenRowError(str(path), number, "no JSON object {...}, as every line should hold")
+        yield number, record
+
+
+def json_document(path: Path) -> JsonObject:
+    """The one JSON object that ``path`` holds; raises CorpusFormatError where it holds anything else."""
+    with open_source(path) as stream, read_errors(path, line=1):
+        try:
+            document = orjson.loads(stream.read())
+        except orjson.JSONDecodeError as error:
+            raise CorpusFormatError(f"{path} is no valid JSON ({error}). Fetch it again.") from error
+    if not isinstance(document, dict):
+        raise CorpusFormatError(f"{path} holds no JSON object {{...}}, as it should. Fetch it again.")
+    return document
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield ``(line number, line with its end)`` for every line; raises CorpusFormatError where not UTF-8."""
+    with open_source(path) as stream:
+        lines = Lines(stream, path)
+        for line in lines:
+            try:
+                yield lines.number, line.decode()
+            except UnicodeDecodeError as error:
+                raise CorpusFormatError(
+                    f"{path}:{lines.number}: no UTF-8 ({error}). Fetch it again."
+                ) from error
+
+
+def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
+    """Yield the rows of a CSV file with a header; lines with more fields than it has are passed over.
+
+    Raises CorpusFormatError where one of ``columns`` is missing.
+    """
+    csv.field_size_limit(8 * 1024 * 1024)  # CORD-19 has cells beyond the default of 131,072 characters
+    rows = csv.DictReader((line for _, line in text_lines(path)), restval="")
+    missing = [column for column in columns if column not in (rows.fieldnames or ())]
+    if missing:
+        raise CorpusFormatError(
+            f"{path} has no column {', '.join(missing)}; its header is {rows.fieldnames}. Fetch it again."
+        )
+    for row in rows:
+        if None not in row:
+            yield row
+
+
+def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]:
+    """Judgements ``{query id: {paper id: grade}}``, from TREC's four columns or from BEIR's three.
+
+    Four: ``query iteration paper grade``, separated by white space; three, with a ``header`` line: ``query
+    paper grade``, separated by tabs. A negative grade (TREC: junk) counts as 0; of a paper judged twice the
+    last grade counts. Raises BrokenRowError.
+    """
+    qrels: dict[str, dict[str, int]] = {}
+    width = 3 if header else 4
+    for number, line in text_lines(path):
+        if line.isspace() or (header and number == 1):
+            continue
+        fields = line.strip().split("\t" if header else None)
+        if len(fields) != width:
+            raise BrokenRowError(str(path), number, f"{len(fields)} fields; expected {width}")
+        try:
+            grade = int(fields[-1])
+        except ValueError as error:
+            raise BrokenRowError(str(path), number, f"the grade {fields[-1]!r} is no whole number") from error
+        qrels.setdefault(fields[0], {})[fields[-2]] = max(grade, 0)
+    return qrels

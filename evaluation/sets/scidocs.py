@@ -1,0 +1,149 @@
+"""SciDocs (Cohan et al., ACL 2020): four ranking tasks, two of classification, and a recommendation."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.sets.classification import Examples, classify
+from evaluation.sets.files import JsonObject, csv_rows, json_document, locate, read_qrels
+from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
+from evaluation.sets.recommendation import Click, EncodePapers, Metadata, recommend
+from evaluation.summary import Row
+from models.errors import BrokenRowError, CorpusFormatError
+
+RANKING_TASKS = ("coview", "coread", "cite", "cocite")
+CLASSIFICATION_TASKS = ("mag", "mesh")
+_SPLITS = ("train", "val", "test")
+
+
+class ScidocsSet:
+    """``load`` gives the ranking tasks, ``evaluate`` measures the others; all on the test side.
+
+    A ranking query has some 5 positive and 25 random candidates; its task is its facet. nDCG and MAP are
+    trec_eval's (semantics 4.2). Papers without metadata, of which the suite knows none, are left out.
+    """
+
+    publisher = "Allen AI (github.com/allenai/scidocs; its README has the command that fetches the data)"
+    layout = """
+<folder>/
+  paper_metadata_view_cite_read.json, paper_metadata_mag_mesh.json, paper_metadata_recomm.json
+                                       {paper id: {"title", "abstract", ...}}
+  coview/, coread/, cite/, cocite/     test.qrel: query 0 paper grade
+  mag/, mesh/                          train.csv, test.csv: paper id, class label, with a header
+  recomm/                              train.csv, val.csv, test.csv: query, clicked, "shown,shown,...",
+                                       with a header; propensity_scores.json: {"scores": [...]}
+"""
+
+    def load(self, path: Path) -> Collection:
+        """The ranking tasks; raises CollectionMissingError, BrokenRowError or CorpusFormatError."""
+        judgements = {task: locate(self, path, f"{task}/test.qrel") for task in RANKING_TASKS}
+        metadata = json_document(locate(self, path, "paper_metadata_view_cite_read.json"))
+        of_task = {task: read_qrels(file) for task, file in judgements.items()}
+        judged = {
+            paper: None
+            for qrels in of_task.values()
+            for query, grades in qrels.items()
+            for paper in (query, *grades)
+        }
+        papers, blank = to_papers(_texts(metadata, judged))
+        queries, qrels = [], {}
+        for task, grades_of in of_task.items():
+            for paper_id, grades in grades_of.items():
+                if paper_id not in papers:
+                    continue
+                pool = tuple(other for other in grades if other != paper_id and other in papers)
+                query = EvalQuery(f"{task}:{paper_id}", papers[paper_id], pool, paper_id, facet=task)
+                queries.append(query)
+                qrels[query.id] = {other: grade for other, grade in grades.items() if other != paper_id}
+        return Collection(
+            name="scidocs",
+            papers=papers,
+            queries=tuple(queries),
+            qrels=qrels,
+            relevant_from=1,
+            measures=("nDCG", "MAP"),
+            notes=notes_on(blank, len(judged) - len(papers) - len(blank)),
+        )
+
+    def evaluate(self, path: Path, encode: EncodePapers, *, system: str) -> list[Row]:
+        """Classification (``mag``, ``mesh``) and recommendation (``recomm``), with one vector for each paper.
+
+        ``encode`` gives the vectors of papers, row by row. A paper without metadata has the zero vector, as
+        in the suite. Raises what ``load`` raises.
+        """
+        files = [locate(self, path, f"{t}/{s}.csv") for t in CLASSIFICATION_TASKS for s in ("train", "test")]
+        clicks = {split: locate(self, path, f"recomm/{split}.csv") for split in _SPLITS}
+        scores = locate(self, path, "recomm/propensity_scores.json")
+        mag_mesh, recomm = (
+            locate(self, path, f"paper_metadata_{name}.json") for name in ("mag_mesh", "recomm")
+        )
+
+        examples = [_examples(file) for file in files]
+        metadata = json_document(mag_mesh)
+        papers, _ = to_papers(_texts(metadata, (paper for sides in examples for paper in sides.papers)))
+        rows: list[Row] = []
+        for task, train, test in zip(CLASSIFICATION_TASKS, examples[::2], examples[1::2], strict=True):
+            rows.append(classify(task, train, test, papers, encode, system=system))
+
+        metadata = json_document(recomm)
+        shown = {split: _clicks(file) for split, file in clicks.items()}
+        wanted = (p for side in shown.values() for click in side for p in (click.query, *click.shown))
+        papers, _ = to_papers(_texts(metadata, wanted))
+        features = {paper_id: _metadata(record) for paper_id, record in metadata.items()}
+        rows += recommend(shown, features, _propensities(scores), papers, encode, system=system)
+        return rows
+
+
+def _texts(metadata: Mapping[str, object], wanted: Iterable[str]) -> Iterator[PaperText]:
+    for paper_id in dict.fromkeys(wanted):
+        if record := metadata.get(paper_id):
+            yield PaperText(paper_id, text_of(record, "title"), text_of(record, "abstract"))
+
+
+def _examples(path: Path) -> Examples:
+    """The papers and labels of a CSV file whose two columns go by any name, in this order."""
+    papers, labels = [], []
+    for row in csv_rows(path):
+        if len(row) != 2:
+            raise CorpusFormatError(f"{path} has {len(row)} columns; expected paper id and class label.")
+        paper_id, label = row.values()
+        papers.append(paper_id)
+        labels.append(label)
+    return Examples(tuple(papers), tuple(labels))
+
+
+def _clicks(path: Path) -> list[Click]:
+    clicks = []
+    for number, row in enumerate(csv_rows(path), start=2):
+        fields = [*row.values()]
+        shown = tuple(fields[2].strip().split(",")) if len(fields) == 3 else ()
+        if fields[1:2] == [] or fields[1] not in shown:
+            raise BrokenRowError(
+                str(path), number, "not query, clicked, and the papers shown, clicked among them"
+            )
+        clicks.append(Click(fields[0], fields[1], shown))
+    return clicks
+
+
+def _propensities(path: Path) -> Sequence[float]:
+    scores = json_document(path).get("scores")
+    if (
+        not isinstance(scores, list)
+        or not scores
+        or not all(isinstance(s, int | float) and s > 0 for s in scores)
+    ):
+        raise CorpusFormatError(f"{path} has no list of positive numbers under 'scores'. Fetch it again.")
+    return [float(score) for score in scores]
+
+
+def _metadata(record: JsonObject) -> Metadata:
+    year = str(record.get("year") or "")
+    lists = (frozenset(map(str, record.get(key) or ())) for key in ("authors", "references", "cited_by"))
+    authors, references, cited_by = lists
+    return Metadata(
+        title=text_of(record, "title"),
+        year=int(float(year)) if year.replace(".", "", 1).isdigit() else None,
+        authors=authors,
+        references=references,
+        cited_by=cited_by,
+    )

@@ -1,0 +1,154 @@
+"""Any test collection in TREC's manner: a corpus, topics, and judgements."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree.ElementTree import ParseError
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.sets.files import json_lines, locate, read_qrels, text_lines
+from evaluation.sets.papers import notes_on, text_of, text_query
+from indexer.corpus import CorpusReport, read_corpus
+from indexer.records import JsonObject
+from indexer.source import read_head
+from models.errors import BrokenRowError, CorpusFormatError, InputError
+from models.types import Facet, Paper, Unit
+from service.aspect import Aspect, select_sentences
+
+# TREC's classic topics are no XML: their tags are seldom closed.
+_CLASSIC_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+_CLASSIC_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_CLASSIC_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
+
+
+class _Topic(NamedTuple):
+    """A query as its file gives it: a text, or a paper of the corpus with what counts of it."""
+
+    id: str
+    text: str
+    paper_id: str = ""
+    sentences: tuple[int, ...] | None = None
+    facet: str | None = None
+
+
+class TrecSet:
+    """``corpus.*`` in any corpus format, ``topics.*`` and ``qrels.*``; paper ids are those of the corpus.
+
+    Topics are TREC's XML (``query``, else ``title``) or its classic ``<top>`` blocks (``title``), lines of
+    ``id<TAB>text``, or JSON lines with ``id`` and either ``query`` or ``paper_id``. A paper may come with
+    ``sentences`` (numbers from 0) or a ``facet``, which selects its labelled sentences. Topics without
+    judgements do not count.
+    """
+
+    publisher = "yourself, or any of TREC's tracks (trec.nist.gov)"
+    layout = """
+<folder>/
+  corpus.*     a corpus file that `akin index` reads; any file may be gzipped (.gz)
+  topics.*     topics.xml, topics.txt, topics.tsv or topics.jsonl
+  qrels.*      topic iteration paper-id grade, separated by white space
+"""
+
+    def load(self, path: Path) -> Collection:
+        """Read the collection; raises CollectionMissingError, BrokenRowError or another InputError."""
+        corpus, topics, judgements = (_only(self, path, stem) for stem in ("corpus", "topics", "qrels"))
+        report = CorpusReport()
+        papers = {paper.id: paper for paper in read_corpus(corpus, report=report)}
+        qrels = read_qrels(judgements)
+        queries = tuple(_query(topic, papers, topics) for topic in _topics(topics) if topic.id in qrels)
+        qrels = {query.id: qrels[query.id] for query in queries}
+        absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
+        refused = (f"{report.broken:,} rows of {corpus.name} hold no usable paper.",) if report.broken else ()
+        return Collection(
+            name=f"trec/{path.resolve().name}",
+            papers=papers,
+            queries=queries,
+            qrels=qrels,
+            relevant_from=1,
+            measures=("nDCG@10", "MAP", "P@20", "R@100"),
+            notes=(*refused, *notes_on((), len(absent))),
+        )
+
+
+def _only(reader: TrecSet, folder: Path, stem: str) -> Path:
+    """The one file named ``stem.*``."""
+    found = sorted(folder.glob(f"{stem}.*")) if folder.is_dir() else []
+    if len(found) > 1:
+        raise InputError(f"{folder} holds {', '.join(p.name for p in found)}; keep one file {stem}.*.")
+    return found[0] if found else locate(reader, folder, f"{stem}.*")
+
+
+def _query(topic: _Topic, papers: Mapping[str, Paper], path: Path) -> EvalQuery:
+    if not topic.paper_id:
+        text = text_query(topic.id if topic.id not in papers else f"query:{topic.id}", topic.text)
+        return EvalQuery(id=topic.id, paper=text, pool=(), cluster=topic.id, is_text=True)
+    if topic.paper_id not in papers:
+        raise InputError(f"{path}: the paper {topic.paper_id!r} of topic {topic.id!r} is not in the corpus.")
+    paper = papers[topic.paper_id]
+    selected = None
+    if topic.sentences is not None or topic.facet is not None:
+        facet = None if topic.facet is None or topic.sentences is not None else Facet(topic.facet)
+        aspect = Aspect(sentences=topic.sentences, facet=facet)
+        selected = select_sentences(aspect, paper, n_vectors=len(paper.sentences), unit=Unit.SENTENCE)
+    return EvalQuery(topic.id, paper, (), paper.id, selected=selected, facet=topic.facet or "all")
+
+
+def _topics(path: Path) -> list[_Topic]:
+    """The topics of a file, whose format is found by looking; raises InputError where an id comes twice."""
+    head = read_head(path).lstrip()
+    if head.startswith("{"):
+        topics = [_json_topic(record, path, number) for number, record in json_lines(path)]
+    elif head.startswith("<"):
+        text = "".join(line for _, line in text_lines(path))
+        topics = list(_classic_topics(text) if _CLASSIC_TOPIC.search(text) else _xml_topics(text, path))
+    else:
+        topics = list(_table_topics(path))
+    if len({topic.id for topic in topics}) < len(topics):
+        raise InputError(f"{path}: two topics have one id; give each its own.")
+    return topics
+
+
+def _json_topic(record: JsonObject, path: Path, line: int) -> _Topic:
+    topic_id, text, paper_id = (str(record.get(key) or "") for key in ("id", "query", "paper_id"))
+    if record.get("id") == 0:
+        topic_id = "0"
+    facet, sentences = text_of(record, "facet") or None, record.get("sentences")
+    if not topic_id or bool(text) == bool(paper_id):
+        raise BrokenRowError(str(path), line, "a topic needs an id, and either a query or a paper_id")
+    if facet is not None and sentences is None and facet not in set(Facet):
+        raise BrokenRowError(str(path), line, f"unknown facet {facet!r}; known: {', '.join(Facet)}")
+    if sentences is not None and not (isinstance(sentences, list) and all(type(s) is int for s in sentences)):
+        raise BrokenRowError(str(path), line, "sentences is no list of numbers")
+    return _Topic(topic_id, text, paper_id, None if sentences is None else tuple(sentences), facet)
+
+
+def _table_topics(path: Path) -> Iterator[_Topic]:
+    for number, line in text_lines(path):
+        topic_id, tab, text = line.strip().partition("\t")
+        if tab:
+            yield _Topic(topic_id.strip(), text)
+        elif topic_id:
+            raise BrokenRowError(str(path), number, "no tab between id and text")
+
+
+def _classic_topics(text: str) -> Iterator[_Topic]:
+    for block in _CLASSIC_TOPIC.findall(text):
+        number, title = _CLASSIC_NUMBER.search(block), _CLASSIC_TITLE.search(block)
+        if number is None or title is None:
+            raise CorpusFormatError(f"A topic has no <num> or no <title>: {block.strip()[:60]!r}.")
+        yield _Topic(number[1], title[1])
+
+
+def _xml_topics(text: str, path: Path) -> Iterator[_Topic]:
+    try:
+        root = fromstring(text)
+    except (ParseError, DefusedXmlException) as error:
+        raise CorpusFormatError(f"{path} is no XML with topics ({error}). Fetch it again.") from error
+    for topic in root.iter("topic"):
+        query = topic.findtext("query") or topic.findtext("title")
+        if not topic.get("number") or not query:
+            raise CorpusFormatError(f"{path}: a <topic> lacks its number, or both <query> and <title>.")
+        yield _Topic(str(topic.get("number")), query)

@@ -1,0 +1,160 @@
+"""The figures of a comparison: every system by facet, fold and measure, each with its interval."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from evaluation.bootstrap import N_RESAMPLES, Interval, difference, intervals
+from evaluation.collection import Collection, EvalQuery
+from evaluation.measures import per_query
+from evaluation.run import Run
+from models.errors import InputError
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One figure, in percent, over ``n`` queries; ``facet`` or ``fold`` is "all" where it covers them all.
+
+    ``low`` and ``high`` bound the 95 % interval (evaluation.bootstrap), nan where one paper is all there is.
+    """
+
+    set: str
+    system: str
+    facet: str
+    fold: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """By how much one run exceeds another in one measure, in percentage points, over all folds."""
+
+    measure: str
+    facet: str
+    difference: Interval
+
+    @property
+    def resolvable(self) -> bool:
+        """Whether zero lies outside the interval: these queries suffice to tell the two apart."""
+        return self.difference.low > 0 or self.difference.high < 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The queries behind one figure, and what each weighs in it."""
+
+    facet: str
+    fold: str
+    queries: tuple[EvalQuery, ...]
+    weights: dict[str, float]
+
+    @property
+    def clusters(self) -> dict[str, str]:
+        return {query.id: query.cluster for query in self.queries}
+
+    def of(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The values of the group's queries alone."""
+        return {query.id: values[query.id] for query in self.queries}
+
+
+def summarise(
+    collection: Collection, runs: Sequence[Run], *, n_resamples: int = N_RESAMPLES, seed: int = 0
+) -> list[Row]:
+    """A row for each run, facet, fold and measure of ``collection``, the facets and the folds together last.
+
+    Where there are several folds, the figure over all of them is the mean of the folds' means, as CSFCube
+    reports its test (semantics 3.7); over all facets, every query counts alike within its fold. All runs are
+    measured on the same resamples. Raises InputError for two runs of one name.
+    """
+    systems = [run.system for run in runs]
+    if len(set(systems)) < len(systems):
+        raise InputError(f"Two runs have one name among {', '.join(systems)}; name each run differently.")
+    values = {run.system: per_query(collection, run) for run in runs}
+    rows = [
+        row
+        for group in _groups(collection)
+        for row in _rows(collection.name, group, values, n_resamples=n_resamples, seed=seed)
+    ]
+    return sorted(rows, key=lambda row: systems.index(row.system))
+
+
+def _rows(
+    name: str,
+    group: _Group,
+    values: Mapping[str, Mapping[str, Mapping[str, float]]],
+    *,
+    n_resamples: int,
+    seed: int,
+) -> Iterator[Row]:
+    """The rows of one group, from values by system, measure and query."""
+    table = {
+        (system, measure): group.of(of_queries)
+        for system, of_measures in values.items()
+        for measure, of_queries in of_measures.items()
+    }
+    figures = intervals(table, group.clusters, weights=group.weights, n_resamples=n_resamples, seed=seed)
+    for (system, measure), figure in figures.items():
+        yield Row(
+            set=name,
+            system=system,
+            facet=group.facet,
+            fold=group.fold,
+            measure=measure,
+            value=figure.value,
+            low=figure.low,
+            high=figure.high,
+            n=figure.n,
+        )
+
+
+def compare(
+    collection: Collection, a: Run, b: Run, *, n_resamples: int = N_RESAMPLES, seed: int = 0
+) -> list[Comparison]:
+    """``a`` minus ``b`` for each facet and measure of ``collection``, over all folds, paired by query.
+
+    The same mean as in ``summarise``. Each interval stands alone: of twenty comparisons of equal systems at
+    least one is expected to look resolvable, more where papers are few (evaluation.bootstrap).
+    """
+    values_a, values_b = per_query(collection, a), per_query(collection, b)
+    return [
+        Comparison(
+            measure=measure,
+            facet=group.facet,
+            difference=difference(
+                group.of(values_a[measure]),
+                group.of(values_b[measure]),
+                group.clusters,
+                weights=group.weights,
+                n_resamples=n_resamples,
+                seed=seed,
+            ),
+        )
+        for group in _groups(collection)
+        if group.fold == ALL
+        for measure in collection.measures
+    ]
+
+
+def _groups(collection: Collection) -> Iterator[_Group]:
+    """Each facet, then all; within it each fold, then all."""
+    for facet in _then_all(query.facet for query in collection.queries):
+        of_facet = [query for query in collection.queries if facet in (query.facet, ALL)]
+        for fold in _then_all(query.fold for query in of_facet):
+            queries = tuple(query for query in of_facet if fold in (query.fold, ALL))
+            yield _Group(facet, fold, queries, _weights(queries))
+
+
+def _then_all(names: Iterable[str]) -> list[str]:
+    return [*dict.fromkeys(name for name in names if name != ALL), ALL]
+
+
+def _weights(queries: Sequence[EvalQuery]) -> dict[str, float]:
+    """What makes a weighted mean over queries the mean of the folds' means; 1 where the folds are alike."""
+    sizes = Counter(query.fold for query in queries)
+    return {query.id: len(queries) / (len(sizes) * sizes[query.fold]) for query in queries}

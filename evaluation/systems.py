@@ -1,0 +1,190 @@
+"""The systems a table compares, by name: word baselines and everything an encoder's vectors allow.
+
+    bm25, tfidf, word2vec, word2vec-tfidf      title and abstract as the query
+    bm25-facet, tfidf-facet, ...               the selected sentences alone as the query
+    ENCODER:alone:SCORER                       the selected sentences, each encoded by itself
+    ENCODER:SCORER                             the selected sentences, read in context (semantics 3.5)
+    ENCODER:SCORER:whole                       all sentences of the query
+    ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
+    ENCODER:document                           L2 distance of the document vectors
+
+Candidates always count with title and whole abstract.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from gensim.models import KeyedVectors
+from jaxtyping import Float64, Int64
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.dense import SUFFIXES, Choice, DenseSystem, explain, parse_name, score_pool
+from evaluation.lexical import Bm25, TfIdf, Words, paper_text, words
+from evaluation.run import Run
+from evaluation.vectors import CollectionVectors, VectorSource, encode_collection
+from evaluation.word_vectors import WordVectors, train
+from models.errors import InputError, UnknownNameError
+from models.transport import SERVING, Scorer, TransportSettings
+from models.types import RankedPaper, Unit
+from service.rerank import default_tau
+
+# What a run keeps of a query that ranks the whole collection; TREC's depth.
+DEPTH = 1_000
+TEXT_SYSTEMS = ("bm25", "tfidf", "word2vec", "word2vec-tfidf")
+_FACET = "-facet"
+
+TextScorer = Bm25 | TfIdf | WordVectors
+# What scores the papers at some positions of the collection; -inf leaves a paper out.
+PoolScorer = Callable[[EvalQuery, Int64[np.ndarray, " k"]], Float64[np.ndarray, " k"]]
+
+
+class Systems:
+    """The systems that rank ``collection``; what several of them need is computed once.
+
+    ``open_source`` gives an encoder's vectors by its name, and is called once for each. ``tau`` is the
+    temperature of the marginals in units of distance (None: what the service takes for that encoder).
+    """
+
+    def __init__(
+        self, collection: Collection, open_source: Callable[[str], VectorSource], *, tau: float | None = None
+    ) -> None:
+        self.collection = collection
+        self._open_source = open_source
+        self._tau = tau
+        self._ids = tuple(collection.papers)
+        self._position = {paper_id: i for i, paper_id in enumerate(self._ids)}
+        self._sources: dict[str, VectorSource] = {}
+        self._vectors: dict[tuple[str, bool], CollectionVectors] = {}
+        self._texts: dict[str, TextScorer] = {}
+
+    def names(self, encoders: Sequence[str], *, scorers: Sequence[Scorer] = tuple(Scorer)) -> list[str]:
+        """Every system that these encoders and scorers give and that differs from the others here.
+
+        Where no query selects sentences, the systems that only differ in how they use them are left out.
+        """
+        selects = any(query.selected is not None for query in self.collection.queries)
+        names = list(TEXT_SYSTEMS) + [name + _FACET for name in TEXT_SYSTEMS if selects]
+        for encoder in encoders:
+            for suffix, system in SUFFIXES.items():
+                plain = selects or system.choice is Choice.SELECTED
+                asked = system.scorer is None or system.scorer in scorers
+                if plain and asked and not self._hindrance(encoder, system):
+                    names.append(f"{encoder}:{suffix}")
+        return names
+
+    def rank(self, system: str) -> Run:
+        """The run of a system; a query it cannot answer is not in it.
+
+        A query that ranks the whole collection keeps its best 1,000 papers; none keeps its own paper. Raises
+        UnknownNameError, or InputError for a system that the encoder or its vectors do not allow.
+        """
+        scorer = self._scorer(system)
+        ranked = ((query.id, self._rank(query, scorer)) for query in self.collection.queries)
+        return Run(system, {query_id: scores for query_id, scores in ranked if scores})
+
+    def source(self, encoder: str) -> VectorSource:
+        """The vectors of an encoder, opened once."""
+        if encoder not in self._sources:
+            self._sources[encoder] = self._open_source(encoder)
+        return self._sources[encoder]
+
+    def explain(self, run: Run, query: EvalQuery, *, limit: int) -> tuple[RankedPaper, ...]:
+        """The best ``limit`` papers of ``query`` in a run of these systems, with their alignments.
+
+        Empty where the system has no plan: words and document vectors.
+        """
+        if not has_plan(run.system):
+            return ()
+        encoder, suffix = parse_name(run.system)
+        best = run.ranking(query.id)[:limit]
+        ranked = {self._position[paper_id]: self.collection.papers[paper_id] for paper_id in best}
+        vectors = self._encoded(encoder, SUFFIXES[suffix])
+        return explain(SUFFIXES[suffix], vectors, query, ranked, settings=self._settings(encoder))
+
+    def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
+        pool = query.pool or self._ids
+        # Judged papers that the collection lacks cannot be ranked; the reader's notes count them.
+        ranked = [self._position[i] for i in pool if i in self._position and i != query.paper.id]
+        positions = np.array(ranked, dtype=np.int64)
+        scores = scorer(query, positions)
+        kept = np.flatnonzero(scores > -np.inf)
+        if not query.pool:
+            kept = kept[np.argsort(-scores[kept], kind="stable")[:DEPTH]]
+        return {self._ids[positions[i]]: float(scores[i]) for i in kept}
+
+    def _scorer(self, system: str) -> PoolScorer:
+        base = system.removesuffix(_FACET)
+        if base in TEXT_SYSTEMS:
+            return self._by_text(base, facet=system != base)
+        if ":" not in system:
+            raise UnknownNameError(
+                f"Unknown system {system!r}; known: {', '.join(TEXT_SYSTEMS)}, each also with {_FACET}, and "
+                f"ENCODER:{{{', '.join(SUFFIXES)}}}."
+            )
+        return self._by_vectors(*parse_name(system))
+
+    def _by_text(self, name: str, *, facet: bool) -> PoolScorer:
+        if name not in self._texts:
+            self._texts[name] = self._text_scorer(name)
+        scorer = self._texts[name]
+
+        def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+            asked = words(paper_text(query.paper, query.selected if facet else None))
+            return scorer.scores(asked)[positions] if asked else np.full(len(positions), -np.inf)
+
+        return score
+
+    def _text_scorer(self, name: str) -> TextScorer:
+        if name == "bm25":
+            return Bm25(self._documents)
+        if name == "tfidf":
+            return TfIdf(self._documents)
+        return WordVectors(self._documents, self._word_vectors, weighted=name.endswith("tfidf"))
+
+    @cached_property
+    def _documents(self) -> list[Words]:
+        return [words(paper_text(paper)) for paper in self.collection.papers.values()]
+
+    @cached_property
+    def _word_vectors(self) -> KeyedVectors:
+        return train(self._documents)
+
+    def _by_vectors(self, encoder: str, suffix: str) -> PoolScorer:
+        system = SUFFIXES[suffix]
+        if hindrance := self._hindrance(encoder, system):
+            raise InputError(f"{encoder}:{suffix} cannot be computed: {hindrance}")
+        vectors, settings = self._encoded(encoder, system), self._settings(encoder)
+
+        def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+            return score_pool(system, vectors, query, positions, settings=settings)
+
+        return score
+
+    def _encoded(self, encoder: str, system: DenseSystem) -> CollectionVectors:
+        key = (encoder, system.alone)
+        if key not in self._vectors:
+            source = self.source(encoder)
+            self._vectors[key] = encode_collection(self.collection, source, alone=system.alone)
+        return self._vectors[key]
+
+    def _settings(self, encoder: str) -> TransportSettings:
+        tau = default_tau(self.source(encoder).encoder.spec) if self._tau is None else self._tau
+        return replace(SERVING, tau=tau)
+
+    def _hindrance(self, encoder: str, system: DenseSystem) -> str:
+        """Why an encoder's vectors do not allow ``system``; empty where they do."""
+        source = self.source(encoder)
+        if source.encoder.spec.unit is Unit.DOCUMENT:
+            return (
+                "" if system.scorer is None else f"{encoder} gives one vector a paper; use {encoder}:document"
+            )
+        if system.scorer is None and source.snapshot is not None:
+            return "a snapshot holds no document vectors; leave out --data"
+        return ""
+
+
+def has_plan(system: str) -> bool:
+    """Whether a system's scores come from a plan between sentences, which can be shown."""
+    return ":" in system and SUFFIXES[parse_name(system)[1]].scorer is not None

@@ -1,0 +1,252 @@
+"""Bootstrap intervals, and the tables and comparisons made of them."""
+
+import itertools
+import math
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+
+from evaluation.bootstrap import Interval, difference, interval, intervals
+from evaluation.collection import Collection, EvalQuery
+from evaluation.run import Run
+from evaluation.summary import Row, compare, summarise
+from models.errors import InputError
+from models.types import Paper
+
+# Five papers, eight queries.
+CLUSTERS = {"q1": "a", "q2": "a", "q3": "a", "q4": "b", "q5": "b", "q6": "c", "q7": "d", "q8": "e"}
+VALUES = dict(zip(CLUSTERS, (10.0, 20.0, 60.0, 5.0, 90.0, 33.0, 71.0, 48.0), strict=True))
+ALONE = {query_id: query_id for query_id in VALUES}
+
+
+def enumerated(values: dict[str, float], clusters: dict[str, str]) -> tuple[float, float]:
+    """The bounds from every resample of the clusters there is."""
+    members = [[q for q in values if clusters[q] == c] for c in sorted({clusters[q] for q in values})]
+    means = [
+        np.mean([values[q] for cluster in drawn for q in cluster])
+        for drawn in itertools.product(members, repeat=len(members))
+    ]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def test_the_bounds_are_those_of_all_resamples() -> None:
+    """Five clusters have 3,125 resamples: drawing comes to the same bounds as going through them all."""
+    low, high = enumerated(VALUES, CLUSTERS)
+    drawn = interval(VALUES, CLUSTERS, n_resamples=40_000)
+    mean = float(np.mean(list(VALUES.values())))
+    assert pytest.approx((mean, low, high, 8)) == astuple(drawn)
+
+
+def test_clusters_of_one_query_are_the_plain_bootstrap() -> None:
+    """Without clustering the mean of n draws from n values remains."""
+    values = np.array([VALUES[query_id] for query_id in sorted(VALUES)])
+    drawn = np.random.default_rng(7).integers(8, size=(10_000, 8))
+    low, high = np.quantile(values[drawn].mean(axis=1), (0.025, 0.975))
+    plain = interval(VALUES, ALONE, seed=7)
+    assert pytest.approx((low, high), abs=1e-9) == (plain.low, plain.high)
+
+
+def test_the_interval_covers_the_true_mean() -> None:
+    """Of 200 samples of 40 papers of unequal size, about 95 % have an interval that holds the true mean."""
+    generator = np.random.default_rng(0)
+    held = 0
+    for seed in range(200):
+        sizes = generator.integers(1, 4, size=40)
+        cluster_of = np.repeat(np.arange(40), sizes)
+        sample = 50 + 15 * generator.normal(size=40)[cluster_of] + 10 * generator.normal(size=len(cluster_of))
+        values = {str(i): float(value) for i, value in enumerate(sample)}
+        clusters = {str(i): str(cluster) for i, cluster in enumerate(cluster_of)}
+        measured = interval(values, clusters, n_resamples=1000, seed=seed)
+        held += measured.low <= 50 <= measured.high
+    assert 0.90 <= held / 200 <= 0.985
+
+
+def test_queries_that_share_papers_widen_the_interval() -> None:
+    """Alike within a paper, twenty queries of four papers tell no more than four do."""
+    values = {str(i): 10.0 * (i // 5) for i in range(20)}
+    few = interval(values, {query_id: str(int(query_id) // 5) for query_id in values})
+    many = interval(values, {query_id: query_id for query_id in values})
+    assert few.value == many.value
+    assert few.high - few.low > 1.8 * (many.high - many.low)
+
+
+def test_the_order_of_queries_changes_nothing() -> None:
+    """Not a bit of any bound."""
+    values = {f"q{i}": 50 + 50 * math.sin(i) / 3 for i in range(600)}
+    clusters = {query_id: query_id[-1] for query_id in values}
+    turned = dict(reversed(values.items()))
+    assert interval(values, clusters) == interval(turned, dict(reversed(clusters.items())))
+
+
+def test_the_seed_decides_the_bounds() -> None:
+    """The same one gives the same interval, another one nearly the same."""
+    assert interval(VALUES, CLUSTERS, seed=1) == interval(VALUES, CLUSTERS, seed=1)
+    assert interval(VALUES, ALONE, seed=1) != interval(VALUES, ALONE, seed=2)
+
+
+def test_drawing_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is bounded without a seam in the draws."""
+    whole = interval(VALUES, CLUSTERS)
+    monkeypatch.setattr("evaluation.bootstrap._DRAWS_AT_A_TIME", 777)
+    pieces = interval(VALUES, CLUSTERS)
+    assert pytest.approx(astuple(whole)) == astuple(pieces)
+
+
+def test_a_run_differs_from_itself_by_nothing() -> None:
+    """Exactly zero, with exactly zero for its bounds."""
+    assert Interval(0.0, 0.0, 0.0, 8) == difference(VALUES, VALUES, CLUSTERS)
+
+
+def test_a_difference_is_paired() -> None:
+    """A constant lead is certain, however much the queries differ among themselves."""
+    ahead = {query_id: value + 2.0 for query_id, value in VALUES.items()}
+    measured = difference(ahead, VALUES, CLUSTERS)
+    assert pytest.approx((2.0, 2.0, 2.0, 8)) == astuple(measured)
+    assert interval(VALUES, CLUSTERS).high - interval(VALUES, CLUSTERS).low > 20
+
+
+def test_a_difference_turns_its_sign_with_its_sides() -> None:
+    """What a gains on b, b loses on a."""
+    other = dict(zip(VALUES, reversed(VALUES.values()), strict=True))
+    forth, back = difference(VALUES, other, CLUSTERS), difference(other, VALUES, CLUSTERS)
+    assert pytest.approx((-forth.high, -forth.low)) == (back.low, back.high)
+
+
+def test_weights_make_a_weighted_mean() -> None:
+    """A query of weight two counts as two queries of its paper."""
+    weights = {query_id: 2.0 if query_id == "q6" else 1.0 for query_id in VALUES}
+    doubled = {**VALUES, "q6 again": VALUES["q6"]}
+    expected = interval(doubled, {**CLUSTERS, "q6 again": "c"})
+    weighted = interval(VALUES, CLUSTERS, weights=weights)
+    assert pytest.approx(astuple(expected)[:3]) == astuple(weighted)[:3]
+
+
+def test_one_paper_alone_has_no_bounds() -> None:
+    """There is nothing to resample: the mean stands, its uncertainty is unknown and not zero."""
+    measured = interval(VALUES, dict.fromkeys(VALUES, "a"))
+    assert np.mean(list(VALUES.values())) == pytest.approx(measured.value)
+    assert [True, True] == [math.isnan(measured.low), math.isnan(measured.high)]
+
+
+def test_values_that_cannot_be_averaged_are_refused() -> None:
+    """No queries, other queries, no finite number."""
+    with pytest.raises(InputError, match="at least one"):
+        interval({}, {})
+    with pytest.raises(InputError, match="the same queries"):
+        intervals({"x": {"q1": 1.0}, "y": {"q2": 1.0}}, CLUSTERS)
+    with pytest.raises(InputError, match="1 are on one side"):
+        difference({"q1": 1.0}, {"q1": 1.0, "q2": 1.0}, CLUSTERS)
+    with pytest.raises(InputError, match="finite"):
+        interval({"q1": math.nan}, CLUSTERS)
+
+
+# Tables and comparisons
+
+
+def collection() -> Collection:
+    """Six papers, each a query in some facet and fold; one candidate of the two is relevant."""
+    where = [
+        ("q1", "method", "fold1"),
+        ("q2", "method", "fold1"),
+        ("q3", "method", "fold1"),
+        ("q4", "method", "fold2"),
+        ("q5", "result", "fold1"),
+        ("q6", "result", "fold2"),
+    ]
+    queries = tuple(
+        EvalQuery(
+            id=name,
+            paper=Paper(id=f"paper of {name}", title="", abstract="", sentences=()),
+            pool=("good", "poor"),
+            cluster=f"paper of {name}",
+            facet=facet,
+            fold=fold,
+        )
+        for name, facet, fold in where
+    )
+    qrels = {query.id: {"good": 1, "poor": 0} for query in queries}
+    return Collection("invented", {}, queries, qrels, relevant_from=1, measures=("P@1", "MAP"))
+
+
+def run(system: str, *right: str) -> Run:
+    """A run that puts the good paper first for the queries named, and last for the others."""
+    return Run(system, {f"q{i}": {"good": 1.0, "poor": 2.0 * (f"q{i}" not in right)} for i in range(1, 7)})
+
+
+def test_a_table_has_every_system_facet_fold_and_measure() -> None:
+    """In this order, the facets and the folds together last."""
+    rows = summarise(collection(), [run("one"), run("two", "q1")], n_resamples=100)
+    assert [
+        (system, facet, fold, measure)
+        for system in ("one", "two")
+        for facet in ("method", "result", "all")
+        for fold in ("fold1", "fold2", "all")
+        for measure in ("P@1", "MAP")
+    ] == [(row.system, row.facet, row.fold, row.measure) for row in rows]
+    assert {"invented"} == {row.set for row in rows}
+
+
+def test_all_folds_together_are_the_mean_of_their_means() -> None:
+    """As CSFCube reports its test: a fold of three queries counts like a fold of one."""
+    rows = summarise(collection(), [run("one", "q4", "q5")], n_resamples=100)
+    values = {(row.facet, row.fold): (row.value, row.n) for row in rows if row.measure == "P@1"}
+    assert {
+        ("method", "fold1"): (0.0, 3),
+        ("method", "fold2"): (100.0, 1),
+        ("method", "all"): (50.0, 4),
+        ("result", "fold1"): (100.0, 1),
+        ("result", "fold2"): (0.0, 1),
+        ("result", "all"): (50.0, 2),
+        ("all", "fold1"): (25.0, 4),
+        ("all", "fold2"): (50.0, 2),
+        ("all", "all"): (37.5, 6),
+    } == values
+
+
+def test_a_collection_without_facets_and_folds_has_one_row_for_a_measure() -> None:
+    """No figure stands there twice."""
+    plain = collection()
+    plain = replace(plain, queries=tuple(replace(query, facet="all", fold="all") for query in plain.queries))
+    rows = summarise(plain, [run("one", "q1", "q2", "q3")], n_resamples=10_000)
+    assert [("all", "all", "P@1", 50.0, 6), ("all", "all", "MAP", 75.0, 6)] == [
+        (row.facet, row.fold, row.measure, row.value, row.n) for row in rows
+    ]
+    assert Row("invented", "one", "all", "all", "P@1", 50.0, rows[0].low, rows[0].high, 6) == rows[0]
+    assert 0 <= rows[0].low < 50 < rows[0].high <= 100
+
+
+def test_two_runs_of_one_name_are_refused() -> None:
+    """Their rows could not be told apart."""
+    with pytest.raises(InputError, match="one name"):
+        summarise(collection(), [run("one"), run("one", "q1")])
+
+
+def test_a_clear_lead_is_resolvable_and_a_thin_one_is_not() -> None:
+    """All queries won against none, then one against another."""
+    every = [f"q{i}" for i in range(1, 7)]
+    clear = {c.facet: c for c in compare(collection(), run("a", *every), run("b")) if c.measure == "P@1"}
+    thin = {
+        c.facet: c for c in compare(collection(), run("a", "q1", "q2"), run("b", "q3")) if c.measure == "P@1"
+    }
+    assert (["method", "result", "all"], 100.0, True) == (
+        list(clear),
+        clear["all"].difference.value,
+        clear["all"].resolvable,
+    )
+    assert (True, False) == (thin["all"].difference.value > 0, thin["all"].resolvable)
+
+
+def test_a_run_is_not_told_from_itself() -> None:
+    """Nothing resolvable, in no facet and no measure."""
+    compared = compare(collection(), run("a", "q1", "q5"), run("b", "q1", "q5"))
+    assert [(0.0, False)] * 6 == [(c.difference.value, c.resolvable) for c in compared]
+
+
+def test_one_paper_resolves_nothing() -> None:
+    """A lead on a single query paper is no evidence."""
+    single = collection()
+    single = replace(single, queries=tuple(replace(query, cluster="one") for query in single.queries))
+    every = [f"q{i}" for i in range(1, 7)]
+    assert {False} == {c.resolvable for c in compare(single, run("a", *every), run("b"))}
