@@ -28,8 +28,8 @@ class EvalQuery:
     """One query of a test collection.
 
     ``selected`` are the sentences of ``paper`` that count (``None``: all). ``pool`` are the paper ids to
-    rank, the query's own never among them (empty: the whole collection). ``facet`` and ``fold`` group queries in
-    reports; ``cluster`` (the query paper) is what the bootstrap resamples. ``is_text`` marks a short query
+    rank, the query's own never among them (empty: the whole collection). ``facet`` and ``fold`` group queries
+    in reports; ``cluster`` (the query paper) is what the bootstrap resamples. ``is_text`` marks a short query
     whose text stands in ``paper.abstract`` with an empty title.
     """
 
