@@ -42,9 +42,9 @@ format: setup ## Format the code
 	$(BIN)/ruff check --fix .
 
 bench: setup ## Measure speed side by side with the alternatives
-	$(BIN)/python benchmarks/transport.py
+	$(BIN)/python -m benchmarks.transport
 	$(BIN)/python benchmarks/index.py
-	$(BIN)/python benchmarks/encoders.py
+	$(BIN)/python benchmarks/encoders.py akin/demo/papers.jsonl
 	$(BIN)/python benchmarks/sentences.py
 
 lock: ## Resolve the dependencies anew into requirements.lock

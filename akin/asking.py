@@ -1,6 +1,8 @@
 """The query paper as a person gives it on the command line: an id, a file, or standard input."""
 
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,17 +35,18 @@ class AskedPaper:
             ) from error
 
 
-def read_query(*, paper_id: str, source: str) -> AskedPaper:
-    """The paper behind ``paper_id``, or in the file ``source`` (``-``: standard input).
+def read_query(*, paper_id: str, sources: Sequence[str]) -> AskedPaper:
+    """The paper behind ``paper_id``, or in the one of ``sources`` that is not empty (``-``: standard input).
 
     A file holds the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
     ``title`` and ``abstract`` (text or list of sentences). Raises InputError, StorageError.
     """
-    if bool(paper_id) == bool(source):
+    given = [source for source in sources if source]
+    if len(given) + bool(paper_id) != 1:
         raise InputError("Name the query paper once: --paper ID, --abstract FILE, or - for standard input.")
     if paper_id:
         return AskedPaper(paper_id, None)
-    return AskedPaper(None, _parse(_read(source)))
+    return AskedPaper(None, _parse(_read(given[0])))
 
 
 def _read(source: str) -> str:
@@ -51,7 +54,7 @@ def _read(source: str) -> str:
     try:
         with storage_errors(path):
             text = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
-        return text.decode("utf-8")
+        return text.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{source}: not UTF-8 text (byte {error.start}); convert it first") from error
 
@@ -59,9 +62,9 @@ def _read(source: str) -> str:
 def _parse(text: str) -> Paper:
     if text.lstrip().startswith("{"):
         return _parse_json(text)
-    head, gap, rest = text.strip().partition("\n\n")
-    title, abstract = (" ".join(head.split()), rest.strip()) if gap else ("", head)
-    return _paper(title, abstract)
+    parts = re.split(r"\r?\n[ \t]*\r?\n", text.strip(), maxsplit=1)
+    title = " ".join(parts[0].split()) if len(parts) == 2 else ""
+    return _paper(title, parts[-1].strip())
 
 
 def _parse_json(text: str) -> Paper:

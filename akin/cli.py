@@ -2,24 +2,27 @@
 
 from enum import StrEnum
 from importlib import resources
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import orjson
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from typer.core import TyperGroup
 
 from akin import evaluate
 from akin.asking import read_query
-from akin.display import build_summary, manifest_table, refused_rows, search_answer
+from akin.display import build_summary, generation_table, refused_rows, search_answer
 from akin.progress import show_progress
 from akin.serving import serve_until_stopped
 from indexer.build import BuildArguments, build
 from indexer.corpus import CorpusReport, read_corpus
+from indexer.manifest import Manifest
 from indexer.snapshot import current_generation, generations, read_manifest, rollback, verify
 from models.encoder import load_encoder
-from models.errors import AkinError, SnapshotMissingError
+from models.errors import AkinError, InputError, SnapshotError, SnapshotMissingError
 from models.transport import Scorer
 from models.types import Facet, Filters, Precision
 from service.aspect import Aspect
@@ -27,6 +30,8 @@ from service.schemas import SearchOut
 from service.search import SearchQuery, open_engine
 from service.settings import Settings
 
+# Enough for the encoder to sort by length, few enough that the first lines come soon.
+_PAPERS_EMBEDDED_AT_ONCE = 64
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
@@ -123,14 +128,22 @@ def index(
 @app.command()
 def serve(
     data: Data,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Port = 8000,
-    encoder: Annotated[str, typer.Option(help="Empty: the encoder the snapshot was built with.")] = "",
-    device: Device = "auto",
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"] | None, typer.Option(help="auto, cpu or cuda.")] = None,
 ) -> None:
-    """Serve the current generation of --data over HTTP."""
-    settings = Settings(data=data, host=host, port=port, encoder=encoder, device=device)
-    serve_until_stopped(settings, _out)
+    """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
+    serve_until_stopped(_settings(data=data, host=host, port=port, encoder=encoder, device=device), _out)
+
+
+def _settings(**given: Any) -> Settings:
+    """The settings of the environment, but for what is given and not ``None``."""
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error
 
 
 @app.command()
@@ -157,7 +170,9 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
 ) -> None:
     """Papers akin to one paper, with the sentences that match marked."""
-    query = read_query(paper_id=paper, source=source or abstract)
+    query = read_query(paper_id=paper, sources=(source, abstract))
+    if sentences and facet:
+        raise InputError("Choose sentences or a facet, not both.")
     chosen = SearchQuery(
         paper_id=query.paper_id,
         paper=query.paper,
@@ -167,7 +182,7 @@ def search(
         tau=tau,
         limit=limit,
     )
-    answer = open_engine(Settings(data=data, device=device)).search(chosen)
+    answer = open_engine(_settings(data=data, device=device)).search(chosen)
     if as_json:
         typer.echo(SearchOut.of(answer).model_dump_json())
     else:
@@ -183,16 +198,17 @@ def embed(
     """Print one JSON line a paper: sentences, their vectors, the document's, and how many were dropped."""
     loaded = load_encoder(encoder, device=device)
     report = CorpusReport()
-    for paper in read_corpus(corpus, report=report):
-        (encoded,) = loaded.encode([paper])
-        line = {
-            "id": paper.id,
-            "sentences": [sentence.text for sentence in paper.sentences],
-            "vectors": encoded.sentences,
-            "document": encoded.document,
-            "dropped_sentences": encoded.dropped_sentences,
-        }
-        typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
+    papers = read_corpus(corpus, report=report)
+    while batch := list(islice(papers, _PAPERS_EMBEDDED_AT_ONCE)):
+        for paper, encoded in zip(batch, loaded.encode(batch), strict=True):
+            line = {
+                "id": paper.id,
+                "sentences": [sentence.text for sentence in paper.sentences],
+                "vectors": encoded.sentences,
+                "document": encoded.document,
+                "dropped_sentences": encoded.dropped_sentences,
+            }
+            typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
     for row in report.broken_rows:
         _err.print(f"skipped: {row}", markup=False, soft_wrap=True)
 
@@ -223,7 +239,7 @@ def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
     except SnapshotMissingError:
         with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
             index([corpus], data)
-    serve_until_stopped(Settings(data=data, port=port), _out, hint=_demo_hint(port))
+    serve_until_stopped(_settings(data=data, port=port), _out, hint=_demo_hint(port))
 
 
 def _demo_hint(port: int) -> str:
@@ -237,8 +253,18 @@ def _demo_hint(port: int) -> str:
 @snapshots.command("list")
 def list_snapshots(data: Data) -> None:
     """Every published generation; the served one is marked."""
-    served = current_generation(data)
-    _out.print(manifest_table([(read_manifest(data, name), name == served) for name in generations(data)]))
+    found: list[tuple[str, Manifest | SnapshotError]] = []
+    for name in generations(data):
+        try:
+            found.append((name, read_manifest(data, name)))
+        except SnapshotError as error:
+            found.append((name, error))
+    try:
+        served = current_generation(data)
+    except SnapshotMissingError as error:
+        served = ""
+        _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
+    _out.print(generation_table(found, served))
 
 
 @snapshots.command("verify")

@@ -1,5 +1,7 @@
 """What the command line shows a person: search results with matched sentences marked, summaries, tables."""
 
+from collections.abc import Sequence
+
 from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
@@ -8,6 +10,7 @@ from rich.text import Text
 from indexer.build import BuildReport
 from indexer.manifest import Manifest
 from indexer.parts import Refusals
+from models.errors import SnapshotError
 from models.types import Paper, RankedPaper
 from service.search import SearchAnswer
 
@@ -39,8 +42,9 @@ def build_summary(report: BuildReport) -> Group:
         Text.assemble(
             ("Indexed ", ""),
             (f"{manifest.n_papers:,} papers", "bold"),
-            f", {manifest.n_rows:,} sentences in {report.took_s:,.1f} s as generation {manifest.generation} ",
-            f"(encoder {manifest.encoder.name}, backend {manifest.segments[0].backend}).",
+            f", {manifest.n_rows:,} {manifest.encoder.unit} vectors in {report.took_s:,.1f} s ",
+            f"as generation {manifest.generation} (encoder {manifest.encoder.name}, "
+            f"backend {manifest.segments[0].backend}).",
         )
     ]
     if report.reused_papers:
@@ -62,19 +66,23 @@ def build_summary(report: BuildReport) -> Group:
     return Group(*lines)
 
 
-def manifest_table(manifests: list[tuple[Manifest, bool]]) -> Table:
-    """Generations, oldest first; the served one is marked."""
-    table = Table("", "generation", "created (UTC)", "papers", "sentences", "encoder", "backend")
-    for manifest, served in manifests:
+def generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
+    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
+    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "backend")
+    for name, manifest in found:
+        mark, style = ("→", "bold") if name == served else ("", "")
+        if isinstance(manifest, SnapshotError):
+            table.add_row(mark, name, "damaged", style="red")
+            continue
         table.add_row(
-            "→" if served else "",
-            manifest.generation,
+            mark,
+            name,
             manifest.created,
             f"{manifest.n_papers:,}",
             f"{manifest.n_rows:,}",
             manifest.encoder.name,
             ", ".join(segment.backend for segment in manifest.segments),
-            style="bold" if served else "",
+            style=style,
         )
     return table
 

@@ -4,8 +4,6 @@ python benchmarks/encoders.py ../shared/data/corpus.jsonl.gz --papers 400 --thre
 """
 
 import argparse
-import gzip
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -16,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from indexer.corpus import read_corpus
 from models.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.hashing import HashingEncoder
 from models.encoders.transformer import Transformer
-from models.sentences import split_sentences
 from models.types import Paper, Precision
 
 BUDGETS = (512, 1024, 2048, 4096, 8192)
@@ -30,12 +28,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 def read_papers(path: Path, count: int) -> list[Paper]:
     """The first ``count`` papers, split into sentences."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in islice(lines, count)]
-    return [
-        Paper(record["id"], record["title"], record["abstract"], split_sentences(record["abstract"]))
-        for record in records
-    ]
+    return list(islice(read_corpus(path), count))
 
 
 def medians(

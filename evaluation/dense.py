@@ -12,7 +12,7 @@ from evaluation.collection import EvalQuery
 from evaluation.vectors import CollectionVectors
 from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
-from models.types import EncodedPaper, Facet, Paper, RankedPaper
+from models.types import EncodedPaper, Facet, Paper, RankedPaper, Unit
 from service.aspect import Aspect, focused
 from service.rerank import explain as explain_plan
 from service.rerank import gather
@@ -106,7 +106,9 @@ def explain(
     rows, offsets = gather(vectors.papers, np.array(list(ranked), dtype=np.int64))
     plans = score_papers(chosen, rows, offsets, scorer=system.scorer or Scorer.OT, settings=settings)
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
-    return tuple(explain_plan(paper, plans[i], numbers) for i, paper in enumerate(ranked.values()))
+    return tuple(
+        explain_plan(paper, plans[i], numbers, unit=Unit.SENTENCE) for i, paper in enumerate(ranked.values())
+    )
 
 
 def chosen_sentences(query: EvalQuery, n_vectors: int, choice: Choice) -> list[int]:

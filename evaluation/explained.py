@@ -1,6 +1,6 @@
 """Rankings of single queries, explained: which sentences of each paper matched, and how relevant it is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -74,7 +74,7 @@ def readable(collection: Collection, explained: ExplainedRanking, *, name: str) 
     grades = collection.qrels.get(query.id, {})
     papers = explained.papers[:MOST_PAPERS]
     # The same columns beside every paper, so that they compare.
-    columns = sorted({alignment.query_sentence for paper in papers for alignment in paper.alignments})
+    columns = sorted({column for paper in papers for _, column in _cells(paper.alignments)})
     return ReadableRanking(
         query=query,
         system=explained.system,
@@ -96,13 +96,14 @@ def readable(collection: Collection, explained: ExplainedRanking, *, name: str) 
 def _found(
     ranked: RankedPaper, columns: Sequence[int], *, grade: int | None, from_grade: int, name: str
 ) -> ReadablePaper:
-    shares = _shares(ranked.alignments)
+    cells = _cells(ranked.alignments)
+    shares = _shares(cells)
     heaviest = max(shares.values(), default=1.0)
     numbers = range(len(ranked.paper.sentences))
     chart = Markup()
-    if ranked.alignments:
+    if cells:
         chart = heat_map(
-            {(a.sentence, a.query_sentence): (a.weight, a.distance) for a in ranked.alignments},
+            cells,
             numbers,
             columns,
             name=name,
@@ -125,9 +126,18 @@ def _found(
     )
 
 
-def _shares(alignments: Sequence[Alignment]) -> dict[int, float]:
+def _cells(alignments: Sequence[Alignment]) -> dict[tuple[int, int], tuple[float, float]]:
+    """Weight and distance by (sentence, query sentence); none where whole papers were compared."""
+    return {
+        (a.sentence, a.query_sentence): (a.weight, a.distance)
+        for a in alignments
+        if a.sentence is not None and a.query_sentence is not None
+    }
+
+
+def _shares(cells: Mapping[tuple[int, int], tuple[float, float]]) -> dict[int, float]:
     """The share of the match that each sentence of the paper carries."""
     shares: dict[int, float] = {}
-    for alignment in alignments:
-        shares[alignment.sentence] = shares.get(alignment.sentence, 0.0) + alignment.weight
+    for (sentence, _), (weight, _) in cells.items():
+        shares[sentence] = shares.get(sentence, 0.0) + weight
     return shares

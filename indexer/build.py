@@ -1,7 +1,8 @@
 """The pipeline: corpus -> papers -> sentences -> sentence vectors -> snapshot.
 
-Everything unfinished lives in ``DATA/building``; a build that was killed finds its finished parts there and
-goes on, repeating at most the part it was in.
+Everything unfinished lives in ``DATA/building``. A build that was killed while encoding, which is nearly all
+of its time, finds its finished parts there and repeats at most the one it was in; one that was killed while
+reading reads again.
 """
 
 import hashlib
@@ -18,16 +19,16 @@ from typing import Literal
 
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.corpus import CorpusReport, read_corpus
-from indexer.durable import storage_errors, writer_lock
+from indexer.durable import discard_folder, storage_errors, writer_lock
 from indexer.index import choose_backend
 from indexer.manifest import Manifest
-from indexer.parts import Reading, finished_reading, part_table, part_vectors, read_into_parts
+from indexer.parts import PartVectors, Reading, encode_part, finished_reading, part_table, read_into_parts
 from indexer.segment import write_segment
 from indexer.snapshot import next_generation, publish
 from models.encoder import Encoder
 from models.errors import CorpusError
 from models.sentences import SPLITTER_VERSION
-from models.types import PackedVectors, Paper, Precision
+from models.types import Paper, Precision
 
 # (stage in words, papers done in it, papers in it if known)
 ProgressFn = Callable[[str, int, int | None], None]
@@ -83,15 +84,17 @@ def build(
             work = data / "building"
             work.mkdir(exist_ok=True)
             reading = _read(corpora, data, work, arguments, on_progress)
-            vectors, reused = _encode(reading, work, encoder, arguments, on_progress)
+            vectors = _encode(reading, work, encoder, arguments, on_progress)
             manifest = _publish(reading, vectors, data, encoder, arguments, on_progress)
-            shutil.rmtree(work)
+            discard_folder(work)
     n_sentences = sum(part.n_sentences for part in reading.parts)
     return BuildReport(
         manifest=manifest,
         reading=reading,
         dropped_sentences=n_sentences - manifest.n_rows if encoder.spec.unit == "sentence" else 0,
-        reused_papers=reused,
+        reused_papers=sum(
+            part.n_papers for part, encoded in zip(reading.parts, vectors, strict=True) if encoded.reused
+        ),
         took_s=time.perf_counter() - started,
     )
 
@@ -137,31 +140,31 @@ def _reading_key(corpora: Sequence[Path], arguments: BuildArguments) -> str:
 
 def _encode(
     reading: Reading, work: Path, encoder: Encoder, arguments: BuildArguments, on_progress: ProgressFn
-) -> tuple[list[PackedVectors], int]:
-    """Sentences -> sentence vectors, part by part; also how many papers an earlier run had encoded."""
-    dtype = arguments.dtype
-    if dtype == "auto":
-        dtype = "float16" if encoder.spec.normalised else "float32"
-    done = reused_papers = 0
-    vectors: list[PackedVectors] = []
+) -> list[PartVectors]:
+    """Sentences -> sentence vectors, part by part."""
+    dtype, precision = _dtype(arguments, encoder), arguments.precision
+    done = 0
 
     def advance(n_papers: int) -> None:
         nonlocal done
         done += n_papers
         on_progress("Encoding", done, reading.n_papers)
 
-    for part in reading.parts:
-        packed, reused = part_vectors(
-            work, part, encoder, dtype=dtype, precision=arguments.precision, on_progress=advance
-        )
-        vectors.append(packed)
-        reused_papers += part.n_papers if reused else 0
-    return vectors, reused_papers
+    return [
+        encode_part(work, part, encoder, dtype=dtype, precision=precision, on_progress=advance)
+        for part in reading.parts
+    ]
+
+
+def _dtype(arguments: BuildArguments, encoder: Encoder) -> str:
+    if arguments.dtype != "auto":
+        return arguments.dtype
+    return "float16" if encoder.spec.normalised else "float32"
 
 
 def _publish(
     reading: Reading,
-    vectors: Sequence[PackedVectors],
+    vectors: Sequence[PartVectors],
     data: Path,
     encoder: Encoder,
     arguments: BuildArguments,
@@ -173,19 +176,23 @@ def _publish(
     shutil.rmtree(prepared, ignore_errors=True)
     (prepared / _SEGMENT).mkdir(parents=True)
     on_progress("Indexing", 0, reading.n_papers)
-    n_rows = sum(len(packed.rows) for packed in vectors)
+    n_rows = sum(part.n_rows for part in vectors)
+    dtype = _dtype(arguments, encoder)
+    backend = arguments.backend
     segment = write_segment(
         prepared / _SEGMENT,
-        vectors,
+        (part.load() for part in vectors),
         (part_table(work, part) for part in reading.parts),
-        backend=choose_backend(n_rows) if arguments.backend == "auto" else arguments.backend,
+        shape=(n_rows, encoder.spec.dim),
+        dtype=dtype,
+        backend=choose_backend(n_rows, device=arguments.device) if backend == "auto" else backend,
         device=arguments.device,
     )
     manifest = Manifest(
         generation=next_generation(data),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         encoder=encoder.spec,
-        dtype=str(vectors[0].rows.dtype),
+        dtype=dtype,
         metric="L2",
         splitter=SPLITTER_VERSION,
         segments=(segment,),

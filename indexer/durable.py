@@ -2,12 +2,16 @@
 
 import errno
 import fcntl
-import hashlib
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from models.checksums import sha256_of as sha256_of  # noqa: PLC0414 - part of what this module offers
 from models.errors import BuildLockedError, StorageError
 
 _REMEDIES = {
@@ -33,12 +37,6 @@ def storage_errors(path: Path) -> Iterator[None]:
         named = error.filename or path
         remedy = _REMEDIES.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(f"{os.fsdecode(named)}: {remedy}") from error
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's content, in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:
@@ -76,6 +74,30 @@ def replace_file(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
     prepared.replace(path)
     sync(path.parent)
+
+
+def write_array(
+    path: Path, blocks: Iterable[np.ndarray], *, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> None:
+    """Write ``blocks``, end to end along the first axis, as one ``.npy`` file.
+
+    By plain writes: a full disk then is an OSError that says so, where numpy's own ``save`` gives no errno
+    and a memory map would kill the process.
+    """
+    with path.open("wb") as stream:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        for block in blocks:
+            stream.write(np.ascontiguousarray(block).data)
+
+
+def discard_folder(folder: Path) -> None:
+    """Remove a folder so that a crash in the middle leaves nothing that could be taken for it."""
+    doomed = folder.with_name(folder.name + ".discarded")
+    shutil.rmtree(doomed, ignore_errors=True)
+    if folder.exists():
+        folder.rename(doomed)
+        shutil.rmtree(doomed)
 
 
 @contextmanager

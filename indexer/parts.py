@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from indexer.columns import SCHEMA, paper_at, papers_to_table
 from indexer.corpus import CorpusReport
-from indexer.durable import publish_folder, replace_file, sha256_of
+from indexer.durable import publish_folder, replace_file, sha256_of, write_array
 from indexer.embed import embed
 from models.encoder import Encoder
 from models.language import language_of
@@ -38,6 +38,19 @@ class Part:
     sha256: str
     n_papers: int
     n_sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartVectors:
+    """The vectors of one part, on disk; ``reused`` when an earlier run had encoded them."""
+
+    folder: Path
+    n_rows: int
+    reused: bool
+
+    def load(self) -> PackedVectors:
+        """Read them."""
+        return PackedVectors(np.load(self.folder / "rows.npy"), np.load(self.folder / "offsets.npy"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +114,15 @@ def finished_reading(folder: Path, key: str) -> Reading | None:
         return None
     content = json.loads(path.read_bytes())
     parts = tuple(Part(**part) for part in content["parts"])
-    if content["key"] != key or any(sha256_of(folder / part.name) != part.sha256 for part in parts):
+    if content["key"] != key or not all(_is_whole(folder, part) for part in parts):
         return None
     refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
     return Reading(key, parts, refusals, content["languages"])
+
+
+def _is_whole(folder: Path, part: Part) -> bool:
+    path = folder / part.name
+    return path.is_file() and sha256_of(path) == part.sha256
 
 
 def part_table(folder: Path, part: Part) -> pa.Table:
@@ -113,7 +131,7 @@ def part_table(folder: Path, part: Part) -> pa.Table:
         return pa.ipc.open_file(source).read_all()
 
 
-def part_vectors(
+def encode_part(
     folder: Path,
     part: Part,
     encoder: Encoder,
@@ -121,8 +139,8 @@ def part_vectors(
     dtype: str,
     precision: Precision,
     on_progress: Callable[[int], None],
-) -> tuple[PackedVectors, bool]:
-    """The vectors of a part, encoded now unless an earlier run did, and whether one did."""
+) -> PartVectors:
+    """The vectors of a part, encoded now unless an earlier run did."""
     decisive = f"{part.sha256} {encoder.spec.fingerprint} {precision} {dtype}"
     done = folder / f"vectors-{hashlib.sha256(decisive.encode()).hexdigest()[:32]}"
     reused = done.is_dir()
@@ -132,16 +150,15 @@ def part_vectors(
         table = part_table(folder, part)
         papers = [paper_at(table, position) for position in range(len(table))]
         _keep(done, embed(papers, encoder, dtype=dtype, on_progress=on_progress))
-    rows = np.load(done / "rows.npy", mmap_mode="r")
-    return PackedVectors(rows, np.load(done / "offsets.npy")), reused
+    return PartVectors(done, int(np.load(done / "offsets.npy")[-1]), reused)
 
 
 def _keep(done: Path, vectors: PackedVectors) -> None:
     prepared = done.with_name("unfinished")
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir()
-    np.save(prepared / "rows.npy", vectors.rows)
-    np.save(prepared / "offsets.npy", vectors.offsets)
+    for name, array in (("rows.npy", vectors.rows), ("offsets.npy", vectors.offsets)):
+        write_array(prepared / name, [array], shape=array.shape, dtype=array.dtype)
     publish_folder(prepared, done)
 
 

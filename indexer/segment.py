@@ -17,7 +17,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int64
 
 from indexer.columns import SCHEMA, allowed_papers, paper_at
-from indexer.durable import sha256_of
+from indexer.durable import sha256_of, write_array
 from indexer.index import VectorIndex, build_index, load_index
 from indexer.manifest import SegmentEntry
 from models.types import Filters, PackedVectors, Paper
@@ -86,34 +86,35 @@ def _id_hash(paper_id: str) -> int:
 
 
 def write_segment(
-    folder: Path, vectors: Sequence[PackedVectors], tables: Iterable[pa.Table], *, backend: str, device: str
+    folder: Path,
+    vectors: Iterable[PackedVectors],
+    tables: Iterable[pa.Table],
+    *,
+    shape: tuple[int, int],
+    dtype: str,
+    backend: str,
+    device: str,
 ) -> SegmentEntry:
-    """Write the files of a segment into the empty ``folder``; ``vectors`` and ``tables`` go part by part."""
-    n_rows = _write_vectors(folder / _VECTORS, vectors)
-    offsets = _joined_offsets(vectors)
-    np.save(folder / _OFFSETS, offsets)
-    np.save(folder / _IDS, _id_hashes(_write_papers(folder / _PAPERS, tables)))
+    """Write the files of a segment into the empty ``folder``.
+
+    ``vectors`` and ``tables`` come part by part and are held one at a time; ``shape`` is (n_rows, dim).
+    """
+    lengths: list[Int64[np.ndarray, " n_papers"]] = []
+
+    def blocks() -> Iterator[np.ndarray]:
+        for part in vectors:
+            lengths.append(np.diff(part.offsets))
+            yield part.rows
+
+    write_array(folder / _VECTORS, blocks(), shape=shape, dtype=np.dtype(dtype))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+    write_array(folder / _OFFSETS, [offsets], shape=offsets.shape, dtype=offsets.dtype)
+    ids = _id_hashes(_write_papers(folder / _PAPERS, tables))
+    write_array(folder / _IDS, [ids], shape=ids.shape, dtype=ids.dtype)
     index = build_index(np.load(folder / _VECTORS, mmap_mode="r"), backend=backend, device=device)
     index.save(folder / _INDEX)
     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    return SegmentEntry(folder.name, len(offsets) - 1, n_rows, backend, files)
-
-
-def _write_vectors(path: Path, parts: Sequence[PackedVectors]) -> int:
-    """Plain writes: a full disk then is an error, where a memory map would kill the process."""
-    n_rows = sum(len(part.rows) for part in parts)
-    first = parts[0].rows
-    header = {"descr": first.dtype.str, "fortran_order": False, "shape": (n_rows, first.shape[1])}
-    with path.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(stream, header)
-        for part in parts:
-            stream.write(np.ascontiguousarray(part.rows).data)
-    return n_rows
-
-
-def _joined_offsets(parts: Sequence[PackedVectors]) -> Int64[np.ndarray, " n_papers_plus_1"]:
-    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return SegmentEntry(folder.name, len(offsets) - 1, shape[0], backend, files)
 
 
 def _write_papers(path: Path, tables: Iterable[pa.Table]) -> list[str]:

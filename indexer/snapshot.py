@@ -10,6 +10,7 @@ DATA/
     segment-000/                 papers, vectors and index: indexer/segment.py
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,7 +84,9 @@ def snapshot_folder(data: Path, generation: str) -> Path:
 def generations(data: Path) -> list[str]:
     """Every published generation of a data folder, oldest first."""
     folder = data / "snapshots"
-    return sorted(child.name for child in folder.iterdir()) if folder.is_dir() else []
+    if not folder.is_dir():
+        return []
+    return sorted(child.name for child in folder.iterdir() if re.fullmatch(r"\d{6,}", child.name))
 
 
 def current_generation(data: Path) -> str:
@@ -105,9 +108,10 @@ def current_generation(data: Path) -> str:
 def read_manifest(data: Path, generation: str) -> Manifest:
     """The manifest of a generation; raises SnapshotCorruptError."""
     path = snapshot_folder(data, generation) / "manifest.json"
-    if not path.is_file():
-        raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
-    manifest = Manifest.from_json(path.read_bytes(), path)
+    with storage_errors(path):
+        if not path.is_file():
+            raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
+        manifest = Manifest.from_json(path.read_bytes(), path)
     if manifest.generation != generation:
         raise SnapshotCorruptError(f"{path}: belongs to generation {manifest.generation}; {REMEDY}")
     return manifest
@@ -141,7 +145,8 @@ def open_snapshot(data: Path, generation: str | None = None, *, device: str = "c
     """
     name = generation or current_generation(data)
     manifest = verify(data, name)
-    return Snapshot(snapshot_folder(data, name), manifest, device=device)
+    with storage_errors(data):
+        return Snapshot(snapshot_folder(data, name), manifest, device=device)
 
 
 def next_generation(data: Path) -> str:

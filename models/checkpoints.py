@@ -15,12 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from models.checksums import sha256_of
 from models.errors import UnknownNameError, WeightsError
 from models.hub import fetch_from_hub
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-TOKENIZERS = ("tokenizer.json", "vocab.txt")
+VOCABULARY = "vocab.txt"
+TOKENIZERS = ("tokenizer.json", VOCABULARY)
 SETTINGS = "akin.json"
 LAYER_MIX = "bert_layer_weights.weight"  # (1, n_layers + 1), ASPIRE's bi-encoders (semantics 3.12)
 # Pickles: loading one runs whatever code its author put there, so they are only ever converted, on request.
@@ -195,16 +197,19 @@ def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens:
     be searched with float32 queries on a CPU.
     """
     folder, pooling = checkpoint.folder, checkpoint.pooling
-    config = read_json(folder / CONFIG)
+    config, tokenizer = read_json(folder / CONFIG), tokenizer_file(folder)
     decisive = {
         "weights": weights_sha256,
-        "tokenizer": file_sha256(tokenizer_file(folder)),
+        "tokenizer": file_sha256(tokenizer),
         "config": {key: config.get(key) for key in DECISIVE_CONFIG},
         "kind": pooling.kind,
         "normalise": pooling.normalise,
         "document": pooling.document,
         "max_tokens": max_tokens,
     }
+    if tokenizer.name == VOCABULARY:
+        # tokenizer.json says itself whether it lower-cases, and its digest covers that.
+        decisive["lowercase"] = lowers_case(folder)
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
 
@@ -213,11 +218,16 @@ def tokenizer_file(folder: Path) -> Path:
     return next(folder / name for name in TOKENIZERS if (folder / name).is_file())
 
 
+def lowers_case(folder: Path) -> bool:
+    """Whether a tokenizer made from ``vocab.txt`` lower-cases: unless ``tokenizer_config.json`` says no."""
+    settings = folder / "tokenizer_config.json"
+    return bool(read_json(settings).get("do_lower_case", True)) if settings.is_file() else True
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 (hex) of a file; WeightsError where it cannot be read."""
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return sha256_of(path)
     except OSError as error:
         raise WeightsError(f"{path} cannot be read: {error}.") from error
 

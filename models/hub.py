@@ -46,17 +46,21 @@ def fetch_from_hub(name: str, repository: str, *, revision: str | None) -> Path:
         )
     disable_progress_bars()
     try:
-        # The commit just seen, so that all files are of one version.
-        return Path(
-            huggingface_hub.snapshot_download(repository, revision=found.sha, allow_patterns=PATTERNS)
-        )
+        # All files are of the commit that the revision names now. Asked for by name, not by that commit: only
+        # then does the cache note which commit the name stands for, and the next call finds it offline.
+        return Path(huggingface_hub.snapshot_download(repository, revision=revision, allow_patterns=PATTERNS))
     except (HTTPError, OSError) as error:
         raise WeightsError(f"Downloading {repository} for {name} failed: {error}. Try again.") from error
 
 
 def _cached(repository: str, revision: str | None) -> Path | None:
     try:
-        folder = Path(huggingface_hub.snapshot_download(repository, revision=revision, local_files_only=True))
+        # The patterns again: without them a cache that lists all files counts as incomplete.
+        folder = Path(
+            huggingface_hub.snapshot_download(
+                repository, revision=revision, allow_patterns=PATTERNS, local_files_only=True
+            )
+        )
     except LocalEntryNotFoundError:
         return None
     # A snapshot that another program fetched in part (or as .bin only) is no use.

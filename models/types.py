@@ -138,19 +138,25 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How much one query sentence and one result sentence count together; ``distance`` is L2."""
+    """How much one query sentence and one result sentence count together; ``distance`` is L2.
 
-    query_sentence: int
-    sentence: int
+    Both are ``None`` where an encoder gives one vector for a whole paper.
+    """
+
+    query_sentence: int | None
+    sentence: int | None
     weight: float
     distance: float
 
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """A sentence of a result, where it stands in the stored abstract, and its share of the match (0 to 1)."""
+    """A sentence of a result, where it stands in the stored abstract, and its share of the match (0 to 1).
 
-    sentence: int
+    ``sentence`` is ``None`` where the whole abstract is meant.
+    """
+
+    sentence: int | None
     start: int
     end: int
     weight: float
@@ -158,9 +164,13 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class RankedPaper:
-    """One result: ``score == -sum(weight * distance)`` over ``alignments`` within 1e-5; higher is better."""
+    """One result: ``score == -sum(weight * distance)`` over ``alignments`` within 1e-5; higher is better.
+
+    ``converged`` says whether the scorer's plan met its tolerance.
+    """
 
     paper: Paper
     score: float
     alignments: tuple[Alignment, ...] = field(default=())
     highlights: tuple[Highlight, ...] = field(default=())
+    converged: bool = True

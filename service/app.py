@@ -17,8 +17,7 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.engine = engine or open_engine(settings or Settings())
-        app.state.engine.warm_up()
+        app.state.engine = engine or _warm_engine(settings or Settings())
         yield
 
     app = FastAPI(title="Akin", summary="Papers akin to yours, in the respect you choose.", lifespan=lifespan)
@@ -28,6 +27,12 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     app.include_router(papers.router)
     app.include_router(health.router)
     return app
+
+
+def _warm_engine(settings: Settings) -> SearchEngine:
+    engine = open_engine(settings)
+    engine.warm_up()
+    return engine
 
 
 async def _identify(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:

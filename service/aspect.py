@@ -42,7 +42,7 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
     Empty when no sentence has the facet. Raises SentenceSelectionError.
     """
     if aspect.sentences is None and aspect.facet is None:
-        return tuple(range(n_vectors))
+        return tuple(range(n_vectors if unit is Unit.SENTENCE else len(paper.sentences)))
     if unit is Unit.DOCUMENT:
         raise SentenceSelectionError(
             "This collection holds one vector for each paper, so neither sentences nor a facet can be "

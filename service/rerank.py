@@ -7,7 +7,7 @@ from jaxtyping import Float32, Int64
 
 from indexer.segment import Segment
 from models.transport import SERVING, Plan, Scorer, TransportSettings, score_papers
-from models.types import Alignment, Candidate, EncoderSpec, Highlight, PackedVectors, Paper, RankedPaper
+from models.types import Alignment, Candidate, EncoderSpec, Highlight, PackedVectors, Paper, RankedPaper, Unit
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10
@@ -31,6 +31,7 @@ def rerank(
     limit: int,
     scorer: Scorer,
     settings: TransportSettings,
+    unit: Unit,
 ) -> list[RankedPaper]:
     """The best ``limit`` candidates with their alignments, best first; ties are broken by position.
 
@@ -40,7 +41,9 @@ def rerank(
     rows, offsets = gather(segment.vectors, positions)
     plans = score_papers(query, rows, offsets, scorer=scorer, settings=settings)
     best = np.lexsort((positions, -plans.scores))[:limit]
-    return [explain(segment.paper(int(positions[i])), plans[int(i)], query_sentences) for i in best]
+    return [
+        explain(segment.paper(int(positions[i])), plans[int(i)], query_sentences, unit=unit) for i in best
+    ]
 
 
 def gather(
@@ -54,11 +57,16 @@ def gather(
     return vectors.rows[rows].astype(np.float32), offsets
 
 
-def explain(paper: Paper, plan: Plan, query_sentences: Sequence[int]) -> RankedPaper:
+def explain(paper: Paper, plan: Plan, query_sentences: Sequence[int], *, unit: Unit) -> RankedPaper:
     """A paper with its score and the cells of the plan that make it up, heaviest first.
 
-    Row ``i`` of the plan belongs to query sentence ``query_sentences[i]``, column ``j`` to sentence ``j``.
+    Row ``i`` of the plan belongs to query sentence ``query_sentences[i]``, column ``j`` to sentence ``j``;
+    with one vector a paper, the only cell belongs to the two whole abstracts.
     """
+    if unit is Unit.DOCUMENT:
+        whole = Highlight(None, 0, len(paper.abstract), 1.0)
+        cell = Alignment(None, None, 1.0, float(plan.cost[0, 0]))
+        return RankedPaper(paper, plan.score, (cell,), (whole,), plan.converged)
     i, j = np.nonzero(plan.mass > _LIGHTEST)
     weights, distances = plan.mass[i, j], plan.cost[i, j]
     order = np.lexsort((j, i, -weights))
@@ -67,7 +75,7 @@ def explain(paper: Paper, plan: Plan, query_sentences: Sequence[int]) -> RankedP
     shares = plan.mass.sum(axis=0)  # (n_sentence,)
     highlights = tuple(
         Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))
-        for j in map(int, np.argsort(-shares, kind="stable"))
+        for j in np.argsort(-shares, kind="stable").tolist()
         if shares[j] > _LIGHTEST
     )
-    return RankedPaper(paper, float(plan.score), alignments, highlights)
+    return RankedPaper(paper, plan.score, alignments, highlights, plan.converged)

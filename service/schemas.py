@@ -14,7 +14,7 @@ from service.search import Reason, SearchAnswer, SearchQuery
 _Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
-_Text = Annotated[str, Field(min_length=1, max_length=MAX_ABSTRACT_CHARS, pattern=r"\S")]
+_Text = Annotated[str, Field(min_length=1, max_length=MAX_ABSTRACT_CHARS)]
 
 
 class _Strict(BaseModel):
@@ -36,6 +36,9 @@ class QueryIn(_Strict):
             raise ValueError("give either paper_id, or title and abstract")
         if self.paper_id is not None and self.title:
             raise ValueError("a title goes with an abstract, not with paper_id")
+        given = [self.abstract] if isinstance(self.abstract, str) else self.abstract or []
+        if any(not text.strip() for text in given):
+            raise ValueError("the abstract, or a sentence of it, is blank")
         if isinstance(self.abstract, list) and sum(map(len, self.abstract)) > MAX_ABSTRACT_CHARS:
             raise ValueError(f"the sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters")
         return self
@@ -136,18 +139,18 @@ class PaperOut(_Out):
 
 
 class AlignmentOut(_Out):
-    """How much a query sentence and a result sentence count together; numbers are places in the abstracts."""
+    """How much a query and a result sentence count together; null: the encoder has one vector a paper."""
 
-    query_sentence: int
-    sentence: int
+    query_sentence: int | None
+    sentence: int | None
     weight: float
     distance: float
 
 
 class HighlightOut(_Out):
-    """A sentence of the result, ``abstract[start:end]``, and its share of the match."""
+    """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: all of it."""
 
-    sentence: int
+    sentence: int | None
     start: int
     end: int
     weight: float
@@ -160,6 +163,7 @@ class ResultOut(_Out):
     score: float
     alignments: tuple[AlignmentOut, ...]
     highlights: tuple[HighlightOut, ...]
+    converged: bool
 
 
 class QueryOut(BaseModel):
@@ -215,7 +219,7 @@ class HealthOut(BaseModel):
     status: str
     generation: str | None = None
     papers: int | None = None
-    sentences: int | None = None
+    vectors: int | None = None
     encoder: str | None = None
 
 

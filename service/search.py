@@ -67,6 +67,17 @@ class SearchAnswer:
     took_ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query resolved: its paper, one vector a kept sentence (or one in all), and who may answer."""
+
+    paper: Paper
+    vectors: Float32[np.ndarray, "n_query dim"]
+    filters: Filters
+    dropped_sentences: int
+    warnings: tuple[str, ...]
+
+
 class SearchEngine:
     """Answers queries from one snapshot; safe to share between threads."""
 
@@ -93,54 +104,57 @@ class SearchEngine:
         Raises PaperNotFoundError, SentenceSelectionError.
         """
         started = time.perf_counter()
-        paper, vectors, filters, warnings = self._resolve(query)
+        asked = self._resolve(query)
         unit = self.snapshot.manifest.encoder.unit
-        selected = select_sentences(query.aspect, paper, n_vectors=len(vectors), unit=unit)
-        results, reason = self._rank(query, vectors, selected, filters)
+        selected = select_sentences(query.aspect, asked.paper, n_vectors=len(asked.vectors), unit=unit)
+        results, reason = self._rank(query, asked, selected)
+        unconverged = sum(not result.converged for result in results)
         return SearchAnswer(
-            query=paper,
+            query=asked.paper,
             selected=selected,
-            dropped_sentences=len(paper.sentences) - len(vectors) if unit is Unit.SENTENCE else 0,
+            dropped_sentences=asked.dropped_sentences,
             results=results,
             generation=self.snapshot.generation,
             reason=reason,
-            warnings=warnings,
+            warnings=asked.warnings + ((f"not_converged:{unconverged}",) if unconverged else ()),
             took_ms=(time.perf_counter() - started) * 1000,
         )
 
-    def _resolve(
-        self, query: SearchQuery
-    ) -> tuple[Paper, Float32[np.ndarray, "n_sentence dim"], Filters, tuple[str, ...]]:
+    def _resolve(self, query: SearchQuery) -> _Asked:
         """The query paper, its vectors, and the filters that keep it out of its own answer."""
         if query.paper_id is not None:
             position = self.snapshot.position(query.paper_id)
-            vectors = self.snapshot.vectors(position)
-            excluded = query.filters.exclude_ids | {query.paper_id}
-            return self.snapshot.paper(position), vectors, replace(query.filters, exclude_ids=excluded), ()
+            paper, vectors = self.snapshot.paper(position), self.snapshot.vectors(position)
+            filters = replace(query.filters, exclude_ids=query.filters.exclude_ids | {query.paper_id})
+            by_sentence = self.snapshot.manifest.encoder.unit is Unit.SENTENCE
+            return _Asked(
+                paper, vectors, filters, len(paper.sentences) - len(vectors) if by_sentence else 0, ()
+            )
         if query.paper is None:
             raise SentenceSelectionError("The query names no paper; give an id, or a title and abstract.")
         (encoded,) = self.encoder.encode([query.paper])
         language = language_of(query.paper.abstract)
         warnings = () if language == "en" else (f"abstract_not_english:{language}",)
-        return query.paper, encoded.sentences, query.filters, warnings
+        return _Asked(query.paper, encoded.sentences, query.filters, encoded.dropped_sentences, warnings)
 
     def _rank(
         self,
         query: SearchQuery,
-        vectors: Float32[np.ndarray, "n_sentence dim"],
+        asked: _Asked,
         selected: tuple[int, ...],
-        filters: Filters,
     ) -> tuple[tuple[RankedPaper, ...], Reason | None]:
         if not selected:
             return (), Reason.NO_SENTENCE_OF_THAT_FACET
         segment = self.snapshot.segment
-        tau = query.tau or default_tau(self.snapshot.manifest.encoder)
-        chosen = focused(vectors, selected, focus=query.aspect.turn)
+        encoder = self.snapshot.manifest.encoder
+        chosen = asked.vectors
+        if encoder.unit is Unit.SENTENCE:
+            chosen = focused(chosen, selected, focus=query.aspect.turn)
         candidates = find_candidates(
             segment,
             chosen,
             n_papers=max(self._n_candidates, query.limit * _CANDIDATES_PER_RESULT),
-            allowed=segment.allowed_papers(filters),
+            allowed=segment.allowed_papers(asked.filters),
         )
         if not candidates:
             only_self = replace(query.filters, exclude_ids=frozenset()) == Filters()
@@ -152,7 +166,8 @@ class SearchEngine:
             query_sentences=selected,
             limit=query.limit,
             scorer=query.scorer,
-            settings=replace(SERVING, tau=tau),
+            settings=replace(SERVING, tau=query.tau or default_tau(encoder)),
+            unit=encoder.unit,
         )
         return tuple(results), None
 
@@ -163,6 +178,6 @@ def open_engine(settings: Settings) -> SearchEngine:
     Raises SnapshotMissingError, SnapshotCorruptError.
     """
     snapshot = open_snapshot(settings.data, device=settings.device)
-    name = settings.encoder or snapshot.manifest.arguments["encoder"]
+    name = settings.encoder or snapshot.manifest.encoder.name
     load = partial(load_encoder, name, device=settings.device)
     return SearchEngine(snapshot, load, n_candidates=settings.candidates)

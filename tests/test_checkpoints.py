@@ -4,13 +4,10 @@ import json
 import pickle
 import subprocess
 import sys
-from types import SimpleNamespace
 
-import huggingface_hub
 import numpy as np
 import pytest
 import torch
-from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors.torch import load_file, save_file
 from tiny_bert import paper, write_tiny_bert
 
@@ -199,56 +196,26 @@ def test_the_fingerprint_follows_what_decides_the_vectors(tiny, tmp_path):
     assert len({before, normalised, cased}) == 3
 
 
-def fake_hub(monkeypatch, *, cached=None, online=None, files=()):
-    """Stand in for the hub: a cache folder, a downloadable folder, and what the repository lists."""
-    asked = []
-
-    def snapshot_download(repository, *, revision, local_files_only=False, allow_patterns=None):
-        asked.append((repository, revision, local_files_only))
-        if local_files_only:
-            if cached is None:
-                raise LocalEntryNotFoundError("not cached")
-            return str(cached)
-        return str(online)
-
-    def model_info(self, repository, *, revision, timeout):
-        if online is None:
-            raise ConnectionError("no route to host")
-        return SimpleNamespace(sha="c0ffee", siblings=[SimpleNamespace(rfilename=name) for name in files])
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", model_info)
-    return asked
+@pytest.mark.parametrize("with_tokenizer_json", [False, True])
+def test_lower_casing_counts_where_vocab_txt_is_read(tiny, with_tokenizer_json):
+    """Folders apart only in do_lower_case differ in fingerprint exactly where they differ in vectors."""
+    if not with_tokenizer_json:
+        (tiny / "tokenizer.json").unlink()
+    encoders = [load_encoder(str(tiny), device="cpu")]
+    for lowercase in (True, False):
+        (tiny / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lowercase}))
+        encoders.append(load_encoder(str(tiny), device="cpu"))
+    default, lowered, cased = (encoder.encode([PAPER])[0].sentences for encoder in encoders)
+    np.testing.assert_array_equal(default, lowered)
+    assert np.array_equal(lowered, cased) == with_tokenizer_json
+    default, lowered, cased = (encoder.spec.fingerprint for encoder in encoders)
+    assert default == lowered
+    assert (lowered == cased) == with_tokenizer_json
 
 
-def test_a_cached_checkpoint_needs_no_network(tiny, monkeypatch):
-    """The local Hugging Face cache is asked first, at the pinned revision, and suffices."""
-    asked = fake_hub(monkeypatch, cached=tiny)
-    encoder = load_encoder("scincl", device="cpu")
-    assert asked == [("malteos/scincl", CHECKPOINTS["scincl"].revision, True)]
-    assert (encoder.spec.name, encoder.spec.unit) == ("scincl", Unit.DOCUMENT)
-
-
-def test_an_online_checkpoint_is_fetched_at_one_commit(tiny, monkeypatch):
-    """Without a cached copy, safetensors are downloaded at the commit the hub named."""
-    asked = fake_hub(monkeypatch, online=tiny, files=[WEIGHTS])
-    assert load_encoder("aspire-ot-compsci", device="cpu").spec.normalised is False
-    assert asked[-1] == ("allenai/aspire-contextualsentence-multim-compsci", "c0ffee", False)
-
-
-def test_without_a_network_the_message_says_what_to_do(monkeypatch):
-    """No cache and no hub: download elsewhere, give the folder, convert a .bin."""
-    fake_hub(monkeypatch)
-    with pytest.raises(WeightsError, match=r"elsewhere and give its folder.*akin convert FOLDER TARGET"):
-        load_encoder("specter")
-
-
-def test_a_repository_of_pickles_is_not_downloaded(tiny, monkeypatch):
-    """A repository without safetensors gets the convert line and no download."""
-    asked = fake_hub(monkeypatch, online=tiny, files=["pytorch_model.bin"])
-    with pytest.raises(WeightsError, match=r"publishes no model\.safetensors"):
-        load_encoder("aspire-cocite-biomed")
-    assert [local for _, _, local in asked] == [True]
+def test_the_fingerprint_of_minilm_is_pinned(minilm):
+    """Published snapshots name it: a change would make every one of them unreadable."""
+    assert minilm.spec.fingerprint == "3ca8067358dbd9a52731adf4f593b8017269ee2a00dc73d88a64fb1f1e430dd7"
 
 
 def test_the_encoder_seam_imports_without_torch():

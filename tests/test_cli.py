@@ -75,6 +75,7 @@ def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "\ufeffA Title\r\n \r\nWe forecast floods. A gauge network is used.\r\n",
         "A Title\n\nWe forecast floods. A gauge network is used.",
         "We forecast floods. A gauge network is used.",
         '{"title": "A Title", "abstract": ["We forecast floods.", "A gauge network is used."]}',
@@ -107,6 +108,8 @@ BAD_SEARCHES: list[tuple[list[str], str]] = [
     (["--paper", "demo:p00-m00", "--abstract", "x.txt"], "once"),
     ([], "once"),
     (["--abstract", "absent.txt"], "no such file"),
+    (["--paper", "demo:p00-m00", "--sentences", "0", "--facet", "method"], "not both"),
+    (["-", "--abstract", "absent.txt"], "once"),
     (["--paper", "demo:p00-m00", "--scorer", "magic"], "magic"),
 ]
 
@@ -162,6 +165,11 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     assert re.search(r"→\W+000001", run("snapshot", "list", "--data", data))
     (data / "snapshots" / "000001" / "segment-000" / "offsets.npy").write_bytes(b"")
     assert "offsets.npy" in run("snapshot", "verify", "--data", data, status=1)
+    (data / "snapshots" / "000002" / "manifest.json").write_bytes(b"{}")
+    (data / "CURRENT").unlink()
+    listed = run("snapshot", "list", "--data", data)
+    assert re.search(r"000001.*100", listed)
+    assert re.search(r"000002\W+damaged", listed)
 
 
 def free_port() -> int:

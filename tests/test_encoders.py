@@ -2,43 +2,20 @@
 
 import json
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from conftest import SHARED_DATA
 from safetensors.torch import load_file, save_file
-from tiny_bert import WORDS, PlainEncoder, paper, write_tiny_bert
+from tiny_bert import PAPERS, PlainEncoder, paper, text, write_tiny_bert
 
 from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
 from models.encoder import ENCODERS, Encoder, load_encoder
-from models.encoders.transformer import Transformer
-from models.encoders.wordpieces import plan_batches
 from models.errors import EncoderError
 from models.types import Precision, Unit
 
-ORACLE = Path(__file__).parents[1].parent / "shared" / "data" / "oracle-aspire"
-LONG = " ".join(WORDS * 10)  # 120 WordPieces
-
-
-def text(n_words, seed=0):
-    """Random words of the tiny vocabulary, some of them in several pieces, some unknown."""
-    words = [*WORDS, "encoders", "encoding", "xx", "qq", "papers."]
-    return " ".join(np.random.default_rng(seed).choice(words, n_words))
-
-
-PAPERS = {
-    "plain": paper("Graph transport", "We show a result.", "Encoders of papers, a method.", "Cell protein."),
-    "sep in title": paper("Graph [SEP] transport", "We show [SEP] a result.", "Cell."),
-    "single words": paper("Paper", "we", "show", "encoders", "qq"),
-    "empty title": paper("", "We show a graph.", "Protein."),
-    "one sentence": paper("Neural cell", "We show a graph of papers."),
-    "cut in a sentence": paper("Neural cell", LONG, LONG, LONG, LONG, LONG, "We show.", "A cell."),
-    "exactly full": paper(" ".join(["a"] * 19), LONG, LONG, LONG, LONG, "one too many"),
-    "one long sentence": paper("Neural", text(700)),
-    "long title": paper(text(600), "We show a result.", LONG, LONG, LONG, "A cell."),
-    "random": paper(text(12, seed=1), *(text(n, seed=n) for n in (3, 40, 17, 1, 25))),
-}
+ORACLE = SHARED_DATA / "oracle-aspire"
 
 
 @pytest.fixture(scope="module")
@@ -166,60 +143,6 @@ def test_a_sentence_without_wordpieces_keeps_its_place(tiny):
     assert np.linalg.norm(encoded.sentences, axis=1).min() > 0.1
 
 
-@pytest.mark.parametrize("batch_tokens", [1, 700, 100_000])
-def test_batches_change_nothing(tiny, batch_tokens):
-    """Any token budget gives every paper, in order, the vectors it has alone, within 1e-5."""
-    singles = load_encoder(str(tiny), device="cpu")
-    papers = list(PAPERS.values())
-    batched = load_encoder(str(tiny), device="cpu", batch_tokens=batch_tokens).encode(papers)
-    for given, own in zip(papers, batched, strict=True):
-        (alone,) = singles.encode([given])
-        np.testing.assert_allclose(own.sentences, alone.sentences, atol=1e-5)
-        np.testing.assert_allclose(own.document, alone.document, atol=1e-5)
-
-
-def test_batches_keep_the_budget_and_hold_like_lengths():
-    """Each sequence is in one batch, longest first; only one too long by itself exceeds the budget."""
-    batches = plan_batches([5, 90, 30, 31, 5, 200], batch_tokens=100)
-    assert batches == [[5], [1], [3, 2, 0], [4]]
-
-
-def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch):
-    """R11: a device without room loses no paper; a paper that does not fit alone is encoded on the CPU."""
-    papers = list(PAPERS.values())
-    expected = load_encoder(str(tiny), device="cpu").encode(papers)
-    calls = []
-    forward = Transformer._forward
-
-    def scarce(self, device, sequences, windows):
-        calls.append((str(device), len(sequences)))
-        if str(device) == "cpu:0" and len(sequences) * max(map(len, sequences)) > 400:
-            raise torch.OutOfMemoryError("injected")
-        return forward(self, device, sequences, windows)
-
-    monkeypatch.setattr(Transformer, "_forward", scarce)
-    # "cpu:0" is another device than "cpu" to torch, and there on every machine.
-    encoder = load_encoder(str(tiny), device="cpu:0", batch_tokens=100_000)
-    for own, right in zip(encoder.encode(papers), expected, strict=True):
-        np.testing.assert_allclose(own.sentences, right.sentences, atol=1e-5)
-    assert calls[:4] == [("cpu:0", 10), ("cpu:0", 5), ("cpu:0", 2), ("cpu:0", 1)]
-    assert {device for device, _ in calls[4:]} == {"cpu"}
-    calls.clear()
-    encoder.encode(papers[:1])
-    assert calls == [("cpu:0", 1)]
-
-
-def test_a_paper_too_large_for_the_cpu_is_an_encoder_error(tiny, monkeypatch):
-    """When even one paper on the CPU does not fit, the error says so instead of looping."""
-
-    def full(self, device, sequences, windows):
-        raise torch.OutOfMemoryError("injected")
-
-    monkeypatch.setattr(Transformer, "_forward", full)
-    with pytest.raises(EncoderError, match="does not fit in memory"):
-        load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
-
-
 def test_an_absent_device_is_refused(tiny):
     """A device that torch does not know, or that is not there, is named in the error."""
     with pytest.raises(EncoderError, match="expected auto, cpu"):
@@ -245,12 +168,6 @@ def test_loading_and_encoding_print_nothing(tiny, capfd):
     """No progress bar, loading report or warning of the libraries reaches the user's terminal."""
     load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    """The default encoder."""
-    return load_encoder("minilm", device="cpu")
 
 
 def test_minilm_equals_a_plain_recomputation(minilm):

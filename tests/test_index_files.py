@@ -130,3 +130,13 @@ def test_a_gpu_that_is_not_there_is_named() -> None:
         build_index(clustered(5, 4), "flat", device="cuda")
     with pytest.raises(InputError, match="auto, cpu or cuda"):
         build_index(clustered(5, 4), "flat", device="tpu")
+
+
+def test_a_large_collection_is_compared_on_the_gpu_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a GPU in reach ``auto`` is flat for large collections, unless the CPU is asked for."""
+    monkeypatch.setattr("indexer.backends.faiss_flat.gpu_is_there", lambda: True)
+    expected = {"auto": "flat", "cuda": "flat", "cpu": "ivfpq"}
+    assert expected == {device: choose_backend(10**6, device=device) for device in expected}
+    assert choose_backend(1000, device="cuda") == "exact"

@@ -130,3 +130,26 @@ class PlainEncoder:
         last = self.hidden_states(tokens)[-1]
         rows = [sum(last[position] for position in own) / len(own) for own in positions]
         return np.array(rows), last[0], sum(last) / len(last), len(given.sentences) - len(positions)
+
+
+LONG = " ".join(WORDS * 10)  # 120 WordPieces
+
+
+def text(n_words, seed=0):
+    """Random words of the tiny vocabulary, some of them in several pieces, some unknown."""
+    words = [*WORDS, "encoders", "encoding", "xx", "qq", "papers."]
+    return " ".join(np.random.default_rng(seed).choice(words, n_words))
+
+
+PAPERS = {
+    "plain": paper("Graph transport", "We show a result.", "Encoders of papers, a method.", "Cell protein."),
+    "sep in title": paper("Graph [SEP] transport", "We show [SEP] a result.", "Cell."),
+    "single words": paper("Paper", "we", "show", "encoders", "qq"),
+    "empty title": paper("", "We show a graph.", "Protein."),
+    "one sentence": paper("Neural cell", "We show a graph of papers."),
+    "cut in a sentence": paper("Neural cell", LONG, LONG, LONG, LONG, LONG, "We show.", "A cell."),
+    "exactly full": paper(" ".join(["a"] * 19), LONG, LONG, LONG, LONG, "one too many"),
+    "one long sentence": paper("Neural", text(700)),
+    "long title": paper(text(600), "We show a result.", LONG, LONG, LONG, "A cell."),
+    "random": paper(text(12, seed=1), *(text(n, seed=n) for n in (3, 40, 17, 1, 25))),
+}

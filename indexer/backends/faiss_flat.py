@@ -99,11 +99,16 @@ def _settled(
     return bool((farthest - kth > 2 * error).all())
 
 
+def gpu_is_there() -> bool:
+    """Whether the installed FAISS has a GPU to use (the package ``faiss-gpu`` in place of ``faiss-cpu``)."""
+    return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
+
+
 def _wants_gpu(device: str) -> bool:
     """Whether to use a GPU. Raises InputError if ``device`` is "cuda" and this FAISS reaches none."""
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"Unknown device {device!r} for an index; expected auto, cpu or cuda")
-    reachable = hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
+    reachable = gpu_is_there()
     if device == "cuda" and not reachable:
         raise InputError(
             "FAISS reaches no GPU; install faiss-gpu in place of faiss-cpu, or choose device cpu"

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 
-from models.checkpoints import LocalCheckpoint
-from models.encoders.transformer import Transformer
-from models.types import EncodedPaper, EncoderSpec, Paper, Precision, Unit
+from models.encoders.pooled import PooledEncoder
+from models.types import EncodedPaper, Paper, Unit
 
 # WordPieces of title, middle [SEP] and sentences: 500, not 512 (ASPIRE, src/learning/batchers.py:569).
 MAX_TOKENS = 500
 
 
-class ContextualEncoder:
+class ContextualEncoder(PooledEncoder):
     """One vector per sentence: the mean of its WordPieces' last hidden states, read with title and abstract.
 
     Title, ``[CLS]`` and ``[SEP]`` act through attention only and enter no sentence vector. The document
@@ -18,22 +17,8 @@ class ContextualEncoder:
     (``minilm``).
     """
 
-    def __init__(
-        self,
-        checkpoint: LocalCheckpoint,
-        *,
-        device: str = "auto",
-        precision: Precision = Precision.FLOAT32,
-        batch_tokens: int | None = None,
-    ) -> None:
-        self._transformer = Transformer(
-            checkpoint, max_tokens=MAX_TOKENS, device=device, precision=precision, batch_tokens=batch_tokens
-        )
-
-    @property
-    def spec(self) -> EncoderSpec:
-        """What a snapshot must remember of this encoder."""
-        return self._transformer.spec(Unit.SENTENCE)
+    max_tokens = MAX_TOKENS
+    unit = Unit.SENTENCE
 
     def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
         """Encode ``papers``, in order; a sentence cut by the token limit is kept, later ones are counted."""

@@ -128,7 +128,9 @@ class Transformer:
         for batch in plan:
             try:
                 rows = self._forward(device, [sequences[i] for i in batch], [windows[i] for i in batch])
-            except torch.OutOfMemoryError as error:
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
                 if device == CPU and len(batch) == 1:
                     tokens = len(sequences[batch[0]])
                     raise EncoderError(
@@ -231,6 +233,11 @@ def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
     return normalised
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch failed for want of memory: on a CPU that is a plain RuntimeError, told by its text."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 def default_batch_tokens(device: torch.device) -> int:

@@ -9,7 +9,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from models.checkpoints import read_json, tokenizer_file
+from models.checkpoints import VOCABULARY, lowers_case, tokenizer_file
 from models.errors import WeightsError
 from models.types import Paper
 
@@ -108,18 +108,16 @@ def plan_batches(lengths: Sequence[int], *, batch_tokens: int) -> list[list[int]
 def _read_tokenizer(folder: Path) -> Tokenizer:
     path = tokenizer_file(folder)
     try:
-        return _from_vocabulary(folder) if path.name == "vocab.txt" else Tokenizer.from_file(str(path))
+        return _from_vocabulary(folder) if path.name == VOCABULARY else Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises bare Exception from Rust, nothing narrower
         raise WeightsError(f"{path} cannot be read as a tokenizer: {error}") from error
 
 
 def _from_vocabulary(folder: Path) -> Tokenizer:
-    """BERT's tokenizer from ``vocab.txt``, lower-casing unless ``tokenizer_config.json`` says otherwise."""
-    settings = folder / "tokenizer_config.json"
-    lowercase = read_json(settings).get("do_lower_case", True) if settings.is_file() else True
-    vocabulary = WordPiece.read_file(str(folder / "vocab.txt"))
+    """BERT's tokenizer from ``vocab.txt``."""
+    vocabulary = WordPiece.read_file(str(folder / VOCABULARY))
     tokenizer = Tokenizer(WordPiece(vocabulary, unk_token=UNKNOWN))
-    tokenizer.normalizer = BertNormalizer(lowercase=bool(lowercase))
+    tokenizer.normalizer = BertNormalizer(lowercase=lowers_case(folder))
     tokenizer.pre_tokenizer = BertPreTokenizer()
     # So that a literal "[SEP]" in a text becomes the token, as in ASPIRE's tokenizer (semantics 3.1).
     tokenizer.add_special_tokens([token for token in SPECIAL_TOKENS if token in vocabulary])

@@ -22,6 +22,6 @@ def readyz(engine: EngineDep) -> HealthOut:
         status="ok",
         generation=manifest.generation,
         papers=manifest.n_papers,
-        sentences=manifest.n_rows,
+        vectors=manifest.n_rows,
         encoder=manifest.encoder.name,
     )

@@ -1,0 +1,38 @@
+"""What the encoders that pool a checkpoint's hidden states have in common: its loading and its spec."""
+
+from typing import ClassVar
+
+from models.checkpoints import LocalCheckpoint
+from models.encoders.transformer import Transformer
+from models.types import EncoderSpec, Precision, Unit
+
+
+class PooledEncoder:
+    """A checkpoint read up to ``max_tokens``; a subclass says what a row is and writes ``encode``.
+
+    ``max_tokens`` counts the WordPieces of title, middle ``[SEP]`` and abstract, as in ``Transformer``.
+    """
+
+    max_tokens: ClassVar[int]
+    unit: ClassVar[Unit]
+
+    def __init__(
+        self,
+        checkpoint: LocalCheckpoint,
+        *,
+        device: str = "auto",
+        precision: Precision = Precision.FLOAT32,
+        batch_tokens: int | None = None,
+    ) -> None:
+        self._transformer = Transformer(
+            checkpoint,
+            max_tokens=self.max_tokens,
+            device=device,
+            precision=precision,
+            batch_tokens=batch_tokens,
+        )
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """What a snapshot must remember of this encoder."""
+        return self._transformer.spec(self.unit)

@@ -1,0 +1,62 @@
+"""Corpora to build from and encoders that are watched while they do, for tests of builds."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from conftest import DEMO_CORPUS
+
+from indexer.snapshot import current_generation, snapshot_folder
+from models.encoder import Encoder
+from models.types import EncodedPaper, EncoderSpec, Paper
+
+
+def write_corpus(path: Path, papers: Sequence[dict[str, object]]) -> Path:
+    """Write papers as JSON lines."""
+    path.write_text("".join(json.dumps(paper) + "\n" for paper in papers), encoding="utf-8")
+    return path
+
+
+def many_papers(n: int) -> list[dict[str, object]]:
+    """As many papers as asked for, made from the demo corpus by rotating its sentences."""
+    demo = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+    papers = []
+    for i in range(n):
+        paper = demo[i % len(demo)]
+        turn = i // len(demo) % len(paper["abstract"])
+        sentences = paper["abstract"][turn:] + paper["abstract"][:turn]
+        papers.append(
+            {"id": f"p{i}", "title": f"{paper['title']} {i}", "abstract": sentences, "year": 2000 + i % 20}
+        )
+    return papers
+
+
+def published_files(data: Path) -> dict[str, bytes]:
+    """The content of every file of the served generation but the manifest, which carries the time."""
+    folder = snapshot_folder(data, current_generation(data))
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "manifest.json"
+    }
+
+
+class Counting:
+    """An encoder that counts papers and may be stopped by an exception after some of them."""
+
+    def __init__(self, encoder: Encoder, stop_after: int | None = None) -> None:
+        self._encoder = encoder
+        self._stop_after = stop_after
+        self.n_encoded = 0
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's."""
+        return self._encoder.spec
+
+    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+        """Encode with the wrapped encoder."""
+        self.n_encoded += len(papers)
+        if self._stop_after is not None and self.n_encoded > self._stop_after:
+            raise KeyboardInterrupt
+        return self._encoder.encode(papers)
