@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from indexer.durable import storage_errors
 from models.errors import InputError
+from models.sentences import split_sentences
 from models.types import Paper
 from service.schemas import QueryIn
 
@@ -62,9 +63,11 @@ def _read(source: str) -> str:
 def _parse(text: str) -> Paper:
     if text.lstrip().startswith("{"):
         return _parse_json(text)
-    parts = re.split(r"\r?\n[ \t]*\r?\n", text.strip(), maxsplit=1)
-    title = " ".join(parts[0].split()) if len(parts) == 2 else ""
-    return _paper(title, parts[-1].strip())
+    head, *rest = re.split(r"\r?\n[ \t]*\r?\n", text.strip(), maxsplit=1)
+    # A first paragraph of several lines or sentences is the abstract's own.
+    if rest and "\n" not in head and len(split_sentences(head)) == 1:
+        return _paper(head.strip(), rest[0].strip())
+    return _paper("", text.strip())
 
 
 def _parse_json(text: str) -> Paper:
@@ -81,8 +84,9 @@ def _paper(title: object, abstract: object) -> Paper:
         query = QueryIn.model_validate({"title": title, "abstract": abstract})
     except ValidationError as error:
         first = error.errors()[0]
-        where = " ".join(str(part) for part in first["loc"]) or "paper"
-        raise InputError(f"The query's {where}: {first['msg']}.") from error
+        where = first["loc"][0] if first["loc"] else "paper"
+        reason = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"The query's {where}: {reason}.") from error
     paper = query.to_paper()
     if paper is None:
         raise InputError("The query holds no abstract; give a title, an empty line and the abstract.")

@@ -29,6 +29,7 @@ from service.aspect import Aspect
 from service.schemas import SearchOut
 from service.search import SearchQuery, open_engine
 from service.settings import Settings
+from service.telemetry import configure_logging
 
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
 _PAPERS_EMBEDDED_AT_ONCE = 64
@@ -40,6 +41,7 @@ class _Commands(TyperGroup):
     """Turns every expected failure into one clear line and exit status 1."""
 
     def invoke(self, ctx: Any) -> Any:
+        configure_logging("warning")
         try:
             return super().invoke(ctx)
         except AkinError as error:
@@ -81,6 +83,7 @@ class Dtype(StrEnum):
 
 
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
+CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
 Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
 Port = Annotated[int, typer.Option(min=0, max=65535)]
@@ -94,9 +97,7 @@ def index(
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
     backend: Annotated[str, typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq.")] = "auto",
     device: Device = "auto",
-    corpus_format: Annotated[
-        str, typer.Option("--format", help="Corpus format; auto finds it by looking.")
-    ] = "auto",
+    corpus_format: CorpusFormat = "auto",
     on_error: Annotated[
         OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
     ] = OnError.SKIP,
@@ -161,9 +162,9 @@ def search(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
     scorer: Annotated[Scorer, typer.Option(help="How a paper is scored.")] = Scorer.OT,
-    tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
-    year_from: Annotated[int | None, typer.Option(help="Earliest year.")] = None,
-    year_to: Annotated[int | None, typer.Option(help="Latest year.")] = None,
+    tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
+    year_from: Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")] = None,
+    year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
     venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
     field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
     device: Device = "auto",
@@ -192,13 +193,14 @@ def search(
 @app.command()
 def embed(
     corpus: Annotated[Path, typer.Argument(help="A corpus file in any known format.")],
+    corpus_format: CorpusFormat = "auto",
     encoder: EncoderName = "minilm",
     device: Device = "auto",
 ) -> None:
     """Print one JSON line a paper: sentences, their vectors, the document's, and how many were dropped."""
     loaded = load_encoder(encoder, device=device)
     report = CorpusReport()
-    papers = read_corpus(corpus, report=report)
+    papers = read_corpus(corpus, format_name=corpus_format, report=report)
     while batch := list(islice(papers, _PAPERS_EMBEDDED_AT_ONCE)):
         for paper, encoded in zip(batch, loaded.encode(batch), strict=True):
             line = {

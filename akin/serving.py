@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 from rich.console import Console
@@ -10,6 +11,7 @@ from models.errors import InputError
 from service.app import create_app
 from service.search import open_engine
 from service.settings import Settings
+from service.telemetry import configure_logging
 
 
 class _AnnouncedServer(uvicorn.Server):
@@ -30,6 +32,7 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
 
     Raises SnapshotError, EncoderError, InputError (the port is taken).
     """
+    configure_logging(settings.log_level)
     listener = _listen(settings.host, settings.port)
     with console.status("Opening the snapshot and loading the encoder"):
         engine = open_engine(settings)
@@ -42,7 +45,9 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
             console.print(hint, markup=False, soft_wrap=True)
 
     config = uvicorn.Config(create_app(settings, engine), log_level=settings.log_level, access_log=False)
-    _AnnouncedServer(config, announce).run(sockets=[listener])
+    with suppress(KeyboardInterrupt):  # how a person stops it; requests under way were finished
+        _AnnouncedServer(config, announce).run(sockets=[listener])
+    console.print("Stopped.")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -20,7 +20,7 @@ from typing import Literal
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, storage_errors, writer_lock
-from indexer.index import choose_backend
+from indexer.index import check_backend, choose_backend
 from indexer.manifest import Manifest
 from indexer.parts import PartVectors, Reading, encode_part, finished_reading, part_table, read_into_parts
 from indexer.segment import write_segment
@@ -78,6 +78,7 @@ def build(
     Raises CorpusError, EncoderError, StorageError, BuildLockedError; what was served before stays served.
     """
     started = time.perf_counter()
+    check_backend(arguments.backend, arguments.device)
     with storage_errors(data):
         data.mkdir(parents=True, exist_ok=True)
         with writer_lock(data):
@@ -185,7 +186,7 @@ def _publish(
         (part_table(work, part) for part in reading.parts),
         shape=(n_rows, encoder.spec.dim),
         dtype=dtype,
-        backend=choose_backend(n_rows, device=arguments.device) if backend == "auto" else backend,
+        backend=choose_backend(n_rows) if backend == "auto" else backend,
         device=arguments.device,
     )
     manifest = Manifest(

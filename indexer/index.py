@@ -21,6 +21,7 @@ BACKENDS = {
 # encoding a query does. It needs no index file and no memory. Beyond, ``ivfpq`` answers within a few.
 _MOST_EXACT_ROWS = 100_000
 _GPU_IS_THERE = "indexer.backends.faiss_flat:gpu_is_there"
+_WANTS_GPU = "indexer.backends.faiss_flat:wants_gpu"
 
 
 @runtime_checkable
@@ -54,15 +55,27 @@ class VectorIndex(Protocol):
         ...
 
 
-def choose_backend(n_rows: int, *, device: str = "cpu") -> str:
-    """The backend that ``auto`` stands for with ``n_rows`` sentence vectors on ``device``.
+def choose_backend(n_rows: int) -> str:
+    """The backend that ``auto`` stands for with ``n_rows`` sentence vectors."""
+    return "exact" if n_rows <= _MOST_EXACT_ROWS else "ivfpq"
 
-    Where FAISS reaches a GPU, it compares every row there: exact, and quicker than any index on a CPU.
+
+def _serving_backend(backend: str, n_rows: int, device: str) -> str:
+    """``backend``, or ``flat`` for a large collection where FAISS reaches a GPU.
+
+    There comparing every row is exact and quicker than any index on a CPU; what is stored stays fit for both.
     """
-    if n_rows <= _MOST_EXACT_ROWS:
-        return "exact"
     # By name, as the backends are: only a large collection that may use a GPU needs FAISS to decide.
-    return "flat" if device != "cpu" and pkgutil.resolve_name(_GPU_IS_THERE)() else "ivfpq"
+    large = n_rows > _MOST_EXACT_ROWS and device != "cpu"
+    return "flat" if large and pkgutil.resolve_name(_GPU_IS_THERE)() else backend
+
+
+def check_backend(backend: str, device: str) -> None:
+    """Raise now what building would raise at its end: UnknownNameError, MissingPackageError, InputError."""
+    if backend != "auto":
+        resolve(BACKENDS, backend, "index backend")
+    if backend == "flat":
+        pkgutil.resolve_name(_WANTS_GPU)(device)
 
 
 def build_index(rows: np.ndarray, backend: str, *, device: str = "auto") -> VectorIndex:
@@ -75,7 +88,7 @@ def build_index(rows: np.ndarray, backend: str, *, device: str = "auto") -> Vect
         UnknownNameError: if there is no such backend.
         InputError: if there are no rows, or a GPU is asked for and none is there.
     """
-    name = choose_backend(len(rows), device=device) if backend == "auto" else backend
+    name = choose_backend(len(rows)) if backend == "auto" else backend
     index: VectorIndex = resolve(BACKENDS, name, "index backend").build(rows, device=device)
     return index
 
@@ -89,5 +102,6 @@ def load_index(path: Path, rows: np.ndarray, *, backend: str, device: str = "aut
         UnknownNameError: if there is no such backend.
         SnapshotCorruptError: if the file is not an index of this backend over rows of this shape.
     """
-    index: VectorIndex = resolve(BACKENDS, backend, "index backend").load(path, rows, device=device)
+    name = _serving_backend(backend, len(rows), device)
+    index: VectorIndex = resolve(BACKENDS, name, "index backend").load(path, rows, device=device)
     return index

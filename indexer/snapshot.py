@@ -171,6 +171,8 @@ def rollback(data: Path, to: str | None = None) -> Manifest:
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError.
     """
+    if not generations(data):
+        current_generation(data)  # says that nothing is indexed here
     with writer_lock(data), storage_errors(data):
         known = generations(data)
         served = (data / "CURRENT").read_text(encoding="utf-8").strip() if (data / "CURRENT").exists() else ""

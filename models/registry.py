@@ -5,16 +5,27 @@ import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
-from models.errors import UnknownNameError
+from models.errors import MissingPackageError, UnknownNameError
+
+# Packages whose name on the registry differs from the one imported.
+_DISTRIBUTIONS = {"faiss": "faiss-cpu"}
 
 
 def resolve(registry: Mapping[str, str], name: str, kind: str) -> Any:
     """Import and return the object that ``registry`` holds under ``name``.
 
-    ``kind`` names the registry in words ("corpus format") for the message of UnknownNameError.
+    ``kind`` names the registry in words ("corpus format") for messages. Raises UnknownNameError, or
+    MissingPackageError where what it needs is not installed.
     """
     if name not in registry:
         close = difflib.get_close_matches(name, registry, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UnknownNameError(f"Unknown {kind} {name!r}; known: {', '.join(sorted(registry))}.{hint}")
-    return pkgutil.resolve_name(registry[name])
+    try:
+        return pkgutil.resolve_name(registry[name])
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise MissingPackageError(
+            f"The {kind} {name!r} needs the package {package!r}, which is not installed: "
+            f"pip install {_DISTRIBUTIONS.get(package, package)}"
+        ) from error

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request, Response
 
-from service.problems import add_problem_handlers
+from service.problems import RESPONSES, add_problem_handlers, identity
 from service.routes import health, papers, search
 from service.search import SearchEngine, open_engine
 from service.settings import Settings
@@ -20,7 +20,12 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
         app.state.engine = engine or _warm_engine(settings or Settings())
         yield
 
-    app = FastAPI(title="Akin", summary="Papers akin to yours, in the respect you choose.", lifespan=lifespan)
+    app = FastAPI(
+        title="Akin",
+        summary="Papers akin to yours, in the respect you choose.",
+        lifespan=lifespan,
+        responses=RESPONSES,
+    )
     app.middleware("http")(_identify)
     add_problem_handlers(app)
     app.include_router(search.router)
@@ -39,6 +44,5 @@ async def _identify(request: Request, call_next: Callable[[Request], Awaitable[R
     """Give every request an id and every response the generation it came from."""
     request.state.request_id = uuid.uuid4().hex
     response = await call_next(request)
-    response.headers["X-Request-ID"] = request.state.request_id
-    response.headers["X-Akin-Generation"] = request.app.state.engine.snapshot.generation
+    response.headers.update(identity(request))
     return response

@@ -1,6 +1,7 @@
 """Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -31,6 +32,18 @@ STATUS: dict[type[AkinError], int] = {
     EncoderError: 503,
     MissingPackageError: 503,
 }
+# What the OpenAPI document says of every endpoint's errors.
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": description,
+        "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
+    }
+    for status, description in (
+        (404, "No such paper or path"),
+        (422, "The request cannot be carried out; detail says why"),
+        (503, "Not ready; try again later"),
+    )
+}
 _MAX_ERRORS = 10
 _MAX_DETAIL = 1_000
 _log = structlog.get_logger(__name__)
@@ -49,6 +62,7 @@ def problem(
     title: str,
     detail: str,
     errors: list[dict[str, str]] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The response for one error; ``slug`` is the stable part of its type."""
     body = ProblemOut(
@@ -59,13 +73,21 @@ def problem(
         request_id=getattr(request.state, "request_id", ""),
         errors=errors or [],
     )
-    headers = {"Retry-After": "5"} if status == 503 else {}
+    headers = {**identity(request), **(headers or {})}
+    if status == 503:
+        headers["Retry-After"] = "5"
     return Response(
         orjson.dumps(body.model_dump(exclude_defaults=True)),
         status_code=status,
         media_type="application/problem+json",
         headers=headers,
     )
+
+
+def identity(request: Request) -> dict[str, str]:
+    """The headers every response carries: the request's id and the generation that answered."""
+    generation = request.app.state.engine.snapshot.generation
+    return {"X-Request-ID": request.state.request_id, "X-Akin-Generation": generation}
 
 
 def add_problem_handlers(app: FastAPI) -> None:
@@ -108,7 +130,8 @@ def _one_error(each: dict[str, Any]) -> dict[str, str]:
             "where": ".".join(map(str, each["loc"][:-1])),
             "problem": "holds a field that is not known here",
         }
-    where = ".".join(str(part)[:40] for part in each["loc"])
+    # Of a union's parts pydantic names the types, which mean nothing to a client.
+    where = ".".join(str(part)[:40] for part in each["loc"] if str(part).replace("_", "").isalnum())
     return {"where": where, "problem": str(each["msg"])[:200]}
 
 
@@ -122,6 +145,7 @@ def _http_error(request: Request, error: Exception) -> Response:
         slug=f"http-{error.status_code}",
         title=title,
         detail=str(error.detail),
+        headers=error.headers,
     )
 
 

@@ -14,7 +14,7 @@ from service.search import Reason, SearchAnswer, SearchQuery
 _Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
-_Text = Annotated[str, Field(min_length=1, max_length=MAX_ABSTRACT_CHARS)]
+_Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
 
 
 class _Strict(BaseModel):
@@ -48,7 +48,8 @@ class QueryIn(_Strict):
         if self.abstract is None:
             return None
         if isinstance(self.abstract, str):
-            abstract, sentences = self.abstract, split_sentences(self.abstract)
+            # More than an encoder reads of any paper; each further one would only lengthen the answer.
+            abstract, sentences = self.abstract, split_sentences(self.abstract)[:MAX_SENTENCES]
         else:
             abstract, sentences = sentences_from_list(self.abstract)
         return Paper(id="", title=self.title, abstract=abstract, sentences=sentences)

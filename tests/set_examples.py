@@ -5,6 +5,9 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
+from models.registry import resolve
+
 TITLE = "On {}"
 ABSTRACT = "We study {0} at length. Then {0} is measured."
 
@@ -215,3 +218,22 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "trec": ("corpus.*", "topics.*", "qrels.*"),
     "treccovid-rf": ("abstracts-treccovid.jsonl", "test-pid2anns-treccovid.json"),
 }
+
+
+def reader_of(name: str) -> CollectionReader:
+    """The reader of a collection."""
+    reader = resolve(SETS, name, "test collection")()
+    assert isinstance(reader, CollectionReader)
+    return reader
+
+
+def example(name: str, folder: Path) -> Collection:
+    """The example of a collection, written and read."""
+    EXAMPLES[name](folder)
+    return reader_of(name).load(folder)
+
+
+def query(collection: Collection, query_id: str) -> EvalQuery:
+    """One query of a collection."""
+    (found,) = [query for query in collection.queries if query.id == query_id]
+    return found

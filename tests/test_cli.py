@@ -95,6 +95,13 @@ def test_a_query_may_come_from_a_file_or_standard_input(hashed_data: Path, tmp_p
         assert 2 == len(answer["results"])
 
 
+def test_a_first_paragraph_of_several_sentences_is_no_title(hashed_data: Path) -> None:
+    """Two paragraphs of prose are one abstract, none of it the title."""
+    text = "We forecast floods. We do it early.\n\nA gauge network is used."
+    answer = json.loads(run("search", "--data", hashed_data, "--json", "-", stdin=text))
+    assert ("", 3) == (answer["query"]["title"], len(answer["query"]["sentences"]))
+
+
 def test_a_foreign_abstract_gets_a_note(hashed_data: Path) -> None:
     """A query that does not look English is answered with a note."""
     text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
@@ -111,6 +118,7 @@ BAD_SEARCHES: list[tuple[list[str], str]] = [
     (["--paper", "demo:p00-m00", "--sentences", "0", "--facet", "method"], "not both"),
     (["-", "--abstract", "absent.txt"], "once"),
     (["--paper", "demo:p00-m00", "--scorer", "magic"], "magic"),
+    (["--paper", "demo:p00-m00", "--year-from", "99999999999999999999"], "2100"),
 ]
 
 

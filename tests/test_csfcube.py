@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SHARED_DATA
 
 from evaluation.collection import SETS, Collection, CollectionReader
 from evaluation.measures import per_query
@@ -16,8 +17,8 @@ from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatEr
 from models.registry import resolve
 from models.types import Facet
 
-SHARED = Path(__file__).parents[2] / "shared" / "data" / "csfcube"
-needs_csfcube = pytest.mark.skipif(not SHARED.is_dir(), reason="CSFCube's development fold is not here")
+CSFCUBE = SHARED_DATA / "csfcube"
+needs_csfcube = pytest.mark.skipif(not CSFCUBE.is_dir(), reason="CSFCube's development fold is not here")
 
 # The authors' names (eval_scripts/ranking_eval.py) for what is measured here; "r_precision" is a misnomer.
 AUTHORS_NAMES = {
@@ -86,13 +87,15 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def development_fold() -> Collection:
     """The half of the collection that is measured while developing."""
-    return CsfcubeSet().load(SHARED)
+    return CsfcubeSet().load(CSFCUBE)
 
 
 @pytest.fixture(scope="module")
 def published() -> Run:
     """SPECTER's rankings as the collection ships them, paper and distance."""
-    rankings = {facet: json.loads((SHARED / f"specter-ranking-{facet}.json").read_text()) for facet in FACETS}
+    rankings = {
+        facet: json.loads((CSFCUBE / f"specter-ranking-{facet}.json").read_text()) for facet in FACETS
+    }
     return Run(
         "specter",
         {
@@ -110,7 +113,7 @@ def test_specters_published_rankings_have_the_published_figures(
     authors_name: str, facet: str, development_fold: Collection, published: Run
 ) -> None:
     """Every measure of the authors' script, to 0.01; like ours, these rankings leave out the query itself."""
-    expected = json.loads((SHARED / "specter-fold1-expected.json").read_text())[facet][authors_name]
+    expected = json.loads((CSFCUBE / "specter-fold1-expected.json").read_text())[facet][authors_name]
     name = AUTHORS_NAMES[authors_name]
     values = per_query(development_fold, published, [name])[name]
     of_facet = [values[query.id] for query in development_fold.queries if facet in {query.facet, "all"}]
@@ -122,7 +125,7 @@ def test_the_table_of_the_development_fold_has_the_published_figures(
     development_fold: Collection, published: Run
 ) -> None:
     """The rows that are printed hold the same numbers, each within its interval."""
-    expected = json.loads((SHARED / "specter-fold1-expected.json").read_text())
+    expected = json.loads((CSFCUBE / "specter-fold1-expected.json").read_text())
     rows = summarise(development_fold, [published], n_resamples=1000)
     authors_name = {name: theirs for theirs, name in AUTHORS_NAMES.items()}
     compared = [row for row in rows if row.measure in authors_name]

@@ -8,7 +8,7 @@ import pytest
 from clusters import clustered
 
 import indexer.backends.faiss_codes
-from indexer.index import BACKENDS, VectorIndex, build_index, choose_backend, load_index
+from indexer.index import BACKENDS, VectorIndex, _serving_backend, build_index, choose_backend, load_index
 from models.errors import InputError, SnapshotCorruptError, StorageError, UnknownNameError
 
 WITH_FILE = ("hnsw", "ivfpq")
@@ -135,8 +135,8 @@ def test_a_gpu_that_is_not_there_is_named() -> None:
 def test_a_large_collection_is_compared_on_the_gpu_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a GPU in reach ``auto`` is flat for large collections, unless the CPU is asked for."""
+    """With a GPU in reach a large collection is served flat whatever it was built with, unless told cpu."""
     monkeypatch.setattr("indexer.backends.faiss_flat.gpu_is_there", lambda: True)
     expected = {"auto": "flat", "cuda": "flat", "cpu": "ivfpq"}
-    assert expected == {device: choose_backend(10**6, device=device) for device in expected}
-    assert choose_backend(1000, device="cuda") == "exact"
+    assert expected == {device: _serving_backend("ivfpq", 10**6, device) for device in expected}
+    assert _serving_backend("exact", 1000, "cuda") == "exact"

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import SHARED_DATA
 from corpus_examples import CORPORA, EXAMPLES, WriteFn, paper, reasons, write_lines
 
 from indexer.corpus import READERS, CorpusReader, CorpusReport, read_corpus
@@ -12,7 +13,7 @@ from indexer.source import read_head
 from models.errors import BrokenRowError, CorpusFormatError
 from models.registry import resolve
 
-SHARED_FORMATS = Path(__file__).parents[2] / "shared" / "data" / "formats"
+FORMATS = SHARED_DATA / "formats"
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ def test_anthology_ids_are_derived(
 )
 def test_real_files(file: str, papers: int, without_abstract: int) -> None:
     """Files as their publishers ship them are read whole, without a broken row."""
-    path = SHARED_FORMATS / file
+    path = FORMATS / file
     if not path.exists():
         pytest.skip(f"{path} is not here; it is not ours to ship")
     report = CorpusReport()

@@ -1,160 +1,22 @@
-"""The HTML report: complete, self-contained, escaped, and its charts true to the figures."""
+"""The HTML report: complete, self-contained and escaped."""
 
 import datetime as dt
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
+from report_examples import collection, of_class, paper, parsed, ranked, runs, text_of, written
 
-from evaluation.charts import Dot, Point, dots, heat_map, scatter, ticks
-from evaluation.collection import Collection, EvalQuery
 from evaluation.explained import MOST_PAPERS
-from evaluation.measures import per_query
 from evaluation.report import MOST_RANKINGS, ExplainedRanking, write_report
 from evaluation.run import Run
-from evaluation.summary import Row, compare, summarise
+from evaluation.summary import Row, summarise
 from models.errors import InputError, StorageError
-from models.types import Alignment, Paper, RankedPaper, Sentence
+from models.types import Alignment, RankedPaper
 
 EVIL = """</title></style><script>alert('x')</script><img src=x onerror="alert(1)">&amp;"'{{ 7 * 7 }}"""
-VOID = {"meta", "br"}
-
-
-class PageParser(HTMLParser):
-    """Builds an element tree and refuses what strict HTML does: tags out of balance, attributes twice."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.root = ET.Element("document")
-        self.open = [self.root]
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """A new element, open unless it is void."""
-        names = [name for name, _ in attrs]
-        assert sorted(set(names)) == sorted(names), f"<{tag}> has an attribute twice"
-        element = ET.SubElement(self.open[-1], tag, {name: value or "" for name, value in attrs})
-        if tag not in VOID:
-            self.open.append(element)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element without content, which only SVG has."""
-        assert any(element.tag == "svg" for element in self.open) or tag == "svg", f"<{tag}/> outside SVG"
-        self.handle_starttag(tag, attrs)
-        self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        """The innermost open element ends, no other."""
-        assert tag == self.open[-1].tag, f"</{tag}> closes <{self.open[-1].tag}>"
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        """Text after the last child, or before the first."""
-        parent = self.open[-1]
-        if len(parent):
-            parent[-1].tail = (parent[-1].tail or "") + data
-        else:
-            parent.text = (parent.text or "") + data
-
-
-def parsed(html: str) -> ET.Element:
-    """The page as a tree; fails where a tag is out of balance."""
-    parser = PageParser()
-    parser.feed(html)
-    parser.close()
-    assert [parser.root] == parser.open
-    return parser.root
-
-
-def text_of(element: ET.Element) -> str:
-    """The words of an element, white space folded."""
-    return " ".join("".join(element.itertext()).split())
-
-
-def of_class(root: ET.Element, name: str) -> list[ET.Element]:
-    """The elements of a class."""
-    return [element for element in root.iter() if name in element.get("class", "").split()]
-
-
-def paper(name: str, n_sentences: int = 3, title: str | None = None) -> Paper:
-    """A paper of numbered sentences."""
-    texts = [f"Sentence {i} of {name}." for i in range(n_sentences)]
-    starts = [sum(len(text) + 1 for text in texts[:i]) for i in range(n_sentences)]
-    sentences = tuple(Sentence(t, s, s + len(t)) for t, s in zip(texts, starts, strict=True))
-    return Paper(name, f"Title of {name}" if title is None else title, " ".join(texts), sentences)
-
-
-def collection(
-    n_queries: int = 6, facets: Sequence[str] = ("method", "result"), **changes: object
-) -> Collection:
-    """Six papers, each a query, judged 0 to 3 by their distance on a ring."""
-    papers = {f"p{i}": paper(f"p{i}") for i in range(max(6, n_queries))}
-    ids = list(papers)
-    queries = tuple(
-        EvalQuery(
-            id=f"q{i}",
-            paper=papers[ids[i]],
-            pool=tuple(ids[:6]),
-            cluster=ids[i],
-            selected=(0, 2),
-            facet=facets[i % len(facets)],
-        )
-        for i in range(n_queries)
-    )
-    qrels = {
-        f"q{i}": {other: (j - i) % 4 for j, other in enumerate(ids[:6]) if j not in (i, 5)}
-        for i in range(n_queries)
-    }
-    made = Collection("tiny", papers, queries, qrels, 2, ("NDCG%50", "MAP", "P@1"))
-    return replace(made, **changes)  # type: ignore[arg-type]  # keywords pass through
-
-
-def runs(given: Collection) -> list[Run]:
-    """Three systems: one knows the grades, one turns them upside down, one does the two by turns."""
-    known = {q.id: {p: float(given.qrels[q.id].get(p, 0)) for p in q.pool} for q in given.queries}
-    turned = {q: {p: -score for p, score in scores.items()} for q, scores in known.items()}
-    mixed = {q: (known if i % 2 else turned)[q] for i, q in enumerate(known)}
-    return [Run("turned", turned), Run("knowing", known), Run("mixed", mixed)]
-
-
-def ranked(name: str, *alignments: tuple[int, int, float]) -> RankedPaper:
-    """A result with (query sentence, sentence, weight) at distance 1."""
-    return RankedPaper(paper(name), -1.0, tuple(Alignment(i, j, weight, 1.0) for i, j, weight in alignments))
-
-
-EXPLAINED = ExplainedRanking(
-    "q0",
-    "knowing",
-    (
-        ranked("p3", (0, 1, 0.5), (2, 1, 0.25), (2, 0, 0.25)),
-        ranked("p2", (0, 0, 1.0)),
-        ranked("p1", (0, 0, 1.0)),
-        ranked("p5", (0, 2, 0.6), (2, 2, 0.4)),
-    ),
-)
-
-
-def written(
-    folder: Path,
-    given: Collection | None = None,
-    systems: Sequence[Run] | None = None,
-    rows: Sequence[Row] | None = None,
-    explanations: Sequence[ExplainedRanking] = (EXPLAINED,),
-) -> str:
-    """The report's text, of the tiny collection where nothing else is given."""
-    given = collection() if given is None else given
-    systems = runs(given) if systems is None else systems
-    rows = summarise(given, systems, n_resamples=100) if rows is None else rows
-    path = folder / "report.html"
-    day = dt.date(2024, 3, 5)
-    write_report(
-        path, given, systems, rows, explanations=explanations, measured_on=day, command="akin evaluate x"
-    )
-    return path.read_text(encoding="utf-8")
 
 
 def test_the_page_is_well_formed(tmp_path: Path) -> None:
@@ -251,109 +113,6 @@ def test_single_folds_are_folded_away(tmp_path: Path, measures: tuple[str, ...])
     assert [*measures[2:], *of_folds] == folded
 
 
-def test_facet_charts_show_every_system_and_facet(tmp_path: Path) -> None:
-    """One panel for each facet, each with every system, told in words as well."""
-    section = next(s for s in parsed(written(tmp_path)).iter("section") if s.get("id") == "facets")
-    panels = list(section.iter("figure"))
-    assert ["method", "result", "all"] == [text_of(next(panel.iter("b"))) for panel in panels]
-    for panel in panels:
-        assert ["knowing", "mixed", "turned"] == [text_of(name) for name in of_class(panel, "name")]
-        assert all(system in text_of(next(panel.iter("desc"))) for system in ("knowing", "mixed", "turned"))
-
-
-def test_dots_stand_where_their_values_say() -> None:
-    """Positions are linear in the values and each dot lies inside its whisker."""
-    values = [12.5, 61.0, 30.25, 30.5, 88.0]
-    systems = [Dot(f"s{i}", v, v - 4.0, v + 6.0, best=v == 88.0) for i, v in enumerate(values)]
-    chart = parsed(dots(systems, [0.0, 50.0, 100.0], name="x", title="T"))
-    positions = [
-        float(mark.get("cx") or re.match(r"M([\d.]+)", mark.get("d", ""))[1])  # type: ignore[index]  # one of the two
-        for mark in of_class(chart, "dot")
-    ]
-    whiskers = [
-        list(map(float, re.findall(r"[MH]([\d.]+)", w.get("d", "")))) for w in of_class(chart, "whisker")
-    ]
-    start, end = (float(of_class(chart, "lane")[0].get(side, "")) for side in ("x1", "x2"))
-
-    def scale(value: float) -> float:
-        return start + (end - start) * value / 100
-
-    assert [pytest.approx(scale(value), abs=0.01) for value in values] == positions
-    assert [pytest.approx([scale(v - 4), scale(v + 6)], abs=0.01) for v in values] == [
-        w[:2] for w in whiskers
-    ]
-    assert ["path"] == [mark.tag for mark in of_class(chart, "dot") if mark.tag != "circle"]
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([0.0, 100.0], [0, 20, 40, 60, 80, 100]),
-        ([33.4, 35.2], [33, 34, 35, 36]),
-        ([50.0], [50, 51]),
-        ([math.nan, 12.0, 48.0], [10, 20, 30, 40, 50]),
-        ([], [0, 20, 40, 60, 80, 100]),
-        ([-3.0, 2.0], [-3, -2, -1, 0, 1, 2]),
-    ],
-)
-def test_ticks_are_round_and_span_the_values(values: list[float], expected: list[float]) -> None:
-    """At most six round numbers, the outer ones around every finite value."""
-    assert expected == ticks(values)
-
-
-def test_duels_plot_every_query_at_its_values(tmp_path: Path) -> None:
-    """The best system against each other one: a titled mark for each query, counts and paired difference."""
-    given = collection()
-    systems = runs(given)
-    section = next(
-        s for s in parsed(written(tmp_path, given, systems)).iter("section") if s.get("id") == "queries"
-    )
-    figures = list(section.iter("figure"))
-    best = per_query(given, systems[1])["NDCG%50"]
-    assert 2 == len(figures)
-    for figure, other in zip(figures, (systems[2], systems[0]), strict=True):
-        values = per_query(given, other)["NDCG%50"]
-        marks = [m for name in ("won", "lost", "equal") for m in of_class(figure, name)]
-        assert {f"{q}: {best[q]:.1f} against {values[q]:.1f}" for q in best} == {
-            text_of(mark) for mark in marks
-        }
-        better, worse = (sum(sign * (best[q] - values[q]) > 0 for q in best) for sign in (1, -1))
-        words = text_of(next(figure.iter("figcaption")))
-        assert f"better on {better}, worse on {worse}, equal on {len(best) - better - worse}" in words
-        paired = next(
-            c for c in compare(given, systems[1], other) if (c.measure, c.facet) == ("NDCG%50", "all")
-        )
-        assert f"Mean difference {paired.difference.value:+.1f} points" in words
-        assert paired.resolvable == ("these queries resolve" in words)
-
-
-def test_a_scatter_puts_better_queries_above_the_diagonal() -> None:
-    """Across runs right, upwards runs up, and each side of the diagonal has its own mark."""
-    points = [
-        Point(name, x, y)
-        for name, x, y in (("a", 20.0, 80.0), ("b", 80.0, 20.0), ("c", 50.0, 50.0), ("d", 30.0, 80.0))
-    ]
-    chart = parsed(scatter(points, ticks([0.0, 100.0]), name="x", title="T", across="one", upwards="two"))
-    first, last = of_class(chart, "won")
-    (lost,) = of_class(chart, "lost")
-    assert float(first.get("cx", "")) < float(last.get("cx", "")) < float(lost.get("cx", ""))
-    assert float(first.get("cy", "")) == float(last.get("cy", "")) < float(lost.get("cy", ""))
-    assert ["path"] == [mark.tag for mark in of_class(chart, "equal")]
-    assert ["2 better", "1 worse"] == [text_of(count) for count in of_class(chart, "count")]
-
-
-def test_a_thousand_queries_are_one_path() -> None:
-    """Crowds lose their labels, not their points."""
-    points = [Point(f"q{i}", i / 10, 100 - i / 10) for i in range(1000)]
-    chart = scatter(points, ticks([0.0, 100.0]), name="x", title="T", across="one", upwards="two")
-    assert [500, 499, 1] == [
-        mark.get("d", "").count("M")
-        for name in ("won", "lost", "equal")
-        for mark in of_class(parsed(chart), name)
-    ]
-    assert len(chart) < 25_000
-
-
 def test_a_ranking_shows_grades_shares_and_chosen_sentences(tmp_path: Path) -> None:
     """Badges tell relevant, irrelevant and unjudged apart; shares and shades agree with the alignments."""
     page = parsed(written(tmp_path))
@@ -368,19 +127,6 @@ def test_a_ranking_shows_grades_shares_and_chosen_sentences(tmp_path: Path) -> N
     assert ["25 %", "75 %", "0 %"] == [text_of(mark) for mark in of_class(first, "mark")]
     assert ["--share:0.33", "--share:1.00", "--share:0.00"] == [li.get("style") for li in first.iter("li")]
     assert ["25", "50", "25"] == [text_of(weight) for weight in of_class(first, "weight")]
-
-
-def test_a_heat_map_has_a_cell_for_each_weight_that_counts() -> None:
-    """Sentences run down, query sentences across; weights that round to nothing are dots without a number."""
-    cells = {(0, 4): (0.6, 0.5), (2, 1): (0.396, 0.7), (1, 1): (0.004, 0.9)}
-    chart = parsed(heat_map(cells, range(3), [1, 4], name="x", title="T"))
-    boxes = [(float(box.get("x", "")), float(box.get("y", ""))) for box in of_class(chart, "cell")]
-    assert ["60", "40"] == [text_of(weight) for weight in of_class(chart, "weight")]
-    assert boxes[0][0] > boxes[1][0]
-    assert boxes[0][1] < boxes[1][1]
-    assert 4 == of_class(chart, "light")[0].get("d", "").count("M")
-    assert ["--share:1.00", "--share:0.66"] == [box.get("style") for box in of_class(chart, "cell")]
-    assert "sentence 0 with query sentence 4: 60.0%, distance 0.500" in text_of(chart)
 
 
 def test_a_ranking_without_alignments_is_still_shown(tmp_path: Path) -> None:

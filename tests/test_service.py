@@ -209,6 +209,29 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
     assert (404, "application/problem+json") == (response.status_code, response.headers["content-type"])
 
 
+def test_a_wrong_method_says_which_is_right(client: TestClient) -> None:
+    """405 is a problem and names the allowed method."""
+    response = client.get("/v1/search")
+    assert (405, "application/problem+json", "POST") == (
+        response.status_code,
+        response.headers["content-type"],
+        response.headers["Allow"],
+    )
+
+
+def test_a_fault_of_ours_is_a_problem_too(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected error is a 500 problem that tells nothing but the request id to look for."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("service.search.SearchEngine.search", fail)
+    response = client.post("/v1/search", json={"query": SOME_PAPER})
+    assert (500, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert "secret" not in response.text
+    assert response.json()["request_id"] == response.headers["X-Request-ID"]
+
+
 def walk(error: type[AkinError]) -> Iterator[type[AkinError]]:
     """An error class and all below it."""
     yield error

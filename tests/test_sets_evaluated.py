@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SHARED_DATA
 from jaxtyping import Float32
 from set_examples import EXAMPLES, write
 
@@ -18,8 +19,6 @@ from evaluation.summary import Row
 from models.encoder import Encoder
 from models.errors import BrokenRowError, CollectionMissingError, EncoderError, InputError
 from models.types import Paper, Sentence
-
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def value(rows: Sequence[Row], facet: str, measure: str) -> float:

@@ -1,79 +1,24 @@
-"""The systems a table compares: what each takes as query, what it ranks, and that vectors are made once."""
+"""The systems a table compares: what each takes as query and what it ranks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
 from conftest import DEMO_CORPUS, SHARED_DATA
+from system_examples import METHOD, OTHERS, PAPERS, WHOLE, Counting, collection, ignore, paper
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.dense import SUFFIXES, Choice, chosen_sentences, parse_name
-from evaluation.lexical import Bm25, TfIdf, words
 from evaluation.measurement import Request, load_collection, measure
 from evaluation.systems import DEPTH, TEXT_SYSTEMS, Systems, default_tau
-from evaluation.vectors import VectorCache, VectorSource, digest_of, encode_collection
-from evaluation.word_vectors import WordVectors, train
+from evaluation.vectors import VectorSource
 from indexer.snapshot import Snapshot
 from models.encoder import Encoder
-from models.errors import EncoderMismatchError, InputError, StorageError, UnknownNameError
-from models.sentences import sentences_from_list
+from models.errors import InputError, UnknownNameError
 from models.transport import SERVING, Scorer
-from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
+from models.types import Facet, Unit
 from service.aspect import Aspect
 from service.search import SearchEngine, SearchQuery
-
-
-def ignore(stage: str, done: int, total: int | None) -> None:
-    """Progress nobody watches."""
-
-
-class Counting:
-    """An encoder that remembers how many papers it was given."""
-
-    def __init__(self, encoder: Encoder, spec: EncoderSpec | None = None) -> None:
-        self._encoder = encoder
-        self.spec = spec or encoder.spec
-        self.n_papers = 0
-
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
-        """As the encoder behind it, one row a paper where the unit is a document."""
-        self.n_papers += len(papers)
-        encoded = self._encoder.encode(papers)
-        if self.spec.unit is Unit.DOCUMENT:
-            return [EncodedPaper(paper.document[None], paper.document, 0) for paper in encoded]
-        return encoded
-
-
-def paper(paper_id: str, title: str, *sentences: str) -> Paper:
-    """An invented paper."""
-    abstract, split = sentences_from_list(sentences)
-    return Paper(id=paper_id, title=title, abstract=abstract, sentences=split)
-
-
-PAPERS = {
-    each.id: each
-    for each in (
-        paper("q", "Flood forecasting", "Floods threaten river towns.", "A kernel regression reads gauges."),
-        paper("same-topic", "River floods", "Floods threaten river towns each year.", "We ask their mayors."),
-        paper(
-            "same-method", "Bread", "Bakers guess oven heat.", "A kernel regression reads gauges of ovens."
-        ),
-        paper("neither", "Moths", "Moths sing.", "We listen at night."),
-    )
-}
-OTHERS = ("same-topic", "same-method", "neither")
-
-
-def collection(*queries: EvalQuery) -> Collection:
-    """The invented papers with these queries; what is relevant does not matter here."""
-    qrels = {query.id: {"same-topic": 1} for query in queries}
-    return Collection("invented", PAPERS, queries, qrels, 1, ("P@1", "MAP"))
-
-
-METHOD = EvalQuery("q:method", PAPERS["q"], OTHERS, "q", selected=(1,), facet="method")
-WHOLE = EvalQuery("q:whole", PAPERS["q"], OTHERS, "q")
 
 
 @pytest.fixture
@@ -212,119 +157,6 @@ def test_sentences_past_the_token_limit_take_no_part() -> None:
     query = replace(METHOD, selected=(4, 1, 1, 0))
     assert [0, 1] == chosen_sentences(query, 3, Choice.SELECTED)
     assert [0, 1, 2] == chosen_sentences(query, 3, Choice.WHOLE)
-
-
-def test_words_are_stemmed_without_stop_words() -> None:
-    """Case, endings, stop words and single letters do not count."""
-    assert ["flood", "threaten", "river", "town"] == words("The floods threatened a river's towns.")
-
-
-def test_bm25_is_lucenes_formula() -> None:
-    """A score equals idf * tf / (tf + k1 (1 - b + b * length / mean length)), summed over query words."""
-    documents = [["flood", "flood", "river"], ["river"], ["moth", "night"]]
-    idf = np.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
-    expected = idf * 2 / (2 + 1.5 * (1 - 0.75 + 0.75 * 3 / 2))
-    scores = Bm25(documents).scores(["flood", "unknown"])
-    np.testing.assert_allclose(scores, [expected, 0, 0], rtol=1e-6)
-    np.testing.assert_array_equal(Bm25(documents).scores(["unknown"]), np.zeros(3))
-    np.testing.assert_allclose(Bm25(documents).scores(["flood", "flood"]), 2 * scores, rtol=1e-6)
-
-
-def test_tf_idf_is_a_cosine() -> None:
-    """A document is at cosine 1 with itself and 0 with one that shares no word."""
-    documents = [["flood", "river"], ["moth", "night"]]
-    np.testing.assert_allclose(TfIdf(documents).scores(documents[0]), [1, 0])
-
-
-def test_word_vectors_are_the_same_each_time() -> None:
-    """Training twice gives the same scores; weighting changes them; unknown words score 0."""
-    documents = [words(f"{each.title} {each.abstract}") for each in PAPERS.values()] * 20
-    scores = [
-        WordVectors(documents, train(documents), weighted=weighted).scores(documents[0])
-        for weighted in (False, False, True)
-    ]
-    np.testing.assert_array_equal(scores[0], scores[1])
-    assert not np.array_equal(scores[0], scores[2])
-    assert pytest.approx(1) == scores[0][0]
-    assert not WordVectors(documents, train(documents), weighted=True).scores(["unheard"]).any()
-
-
-def test_a_paper_is_encoded_once(hashing: Encoder, tmp_path: Path) -> None:
-    """All systems of an encoder share its vectors, and a cache saves the next run from encoding at all."""
-    counts = []
-    for _ in range(2):
-        encoder = Counting(hashing)
-        source = VectorSource(encoder, cache=tmp_path, on_progress=ignore)
-        ranked = Systems(collection(METHOD, WHOLE), lambda _, source=source: source)
-        runs = [ranked.rank(f"hashing:{suffix}").scores for suffix in SUFFIXES]
-        counts.append((encoder.n_papers, runs))
-    n_sentences = len({s.text for each in PAPERS.values() for s in each.sentences})
-    assert [len(PAPERS) + n_sentences, 0] == [n_papers for n_papers, _ in counts]
-    assert counts[0][1] == counts[1][1]
-
-
-def test_only_what_some_query_ranks_is_encoded(hashing: Encoder) -> None:
-    """Papers in no pool are not encoded; they own no rows."""
-    encoder = Counting(hashing)
-    source = VectorSource(encoder, on_progress=ignore)
-    vectors = encode_collection(collection(replace(WHOLE, pool=("neither",))), source, alone=False)
-    assert 2 == encoder.n_papers
-    assert [0, 0, 0, 2] == np.diff(vectors.papers.offsets).tolist()
-
-
-def test_sentences_alone_know_nothing_of_their_paper(hashing: Encoder) -> None:
-    """A sentence encoded alone has the vector it has as a paper of its own; in context it has another."""
-    source = VectorSource(hashing, on_progress=ignore)
-    single = hashing.encode([paper("x", "", PAPERS["q"].sentences[1].text)])[0].sentences[0]
-    alone = encode_collection(collection(WHOLE), source, alone=True).queries["q:whole"]
-    context = encode_collection(collection(WHOLE), source, alone=False).queries["q:whole"]
-    np.testing.assert_array_equal(alone.sentences[1], single)
-    assert not np.allclose(context.sentences[1], single)
-
-
-def test_progress_counts_every_paper(hashing: Encoder) -> None:
-    """Progress names the encoder and ends at the number of papers, over all calls of a stage."""
-    seen: list[tuple[str, int, int | None]] = []
-    source = VectorSource(hashing, on_progress=lambda *told: seen.append(told))
-    source.of([PAPERS["q"]], stage="hashing")
-    source.of(list(PAPERS.values()), stage="hashing")
-    assert [("hashing", 1, 1), ("hashing", 5, 5)] == seen
-
-
-def test_a_changed_paper_is_not_found_in_the_cache(hashing: Encoder, tmp_path: Path) -> None:
-    """The cache goes by what a paper says, not by its id; a damaged file is named."""
-    encoded = hashing.encode([PAPERS["q"]])[0]
-    VectorCache(tmp_path).write({digest_of(PAPERS["q"]): encoded})
-    changed = replace(PAPERS["q"], title="Another title")
-    kept = VectorCache(tmp_path).read([digest_of(PAPERS["q"]), digest_of(changed)])
-    assert [digest_of(PAPERS["q"])] == list(kept)
-    np.testing.assert_array_equal(encoded.sentences, kept[digest_of(PAPERS["q"])].sentences)
-    (file,) = tmp_path.glob("*.npz")
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(StorageError, match="delete it"):
-        VectorCache(tmp_path)
-
-
-def test_a_snapshot_stands_in_for_encoding(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
-    """Papers a snapshot holds word for word are not encoded; others are; another encoder's is refused."""
-    encoder = Counting(hashing)
-    source = VectorSource(encoder, snapshot=hashed_snapshot, on_progress=ignore)
-    held = hashed_snapshot.paper(3)
-    changed = replace(hashed_snapshot.paper(4), title="Another title")
-    found = source.of([held, changed], stage="x")
-    assert 1 == encoder.n_papers
-    np.testing.assert_array_equal(hashed_snapshot.vectors(3), found[0].sentences)
-    np.testing.assert_array_equal(hashing.encode([changed])[0].sentences, found[1].sentences)
-    with pytest.raises(EncoderMismatchError):
-        VectorSource(
-            Counting(hashing, replace(hashing.spec, fingerprint="other")),
-            snapshot=hashed_snapshot,
-            on_progress=ignore,
-        )
-    ranked = Systems(collection(WHOLE), lambda _: source)
-    assert "hashing:document" not in ranked.names(["hashing"])
-    with pytest.raises(InputError, match="no document vectors"):
-        ranked.rank("hashing:document")
 
 
 def test_an_explanation_adds_up_to_its_score(systems: Callable[..., Systems]) -> None:

@@ -30,7 +30,7 @@ class FlatIndex:
     def __init__(self, rows: np.ndarray, *, device: str) -> None:
         check_rows(rows)
         self._rows = rows
-        self._on_gpu = _wants_gpu(device)
+        self._on_gpu = wants_gpu(device)
         self._index = _gpu_index(rows.shape[1]) if self._on_gpu else _cpu_index(rows)
         # FAISS's GPU resources serve one search at a time; its CPU indexes any number.
         self._gpu_lock = threading.Lock()
@@ -104,7 +104,7 @@ def gpu_is_there() -> bool:
     return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
 
 
-def _wants_gpu(device: str) -> bool:
+def wants_gpu(device: str) -> bool:
     """Whether to use a GPU. Raises InputError if ``device`` is "cuda" and this FAISS reaches none."""
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"Unknown device {device!r} for an index; expected auto, cpu or cuda")

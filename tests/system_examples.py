@@ -1,0 +1,59 @@
+"""Four invented papers, queries over them, and an encoder that counts."""
+
+from collections.abc import Sequence
+
+from evaluation.collection import Collection, EvalQuery
+from models.encoder import Encoder
+from models.sentences import sentences_from_list
+from models.types import EncodedPaper, EncoderSpec, Paper, Unit
+
+
+def ignore(stage: str, done: int, total: int | None) -> None:
+    """Progress nobody watches."""
+
+
+class Counting:
+    """An encoder that remembers how many papers it was given."""
+
+    def __init__(self, encoder: Encoder, spec: EncoderSpec | None = None) -> None:
+        self._encoder = encoder
+        self.spec = spec or encoder.spec
+        self.n_papers = 0
+
+    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+        """As the encoder behind it, one row a paper where the unit is a document."""
+        self.n_papers += len(papers)
+        encoded = self._encoder.encode(papers)
+        if self.spec.unit is Unit.DOCUMENT:
+            return [EncodedPaper(paper.document[None], paper.document, 0) for paper in encoded]
+        return encoded
+
+
+def paper(paper_id: str, title: str, *sentences: str) -> Paper:
+    """An invented paper."""
+    abstract, split = sentences_from_list(sentences)
+    return Paper(id=paper_id, title=title, abstract=abstract, sentences=split)
+
+
+PAPERS = {
+    each.id: each
+    for each in (
+        paper("q", "Flood forecasting", "Floods threaten river towns.", "A kernel regression reads gauges."),
+        paper("same-topic", "River floods", "Floods threaten river towns each year.", "We ask their mayors."),
+        paper(
+            "same-method", "Bread", "Bakers guess oven heat.", "A kernel regression reads gauges of ovens."
+        ),
+        paper("neither", "Moths", "Moths sing.", "We listen at night."),
+    )
+}
+OTHERS = ("same-topic", "same-method", "neither")
+
+
+def collection(*queries: EvalQuery) -> Collection:
+    """The invented papers with these queries; what is relevant does not matter here."""
+    qrels = {query.id: {"same-topic": 1} for query in queries}
+    return Collection("invented", PAPERS, queries, qrels, 1, ("P@1", "MAP"))
+
+
+METHOD = EvalQuery("q:method", PAPERS["q"], OTHERS, "q", selected=(1,), facet="method")
+WHOLE = EvalQuery("q:whole", PAPERS["q"], OTHERS, "q")

