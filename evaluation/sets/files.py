@@ -13,6 +13,8 @@ from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatEr
 
 JsonObject = dict[str, Any]
 
+_MAX_CELL_CHARS = 8 * 1024 * 1024
+
 
 def locate(reader: CollectionReader, folder: Path, *names: str) -> Path:
     """The first of ``names`` that ``folder`` holds, plain or with ``.gz``.
@@ -80,16 +82,18 @@ def csv_rows(path: Path, *columns: str) -> Iterator[Mapping[str, str]]:
 
     Raises CorpusFormatError where one of ``columns`` is missing.
     """
-    csv.field_size_limit(8 * 1024 * 1024)  # CORD-19 has cells beyond the default of 131,072 characters
-    rows = csv.DictReader((line for _, line in text_lines(path)), restval="")
-    missing = [column for column in columns if column not in (rows.fieldnames or ())]
-    if missing:
-        raise CorpusFormatError(
-            f"{path} has no column {', '.join(missing)}; its header is {rows.fieldnames}. Fetch it again."
-        )
-    for row in rows:
-        if None not in row:
-            yield row
+    # CORD-19 has cells beyond the default; the limit is the process's, so others get theirs back.
+    default = csv.field_size_limit(_MAX_CELL_CHARS)
+    try:
+        rows = csv.DictReader((line for _, line in text_lines(path)), restval="")
+        missing = [column for column in columns if column not in (rows.fieldnames or ())]
+        if missing:
+            raise CorpusFormatError(
+                f"{path} has no column {', '.join(missing)}; its header is {rows.fieldnames}. Fetch it again."
+            )
+        yield from (row for row in rows if None not in row)
+    finally:
+        csv.field_size_limit(default)
 
 
 def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]:
