@@ -5,12 +5,14 @@ A new format is one file in ``indexer/readers/`` and one line in READERS (docs/a
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from indexer.records import head_records
 from indexer.rows import RawPaper, Row, to_paper
 from indexer.source import Lines, open_source, read_head
-from models.errors import BrokenRowError, CorpusFormatError, InputError
+from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError, InputError
 from models.registry import resolve
 from models.types import Paper
 
@@ -41,13 +43,16 @@ class CorpusReader(Protocol):
     needs_abstract: bool
 
     def recognises(self, head: str) -> bool:
-        """Whether a file that begins with ``head``, its first 64 kB, has this format and no other."""
+        """Whether a file that begins with ``head`` has this format and no other.
+
+        ``head`` is its first 64 kB or, where no reader knows those, one of the JSON objects in them.
+        """
         ...
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """Yield what the file holds, in its order, holding one record at a time.
 
-        Raises CorpusFormatError where the file as a whole cannot be read on.
+        Raises BrokenFileError where the file cannot be read on, CorpusFormatError where it is unusable.
         """
         ...
 
@@ -58,7 +63,7 @@ class CorpusReport:
 
     ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
     MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
-    ``(path, line)``.
+    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept.
     """
 
     papers: int = 0
@@ -79,19 +84,26 @@ class CorpusReport:
 
     def note_id(self, paper_id: str, *, file: int, line: int) -> None:
         """Remember ``paper_id``; raises InputError where an earlier row had it."""
-        here = file << _LINE_BITS | line
-        first = self._first_seen.setdefault(hash(paper_id), here)
-        if first != here:
-            self.duplicates += 1
-            first_file, first_line = first >> _LINE_BITS, first & ((1 << _LINE_BITS) - 1)
-            where = f"line {first_line}" if first_file == file else f"{self._paths[first_file]}:{first_line}"
-            raise InputError(f"duplicate id {paper_id!r}, first seen at {where}")
+        first = self._first_seen.get(hash(paper_id))
+        if first is None:
+            self._first_seen[hash(paper_id)] = file << _LINE_BITS | line
+            return
+        self.duplicates += 1
+        first_file, first_line = first >> _LINE_BITS, first & ((1 << _LINE_BITS) - 1)
+        where = f"line {first_line}" if first_file == file else f"{self._paths[first_file]}:{first_line}"
+        raise InputError(f"duplicate id {paper_id!r}, first seen at {where}")
 
     def note_broken(self, row: BrokenRowError) -> None:
         """Count a row that was refused."""
         self.broken += 1
         if len(self.broken_rows) < MAX_REPORTED_ROWS:
             self.broken_rows.append(row)
+
+    def note_break(self, error: BrokenFileError) -> None:
+        """Count a file that breaks off; kept however many rows are, for what it lost is not known."""
+        self.broken += 1
+        reason = f"the file breaks off here: {error.reason}; what follows was not read"
+        self.broken_rows.append(BrokenRowError(error.path, error.line, reason))
 
     def note_without_abstract(self, path: Path, line: int) -> None:
         """Count a row that has no abstract where that is no fault."""
@@ -110,9 +122,10 @@ def read_corpus(
     """Return the papers of ``path`` (plain or gzipped), in its order, their sentences split.
 
     Pass one ``report`` with every file of a corpus: it counts, and finds ids that several files share. With
-    ``on_error="skip"`` a broken row is reported and passed over; with ``"fail"`` it raises BrokenRowError.
-    A file that cannot be opened or has no known format raises StorageError, CorpusFormatError or
-    UnknownNameError at once; one that breaks off raises CorpusFormatError after its last whole paper.
+    ``on_error="skip"`` a broken row is reported and passed over, and a file that breaks off after its last
+    whole paper is reported as a broken row there; with ``"fail"`` they raise BrokenRowError and
+    BrokenFileError. A file that cannot be opened or has no known format always raises StorageError,
+    CorpusFormatError or UnknownNameError at once.
     """
     head = read_head(path)
     reader = (
@@ -123,10 +136,12 @@ def read_corpus(
 
 def _reader_for(path: Path, head: str) -> CorpusReader:
     """Return the reader that recognises ``head``; raises CorpusFormatError where none does."""
-    for name in READERS:
-        reader: CorpusReader = resolve(READERS, name, "corpus format")()
-        if reader.recognises(head):
-            return reader
+    readers: list[CorpusReader] = [resolve(READERS, name, "corpus format")() for name in READERS]
+    # The first rows may be broken, so each JSON object of the head may be the first that tells the format.
+    for candidate in chain([head], (line for line, _ in head_records(head))):
+        for reader in readers:
+            if reader.recognises(candidate):
+                return reader
     raise CorpusFormatError(
         f"{path} has no known corpus format; it begins with {head.lstrip()[:60]!r}. "
         f"Known: {', '.join(READERS)}. "
@@ -137,7 +152,8 @@ def _reader_for(path: Path, head: str) -> CorpusReader:
 def _papers(path: Path, reader: CorpusReader, *, on_error: str, report: CorpusReport) -> Iterator[Paper]:
     file = report.begin_file(path)
     with open_source(path) as stream:
-        for row in reader.rows(Lines(stream, path)):
+        rows = reader.rows(Lines(stream, path))
+        for row in rows if on_error == "fail" else _until_break(rows, report):
             content = row.content
             if isinstance(content, RawPaper) and content.lacks_abstract and not reader.needs_abstract:
                 report.note_without_abstract(path, row.line)
@@ -153,6 +169,14 @@ def _papers(path: Path, reader: CorpusReader, *, on_error: str, report: CorpusRe
                 continue
             report.papers += 1
             yield paper
+
+
+def _until_break(rows: Iterator[Row], report: CorpusReport) -> Iterator[Row]:
+    """Yield ``rows`` until their file breaks off, which goes into ``report``."""
+    try:
+        yield from rows
+    except BrokenFileError as error:
+        report.note_break(error)
 
 
 def _paper(content: RawPaper | InputError) -> Paper:

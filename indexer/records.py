@@ -12,7 +12,7 @@ from defusedxml.ElementTree import iterparse
 
 from indexer.rows import RawPaper, Row
 from indexer.source import MAX_LINE_BYTES, Lines
-from models.errors import CorpusFormatError, InputError
+from models.errors import BrokenFileError, InputError
 
 JsonObject = dict[str, Any]
 
@@ -37,7 +37,7 @@ def json_rows(lines: Lines, to_paper: Callable[[JsonObject], RawPaper]) -> Itera
                 yield Row(lines.number, to_paper(_object(line)))
         except StopIteration:
             return
-        except CorpusFormatError:  # the file ends here, not a row of it
+        except BrokenFileError:  # the file ends here, not a row of it
             raise
         except InputError as error:
             yield Row(lines.number, error)
@@ -54,18 +54,22 @@ def _object(line: bytes) -> JsonObject:
 
 
 def first_record(head: str) -> JsonObject:
-    """Return the first whole JSON object of ``head``, else what it holds of the last one, else ``{}``."""
-    if not head.lstrip().startswith("{"):
-        return {}
-    lines = head.split("\n")  # not splitlines: JSON texts hold other line ends
+    """Return the first JSON object of ``head``, else ``{}``."""
+    return next((record for _, record in head_records(head)), {})
+
+
+def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yield ``(line, object)`` for each whole JSON object of ``head``, then what it holds of its last one."""
+    *lines, last = head.split("\n")  # not splitlines: JSON texts hold other line ends
     for line in lines:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
         if isinstance(record, dict):
-            return record
-    return _leading_keys(lines[-1])
+            yield line, record
+    if last.lstrip().startswith("{"):
+        yield last, _leading_keys(last)
 
 
 def _leading_keys(line: str) -> JsonObject:
@@ -106,7 +110,7 @@ def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Ele
     """Yield ``(line, element, ancestors)`` for each element ``tag``, root first in ``ancestors``.
 
     Each element is forgotten once the next is asked for, so memory stays at one record. Raises
-    CorpusFormatError where the XML breaks, declares entities or nests too deeply.
+    BrokenFileError where the XML breaks, declares entities or nests too deeply.
     """
     source = _LineByLine(lines)
     ancestors: list[Element] = []
@@ -133,5 +137,5 @@ def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Ele
         raise _unusable(lines, f"the XML declares an encoding that cannot be read ({error})") from error
 
 
-def _unusable(lines: Lines, reason: str) -> CorpusFormatError:
-    return CorpusFormatError(f"{lines.path}:{lines.number}: {reason}. Fetch the file again or repair it.")
+def _unusable(lines: Lines, reason: str) -> BrokenFileError:
+    return BrokenFileError(str(lines.path), lines.number, reason)

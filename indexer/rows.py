@@ -24,7 +24,8 @@ MAX_LIST_ITEMS = 10_000
 MIN_YEAR, MAX_YEAR = 1000, 2100
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_YEAR = re.compile(r"\s*[0-9]{4}\s*")
+# pandas writes whole numbers as 2020.0 where the column has gaps.
+_YEAR = re.compile(r"\s*([0-9]{4})(?:\.0+)?\s*")
 _DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
 # Only what is plainly a tag of HTML or JATS: "p < 0.05 and q > 3" stays.
 _HEADING = re.compile(
@@ -76,7 +77,10 @@ class Row:
 
 
 def to_paper(raw: RawPaper) -> Paper:
-    """Return ``raw`` checked and cleaned; raises InputError with the reason where it cannot be used."""
+    """Return ``raw`` checked and cleaned; raises InputError with the reason where it cannot be used.
+
+    Only the ``url`` is dropped, not refused: one that is no http(s) address becomes None, the paper stays.
+    """
     abstract, sentences = _abstract(raw.abstract, raw.facets)
     return Paper(
         id=_id(raw.id),
@@ -170,7 +174,9 @@ def _facets(given: object) -> list[Facet | None] | None:
 def _year(given: object) -> int | None:
     if given is None or given == "":
         return None
-    if isinstance(given, str) and _YEAR.fullmatch(given):
+    if isinstance(given, str) and (digits := _YEAR.fullmatch(given)):
+        given = int(digits[1])
+    if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not MIN_YEAR <= given <= MAX_YEAR:
         raise InputError(f"the year {str(given)[:50]!r} is no whole number from {MIN_YEAR} to {MAX_YEAR}")
@@ -182,10 +188,9 @@ def _field(given: object, name: str) -> str | None:
 
 
 def _url(given: object) -> str | None:
-    url = _field(given, "url")
-    if url is not None and not url.startswith(("http://", "https://")):
-        raise InputError(f"the url {url[:50]!r} does not start with http:// or https://")
-    return url
+    """Return an http(s) address; anything else is dropped, for a paper is worth more than its link."""
+    url = clean(given) if isinstance(given, str) and len(given) <= MAX_FIELD_CHARS else ""
+    return url if url.startswith(("http://", "https://")) else None
 
 
 def _doi(given: object) -> str | None:

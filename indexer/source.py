@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from models.errors import CorpusFormatError, InputError, StorageError
+from models.errors import BrokenFileError, CorpusFormatError, InputError, StorageError
 
 # What readers see of a file to recognise it.
 HEAD_BYTES = 64 * 1024
@@ -69,9 +69,8 @@ def read_errors(path: Path, *, line: int) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise CorpusFormatError(
-            f"{path}:{line}: the gzip file is cut short or damaged here ({error}). Fetch it again."
-        ) from error
+        reason = f"the gzip file is cut short or damaged here ({error})"
+        raise BrokenFileError(str(path), line, reason) from error
     except OSError as error:
         raise StorageError(f"{path}:{line}: cannot be read on ({error}). Check the disk.") from error
 
@@ -87,7 +86,7 @@ def read_head(path: Path) -> str:
             try:
                 with read_errors(path, line=head.count(b"\n") + 1):
                     piece = stream.read1(HEAD_BYTES - len(head))
-            except CorpusFormatError:
+            except BrokenFileError:
                 if not head:
                     raise
                 break  # the reader will come to the same place and report it
@@ -107,7 +106,7 @@ class Lines:
     """The lines of ``stream`` in turn, with their line ends; ``number`` is that of the last one, from 1.
 
     A line over MAX_LINE_BYTES is read past without being held, and raises InputError; iteration can go on
-    behind it. Raises CorpusFormatError or StorageError where the bytes themselves end too early.
+    behind it. Raises BrokenFileError or StorageError where the bytes themselves end too early.
     """
 
     def __init__(self, stream: io.BufferedReader, path: Path) -> None:

@@ -5,6 +5,7 @@
     │   ├── UnknownNameError        a name that no registry holds
     │   ├── CorpusError             a corpus file as a whole
     │   │   ├── CorpusFormatError   no reader recognises the file
+    │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
     │   ├── CollectionMissingError  a test collection that is not where it was said to be
     │   └── QueryError              a search that cannot be carried out
@@ -42,6 +43,16 @@ class CorpusError(InputError):
 
 class CorpusFormatError(CorpusError):
     """A corpus file whose format no reader recognises."""
+
+
+class BrokenFileError(CorpusFormatError):
+    """A corpus file that cannot be read on from ``line``: cut short, damaged or refused by the parser."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        super().__init__(f"{path}:{line}: {reason}. Fetch the file again or repair it.")
+        self.path = path
+        self.line = line
+        self.reason = reason
 
 
 class BrokenRowError(CorpusError):

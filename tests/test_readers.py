@@ -10,7 +10,7 @@ from corpus_examples import CORPORA, EXAMPLES, WriteFn, paper, reasons, write_li
 
 from indexer.corpus import READERS, CorpusReader, CorpusReport, read_corpus
 from indexer.source import read_head
-from models.errors import BrokenRowError, CorpusFormatError
+from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError
 from models.registry import resolve
 
 FORMATS = SHARED_DATA / "formats"
@@ -79,7 +79,7 @@ def test_a_broken_row_can_be_fatal(name: str) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> None:
-    """A gzip file without its end gives what is whole, then says where it broke off."""
+    """A gzip file without its end gives what is whole, then says where it broke off, or reports it."""
     content = (CORPORA / EXAMPLES[name].file).read_bytes()
     first_paper_ends = {"acl": b"</paper>", "pubmed": b"</PubmedArticle>"}.get(name, b"\n")
     if name == "csv":
@@ -87,11 +87,15 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
     cut = content.index(first_paper_ends) + len(first_paper_ends) + 5
     path = tmp_path / "cut.gz"
     path.write_bytes(gzip.compress(content[:cut], compresslevel=0)[:-8])
-    papers = read_corpus(path)
+    papers = read_corpus(path, on_error="fail")
     assert EXAMPLES[name].papers[0] == next(papers)
     line = content[:cut].count(b"\n") + 1
-    with pytest.raises(CorpusFormatError, match=rf"cut\.gz:{line}: the gzip file is cut short"):
+    with pytest.raises(BrokenFileError, match=rf"cut\.gz:{line}: the gzip file is cut short"):
         list(papers)
+    report = CorpusReport()
+    assert [EXAMPLES[name].papers[0]] == list(read_corpus(path, report=report))
+    assert [(str(path), line)] == [(broken.path, broken.line) for broken in report.broken_rows]
+    assert report.broken_rows[0].reason.startswith("the file breaks off here: the gzip file is cut short")
 
 
 # What is particular to a format
@@ -114,6 +118,54 @@ def test_semantic_scholar_datasets() -> None:
     )
     assert expected == fern
     assert "merge the abstracts dataset" in report.broken_rows[0].reason
+
+
+def test_semantic_scholar_full_texts() -> None:
+    """Title (annotated twice) and abstract (in two pieces) are cut out of the text, by characters."""
+    report = CorpusReport()
+    path = CORPORA / "s2orc-fulltext.jsonl"
+    (lichen,) = read_corpus(path, report=report)
+    expected = paper(
+        "s2:31",
+        "Lichen on Büchner Funnels",
+        "Lichen grows on glass.",
+        "We grew it on seven funnels.",
+        doi="10.5555/lichen.1",
+    )
+    assert expected == lichen
+    assert [(str(path), 2)] == report.rows_without_abstract
+    assert ["the annotation abstract has a span outside the text, or without start and end"] == [
+        broken.reason for broken in report.broken_rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"text": "T", "annotations": {"title": "[{"}}, "the annotation title is no valid JSON"),
+        ({"text": "T", "annotations": {"title": "{}"}}, "the annotation title is no list of spans"),
+        ({"text": "T", "annotations": {"title": "[1]"}}, "the annotation title has a span outside"),
+        (
+            {"text": "T", "annotations": {"title": '[{"start":-1,"end":1}]'}},
+            "the annotation title has a span",
+        ),
+        ({"text": "T", "annotations": {"title": 7}}, "the annotation title is no text"),
+        ({"text": None, "annotations": {"title": "[]"}}, "content.text or"),
+        ({"text": "T", "annotations": {"title": None, "abstract": '[{"start":0,"end":1}]'}}, "no title"),
+    ],
+)
+def test_unusable_annotations_are_broken_rows(write: WriteFn, content: object, reason: str) -> None:
+    """Whatever the spans hold, the row says what is wrong."""
+    ((line, given),) = reasons(write({"corpusid": 1, "content": content}))
+    assert 1 == line
+    assert reason in given
+
+
+def test_a_full_text_without_annotations_is_passed_over(write: WriteFn) -> None:
+    """Full texts may lack all annotations; that is no fault."""
+    report = CorpusReport()
+    assert [] == list(read_corpus(write({"corpusid": 1, "content": None}), report=report))
+    assert (1, 0) == (report.without_abstract, report.broken)
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])

@@ -33,7 +33,8 @@ class TableReader:
 
     def recognises(self, head: str) -> bool:
         """A first line whose names, split at some delimiter, include the three required ones."""
-        return set(_columns(head.partition("\n")[0])[1]) >= _REQUIRED
+        # No JSON object, whose texts may hold any words between commas.
+        return not head.startswith("{") and set(_columns(head.partition("\n")[0])[1]) >= _REQUIRED
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """One row for each record, which begins on its line: a quoted field may hold line ends."""
