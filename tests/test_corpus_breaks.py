@@ -30,8 +30,6 @@ def test_a_damaged_gzip_file(write: WriteFn) -> None:
     assert [str(i) for i in range(len(papers))] == papers
     assert len(papers) + 1 == report.broken_rows[0].line
     assert "breaks off here: the gzip file is cut short or damaged" in report.broken_rows[-1].reason
-    with pytest.raises(BrokenFileError, match="cut short or damaged"):
-        list(read_corpus(path, on_error="fail"))
 
 
 ACL_HEAD = '<collection id="J10"><volume id="1"><paper id="1"><title>T</title><abstract>A.</abstract></paper>'

@@ -61,7 +61,10 @@ class TrecSet:
         queries = tuple(_query(topic, papers, topics) for topic in _topics(topics) if topic.id in qrels)
         qrels = {query.id: qrels[query.id] for query in queries}
         absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
-        refused = (f"{report.broken:,} rows of {corpus.name} hold no usable paper.",) if report.broken else ()
+        refused = tuple(
+            f"{report.broken:,} rows of {corpus.name} hold no usable paper; the last told of: {row}."
+            for row in report.broken_rows[-1:]
+        )
         return Collection(
             name=f"trec/{path.resolve().name}",
             papers=papers,

@@ -41,7 +41,7 @@ def _raw(record: JsonObject) -> RawPaper:
     if "content" in record:
         # The title is often annotated twice, on the cover page and above the text.
         title = title or next(iter(_annotated(record, "title")), None)
-        abstract = abstract or "".join(_annotated(record, "abstract")[:1])
+        abstract = abstract or " ".join(_annotated(record, "abstract"))
     return RawPaper(
         id=f"s2:{name}",
         title=without_tags(title),
