@@ -2,9 +2,10 @@
 
 import importlib
 import re
+import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, Literal
@@ -17,6 +18,7 @@ from akin.progress import show_progress
 from akin.scores import candidate_table, comparison_row, comparison_table, measurement_tables, verdicts
 from evaluation.collection import SETS
 from indexer.durable import replace_file, storage_errors
+from models.errors import InputError
 from models.transport import Scorer
 
 _out = Console(highlight=False)
@@ -66,6 +68,9 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             Path | None, typer.Option(help="Write an HTML report with charts here.", dir_okay=False)
         ] = None,
     ) -> None:
+        if system and (encoder or scorer):
+            raise InputError("--system names encoder and scorer itself; leave out --encoder and --scorer.")
+        _make_room_for(json_file, report)
         measurement = _evaluation("measurement")
         request = measurement.Request(
             systems=tuple(system or ()),
@@ -79,9 +84,9 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         )
         with show_progress(_err) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
-        _write(measured, json_file=json_file, runs=runs, report=report)
         _out.print(measurement_tables(measured))
         _out.print(verdicts(measured))
+        _write(measured, json_file=json_file, runs=runs, report=report)
 
     return measure
 
@@ -107,9 +112,11 @@ def compare(
     measurement = _evaluation("measurement")
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
     first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
+    names = (first.system, second.system) if first.system != second.system else (a.stem, b.stem)
     found = _evaluation("summary").compare(collection, first, second)
-    _write_json(json_file, [comparison_row(comparison) for comparison in found])
-    _out.print(comparison_table(first.system, second.system, found, collection))
+    _out.print(comparison_table(names[0], names[1], found, collection))
+    identity = {"set": collection.name, "a": names[0], "b": names[1]}
+    _write_json(json_file, [{**identity, **comparison_row(comparison)} for comparison in found])
 
 
 @app.command()
@@ -152,7 +159,9 @@ def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: 
         with storage_errors(runs):
             runs.mkdir(parents=True, exist_ok=True)
         for run in measured.runs:
-            _evaluation("run").write_trec(run, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
+            # The format has no name of several words, and an encoder's folder may have one.
+            tagged = replace(run, system="_".join(run.system.split()))
+            _evaluation("run").write_trec(tagged, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
     if report is not None:
         _evaluation("report").write_report(
             report,
@@ -160,8 +169,16 @@ def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: 
             measured.runs,
             measured.rows,
             explanations=measured.explanations,
-            command=" ".join(["akin", *sys.argv[1:]]),
+            command=shlex.join(["akin", *sys.argv[1:]]),
         )
+
+
+def _make_room_for(*files: Path | None) -> None:
+    """Make the folders of output files now: an hour of measuring must not end in a missing folder."""
+    for path in files:
+        if path is not None:
+            with storage_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _write_json(path: Path | None, rows: list[dict[str, Any]]) -> None:

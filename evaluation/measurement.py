@@ -15,7 +15,7 @@ from evaluation.run import Run, read_trec
 from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
 from evaluation.summary import ALL, Comparison, Row, compare, summarise
-from evaluation.systems import Systems, has_plan
+from evaluation.systems import Systems, check_name, has_plan
 from evaluation.vectors import VectorSource, encode_alone, present_encoders
 from indexer.build import ProgressFn
 from indexer.snapshot import Snapshot, open_snapshot
@@ -88,8 +88,13 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
 
     Raises UnknownNameError, CollectionMissingError, InputError, WeightsError or EncoderMismatchError.
     """
+    for system in request.systems:
+        check_name(system)
     reader = _reader(name)
     collection = _limited(reader.load(path), request.limit_queries)
+    if request.limit_queries is not None and isinstance(reader, ScidocsSet | FunctionsSet):
+        note = "The limit of queries does not apply to what is no ranking of papers."
+        collection = replace(collection, notes=(*collection.notes, note))
     snapshot = None if request.data is None else open_snapshot(request.data)
     open_source = _source_opener(request, snapshot, on_progress)
     systems = Systems(collection, open_source, tau=request.tau)

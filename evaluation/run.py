@@ -41,8 +41,9 @@ class Run:
 def write_trec(run: Run, path: Path) -> None:
     """Write ``run`` as lines ``query Q0 paper rank score system``, ranks from 1, scores in full precision.
 
-    A query without papers leaves no line. Raises InputError for a name or id that is not one word, which the
-    format cannot hold, and StorageError.
+    A query without papers leaves no line. trec_eval breaks ties by descending id, where ``Run.ranking`` takes
+    ascending ones, so figures of runs with ties differ a little there. Raises InputError for a name or id
+    that is not one word, which the format cannot hold, and StorageError.
     """
     lines = []
     for query_id, scores in run.scores.items():

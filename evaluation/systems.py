@@ -30,7 +30,8 @@ from models.transport import SERVING, Scorer, TransportSettings
 from models.types import RankedPaper, Unit
 from service.rerank import default_tau
 
-# What a run keeps of a query that ranks the whole collection; TREC's depth.
+# What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
+# collection are measured over all of it (semantics 3.7).
 DEPTH = 1_000
 TEXT_SYSTEMS = ("bm25", "tfidf", "word2vec", "word2vec-tfidf")
 _FACET = "-facet"
@@ -38,6 +39,18 @@ _FACET = "-facet"
 TextScorer = Bm25 | TfIdf | WordVectors
 # What scores the papers at some positions of the collection; -inf leaves a paper out.
 PoolScorer = Callable[[EvalQuery, Int64[np.ndarray, " k"]], Float64[np.ndarray, " k"]]
+
+
+def check_name(system: str) -> None:
+    """Raise UnknownNameError unless ``system`` names one; its encoder is not looked for."""
+    if system.removesuffix(_FACET) in TEXT_SYSTEMS:
+        return
+    if ":" not in system:
+        raise UnknownNameError(
+            f"Unknown system {system!r}; known: {', '.join(TEXT_SYSTEMS)}, each also with {_FACET}, and "
+            f"ENCODER:{{{', '.join(SUFFIXES)}}}."
+        )
+    parse_name(system)
 
 
 class Systems:
@@ -110,19 +123,16 @@ class Systems:
         positions = np.array(ranked, dtype=np.int64)
         scores = scorer(query, positions)
         kept = np.flatnonzero(scores > -np.inf)
-        if not query.pool:
-            kept = kept[np.argsort(-scores[kept], kind="stable")[:DEPTH]]
+        if query.is_text and not query.pool:
+            names = np.array([self._ids[i] for i in positions[kept]])
+            kept = kept[np.lexsort((names, -scores[kept]))[:DEPTH]]
         return {self._ids[positions[i]]: float(scores[i]) for i in kept}
 
     def _scorer(self, system: str) -> PoolScorer:
         base = system.removesuffix(_FACET)
         if base in TEXT_SYSTEMS:
             return self._by_text(base, facet=system != base)
-        if ":" not in system:
-            raise UnknownNameError(
-                f"Unknown system {system!r}; known: {', '.join(TEXT_SYSTEMS)}, each also with {_FACET}, and "
-                f"ENCODER:{{{', '.join(SUFFIXES)}}}."
-            )
+        check_name(system)
         return self._by_vectors(*parse_name(system))
 
     def _by_text(self, name: str, *, facet: bool) -> PoolScorer:

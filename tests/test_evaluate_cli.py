@@ -161,7 +161,7 @@ def test_two_runs_are_compared(app: typer.Typer, tmp_path: Path) -> None:
     shown = flat(run(app, "compare", a, b, "--set", "demo", "--json", file))
     assert re.search(r"Resolvable: bm25-facet is better than hashing:ot in P@9 over all 200 queries", shown)
     first = json.loads(file.read_bytes())[0]
-    assert {"measure", "facet", "value", "low", "high", "n", "resolvable"} == set(first)
+    assert {"set", "a", "b", "measure", "facet", "value", "low", "high", "n", "resolvable"} == set(first)
     assert first["low"] <= first["value"] <= first["high"]
     turned = flat(run(app, "compare", b, a, "--set", "demo"))
     assert "Resolvable: bm25-facet is better than hashing:ot" in turned
@@ -172,6 +172,28 @@ def test_equal_runs_cannot_be_told_apart(app: typer.Typer, tmp_path: Path) -> No
     a, _ = two_runs(tmp_path, app)
     shown = flat(run(app, "compare", a, a, "--set", "demo"))
     assert "Not resolvable: in P@9, 200 queries cannot tell" in shown
+
+
+def test_two_runs_of_one_system_go_by_their_files(app: typer.Typer, tmp_path: Path) -> None:
+    """Before and after of one system are told apart by the names of their files."""
+    a, _ = two_runs(tmp_path, app)
+    later = tmp_path / "later.run"
+    later.write_bytes(a.read_bytes())
+    assert f"{a.stem} − later" in run(app, "compare", a, later, "--set", "demo")
+
+
+@pytest.mark.parametrize("more", [["--encoder", "hashing"], ["--scorer", "ot"]])
+def test_a_named_system_leaves_nothing_to_choose(app: typer.Typer, more: list[str]) -> None:
+    """--system with --encoder or --scorer is refused rather than half obeyed."""
+    with pytest.raises(InputError, match="leave out"):
+        run(app, "demo", "--system", "bm25", *more)
+
+
+def test_output_folders_are_made(app: typer.Typer, tmp_path: Path) -> None:
+    """Files asked for in folders that are not there yet are written there."""
+    file = tmp_path / "new" / "figures.json"
+    run(app, "demo", "--system", "bm25", "--json", file)
+    assert json.loads(file.read_bytes())
 
 
 def test_a_run_of_another_collection_is_refused(app: typer.Typer, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_the_heading_says_what_was_measured_when_and_how(tmp_path: Path) -> None
     assert facts == {
         "Date": "5 March 2024",
         "Queries": "6",
-        "Query papers": "6",
+        "Clusters (query papers or topics)": "6",
         "Papers": "6",
         "Relevant from": "grade 2",
         "Systems": "3",

@@ -100,13 +100,16 @@ def test_a_short_text_is_a_query_too(systems: Callable[..., Systems]) -> None:
         assert ("same-method", set(PAPERS)) == (run.ranking("t")[0], set(run.scores["t"]))
 
 
-def test_an_open_pool_keeps_the_best_thousand(hashing: Encoder) -> None:
-    """A run over a large collection ends at the depth TREC uses, and keeps the best."""
+def test_only_a_text_over_a_whole_collection_is_cut(hashing: Encoder) -> None:
+    """A short text keeps TREC's depth of a large collection, the best; a paper keeps all that it scores."""
     many = {f"p{i}": paper(f"p{i}", "", f"word{i} filler text") for i in range(DEPTH + 50)}
     query = EvalQuery("t", paper("t", "", "word1049"), (), "t", is_text=True)
     large = Collection("large", many, (query,), {"t": {}}, 1, ("MAP",))
     run = Systems(large, lambda _: VectorSource(hashing, on_progress=ignore)).rank("bm25")
     assert (DEPTH, "p1049") == (len(run.scores["t"]), run.ranking("t")[0])
+    as_paper = replace(large, queries=(replace(query, is_text=False),))
+    whole = Systems(as_paper, lambda _: VectorSource(hashing, on_progress=ignore)).rank("hashing:ot")
+    assert len(many) == len(whole.scores["t"])
 
 
 def test_names_leave_out_what_says_nothing_new(systems: Callable[..., Systems], hashing: Encoder) -> None:

@@ -10,6 +10,11 @@ from models.errors import BrokenRowError, CorpusFormatError
 
 MEASURES = ("NDCG%20", "MAP", "NDCG", "NDCG@20", "P@20", "R@20", "Rprec", "precision@last-relevant")
 
+# ASPIRE tunes on dev and reports test, unlike CSFCube, whose folds change places.
+SPLITS_NOTE = (
+    "Over all folds the figure is the mean of dev and test; the papers report test: see --json or --report.",
+)
+
 
 def aspire_layout(name: str) -> str:
     """The files of one of ASPIRE's sets."""
@@ -59,7 +64,7 @@ def load_aspire(reader: CollectionReader, folder: Path, *, name: str, relevant_f
         qrels=qrels,
         relevant_from=relevant_from,
         measures=MEASURES,
-        notes=notes_on(blank, len(absent)),
+        notes=(*notes_on(blank, len(absent)), *SPLITS_NOTE),
     )
 
 

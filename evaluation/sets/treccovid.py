@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.sets.aspire import MEASURES, aspire_layout, load_aspire
+from evaluation.sets.aspire import MEASURES, SPLITS_NOTE, aspire_layout, load_aspire
 from evaluation.sets.files import csv_rows, is_there, locate, text_lines
 from evaluation.sets.papers import PaperText, notes_on, to_papers
 from models.errors import BrokenRowError
@@ -75,7 +75,9 @@ def _build(qrels_path: Path, metadata: Path) -> Collection:
                 qrels[query_id] = {
                     paper: 1 for paper in present[topic] if paper in papers and paper != query_id
                 }
-    return Collection("treccovid-rf", papers, tuple(queries), qrels, 1, MEASURES, notes_on(blank))
+    return Collection(
+        "treccovid-rf", papers, tuple(queries), qrels, 1, MEASURES, (*notes_on(blank), *SPLITS_NOTE)
+    )
 
 
 def draw_queries(relevant: Mapping[str, Sequence[str]], n_topics: Mapping[str, int]) -> dict[str, list[str]]:
