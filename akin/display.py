@@ -47,6 +47,10 @@ def build_summary(report: BuildReport) -> Group:
             f"backend {manifest.segments[0].backend}).",
         )
     ]
+    if manifest.generation != "000001":
+        lines.append(
+            Text("It is served in place of what was there before; `akin snapshot rollback` brings that back.")
+        )
     if report.reused_papers:
         lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
     if report.dropped_sentences:
