@@ -23,17 +23,17 @@ class AskedPaper:
     paper_id: str | None
     paper: Paper | None
 
-    @staticmethod
-    def choose(text: str) -> tuple[int, ...] | None:
-        """Sentence numbers from ``0,3``; ``None`` from an empty text."""
-        if not text:
-            return None
-        try:
-            return tuple(int(number) for number in text.split(","))
-        except ValueError as error:
-            raise InputError(
-                f"--sentences {text[:40]!r}: give numbers from 0, parted by commas, as 0,3"
-            ) from error
+
+def sentence_numbers(text: str) -> tuple[int, ...] | None:
+    """Sentence numbers from ``0,3``; ``None`` from an empty text; raises InputError."""
+    if not text:
+        return None
+    try:
+        return tuple(int(number) for number in text.split(","))
+    except ValueError as error:
+        raise InputError(
+            f"--sentences {text[:40]!r}: give numbers from 0, parted by commas, as 0,3"
+        ) from error
 
 
 def read_query(*, paper_id: str, sources: Sequence[str]) -> AskedPaper:

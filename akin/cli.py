@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from akin import evaluate
-from akin.asking import read_query
+from akin.asking import read_query, sentence_numbers
 from akin.display import build_summary, generation_table, refused_rows, search_answer
 from akin.progress import show_progress
 from akin.serving import serve_until_stopped
@@ -177,7 +177,7 @@ def search(
     chosen = SearchQuery(
         paper_id=query.paper_id,
         paper=query.paper,
-        aspect=Aspect(query.choose(sentences), facet, focus),
+        aspect=Aspect(sentence_numbers(sentences), facet, focus),
         filters=Filters(year_from, year_to, tuple(venue or ()), tuple(field or ())),
         scorer=scorer,
         tau=tau,

@@ -28,7 +28,7 @@ from indexer.snapshot import next_generation, publish
 from models.encoder import Encoder
 from models.errors import CorpusError
 from models.sentences import SPLITTER_VERSION
-from models.types import Paper, Precision
+from models.types import Paper, Precision, Unit
 
 # (stage in words, papers done in it, papers in it if known)
 ProgressFn = Callable[[str, int, int | None], None]
@@ -92,7 +92,7 @@ def build(
     return BuildReport(
         manifest=manifest,
         reading=reading,
-        dropped_sentences=n_sentences - manifest.n_rows if encoder.spec.unit == "sentence" else 0,
+        dropped_sentences=n_sentences - manifest.n_rows if encoder.spec.unit is Unit.SENTENCE else 0,
         reused_papers=sum(
             part.n_papers for part, encoded in zip(reading.parts, vectors, strict=True) if encoded.reused
         ),

@@ -1,4 +1,4 @@
-"""Files that survive a crash: checksums, fsync, atomic replacement and the writer's lock."""
+"""Files that survive a crash: fsync, atomic replacement and the writer's lock."""
 
 import errno
 import fcntl
@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from models.checksums import sha256_of as sha256_of  # noqa: PLC0414 - part of what this module offers
 from models.errors import BuildLockedError, StorageError
 
 _REMEDIES = {

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from indexer.columns import SCHEMA, paper_at, papers_to_table
 from indexer.corpus import CorpusReport
-from indexer.durable import publish_folder, replace_file, sha256_of, write_array
+from indexer.durable import publish_folder, replace_file, write_array
 from indexer.embed import embed
+from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.language import language_of
 from models.types import PackedVectors, Paper, Precision

@@ -17,9 +17,10 @@ import pyarrow as pa
 from jaxtyping import Bool, Int64
 
 from indexer.columns import SCHEMA, allowed_papers, paper_at
-from indexer.durable import sha256_of, write_array
+from indexer.durable import write_array
 from indexer.index import VectorIndex, build_index, load_index
 from indexer.manifest import SegmentEntry
+from models.checksums import sha256_of
 from models.types import Filters, PackedVectors, Paper
 
 _VECTORS, _OFFSETS, _IDS = "vectors.npy", "offsets.npy", "ids.npy"

@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from indexer.durable import publish_folder, replace_file, sha256_of, storage_errors, sync, writer_lock
+from indexer.durable import publish_folder, replace_file, storage_errors, sync, writer_lock
 from indexer.manifest import REMEDY, Manifest
 from indexer.segment import Segment
+from models.checksums import sha256_of
 from models.errors import (
     EncoderMismatchError,
     PaperNotFoundError,

@@ -4,7 +4,7 @@ Axis names used in shapes: ``n_query`` (query sentences), ``n_sentence`` (senten
 ``n_rows`` (sentence vectors end to end over many papers), ``n_papers``, ``k`` (candidates), ``dim``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
@@ -171,6 +171,6 @@ class RankedPaper:
 
     paper: Paper
     score: float
-    alignments: tuple[Alignment, ...] = field(default=())
-    highlights: tuple[Highlight, ...] = field(default=())
+    alignments: tuple[Alignment, ...] = ()
+    highlights: tuple[Highlight, ...] = ()
     converged: bool = True

@@ -70,7 +70,7 @@ def problem(
         title=title,
         status=status,
         detail=detail[:_MAX_DETAIL],
-        request_id=getattr(request.state, "request_id", ""),
+        request_id=request.state.request_id,
         errors=errors or [],
     )
     headers = {**identity(request), **(headers or {})}
