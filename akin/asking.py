@@ -13,7 +13,7 @@ from indexer.durable import storage_errors
 from models.errors import InputError
 from models.sentences import split_sentences
 from models.types import Paper
-from service.schemas import QueryIn
+from service.schemas.search import QueryIn
 
 
 @dataclass(frozen=True, slots=True)

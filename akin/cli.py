@@ -26,7 +26,7 @@ from models.errors import AkinError, InputError, SnapshotError, SnapshotMissingE
 from models.transport import Scorer
 from models.types import Facet, Filters, Precision
 from service.aspect import Aspect
-from service.schemas import SearchOut
+from service.schemas.search import SearchOut
 from service.search import SearchQuery, open_engine
 from service.settings import Settings
 from service.telemetry import configure_logging

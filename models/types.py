@@ -71,12 +71,14 @@ class EncodedPaper:
 
     ``sentences`` has shape (n_kept, dim): rows belong to the first ``n_kept`` sentences, in order
     (for a document encoder: one row, the whole abstract). ``dropped_sentences`` counts those past the token
-    limit (semantics 3.1). ``document`` has shape (dim,).
+    limit (semantics 3.1). ``document`` has shape (dim,). ``layers`` are the same sentences pooled from the
+    hidden layers that were asked for, in that order and as they are; ``None`` where none was.
     """
 
     sentences: Float32[np.ndarray, "n_sentence dim"]
     document: Float32[np.ndarray, " dim"]
     dropped_sentences: int
+    layers: Float32[np.ndarray, "n_layers n_sentence dim"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,34 @@ class EncoderSpec:
     dim: int
     normalised: bool
     unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerSpec:
+    """What a snapshot remembers of the tagger that gave its sentences their facets.
+
+    ``fingerprint`` is the SHA-256 (hex) of its weights; ``encoder`` that of the encoder whose hidden
+    ``layers`` it reads, ``None`` (and no layers) for one that reads the text alone.
+    """
+
+    name: str
+    fingerprint: str
+    encoder: str | None
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSpec:
+    """What a snapshot remembers of the encoder of rhetorical functions; fields as in ``TaggerSpec``.
+
+    ``dim`` is that of its vectors, which have unit norm.
+    """
+
+    name: str
+    fingerprint: str
+    encoder: str
+    layers: tuple[int, ...]
+    dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +149,16 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which papers may be returned; ``None`` or empty means any. Years are inclusive."""
+    """Which papers may be returned; ``None`` or empty means any. Years are inclusive.
+
+    ``has_facets`` asks for a sentence of each; a stated objective counts as background too.
+    """
 
     year_from: int | None = None
     year_to: int | None = None
     venues: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    has_facets: tuple[Facet, ...] = ()
     exclude_ids: frozenset[str] = frozenset()
 
 

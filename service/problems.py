@@ -20,7 +20,7 @@ from models.errors import (
     SnapshotError,
     StorageError,
 )
-from service.schemas import ProblemOut
+from service.schemas.operations import ProblemOut
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from service.routes.engine import EngineDep
-from service.schemas import HealthOut
+from service.schemas.operations import HealthOut
 
 router = APIRouter(tags=["operations"])
 

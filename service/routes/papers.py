@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 
 from service.routes.engine import EngineDep
-from service.schemas import PaperAnswerOut, PaperOut
+from service.schemas.base import PaperAnswerOut, PaperOut
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"])
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from service.routes.engine import EngineDep
-from service.schemas import SearchIn, SearchOut
+from service.schemas.search import SearchIn, SearchOut
 
 router = APIRouter(prefix="/v1", tags=["search"])
 

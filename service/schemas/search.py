@@ -1,14 +1,15 @@
-"""The shapes of requests and responses under ``/v1``: strict, and the source of the OpenAPI document."""
+"""``POST /v1/search``: the query, its aspect and filters, and the ranked, explained papers."""
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.sentences import sentences_from_list, split_sentences
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper
 from service.aspect import Aspect
+from service.schemas.base import Out, PaperOut, Strict
 from service.search import Reason, SearchAnswer, SearchQuery
 
 _Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
@@ -17,11 +18,7 @@ _Year = Annotated[int, Field(ge=1000, le=2100)]
 _Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
-
-
-class QueryIn(_Strict):
+class QueryIn(Strict):
     """The paper to start from: an indexed one by id, or a pasted title and abstract."""
 
     paper_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -55,20 +52,20 @@ class QueryIn(_Strict):
         return Paper(id="", title=self.title, abstract=abstract, sentences=sentences)
 
 
-class FiltersIn(_Strict):
+class FiltersIn(Strict):
     """Which papers may be returned; names match whatever their case."""
 
     year_from: _Year | None = Field(default=None, description="Earliest year, inclusive.")
     year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
-    venues: Annotated[list[_Name], Field(max_length=100)] = []
-    fields: Annotated[list[_Name], Field(max_length=100)] = []
+    venues: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
+    fields: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
 
     def to_filters(self) -> Filters:
         """The same as a domain value."""
         return Filters(self.year_from, self.year_to, tuple(self.venues), tuple(self.fields))
 
 
-class SearchIn(_Strict):
+class SearchIn(Strict):
     """A search: a paper, the respect in which others should be akin to it, and what to return."""
 
     query: QueryIn
@@ -110,36 +107,7 @@ class SearchIn(_Strict):
         )
 
 
-class _Out(BaseModel):
-    """Built straight from the domain value of the same shape."""
-
-    model_config = ConfigDict(from_attributes=True, frozen=True)
-
-
-class SentenceOut(_Out):
-    """A sentence of an abstract: ``abstract[start:end]``, counted in Unicode characters."""
-
-    start: int
-    end: int
-    facet: Facet | None
-
-
-class PaperOut(_Out):
-    """A paper of the collection."""
-
-    id: str
-    title: str
-    abstract: str
-    sentences: tuple[SentenceOut, ...]
-    year: int | None
-    venue: str | None
-    authors: tuple[str, ...]
-    url: str | None
-    doi: str | None
-    fields: tuple[str, ...]
-
-
-class AlignmentOut(_Out):
+class AlignmentOut(Out):
     """How much a query and a result sentence count together; null: the encoder has one vector a paper."""
 
     query_sentence: int | None
@@ -148,7 +116,7 @@ class AlignmentOut(_Out):
     distance: float
 
 
-class HighlightOut(_Out):
+class HighlightOut(Out):
     """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: all of it."""
 
     sentence: int | None
@@ -157,7 +125,7 @@ class HighlightOut(_Out):
     weight: float
 
 
-class ResultOut(_Out):
+class ResultOut(Out):
     """One paper with its score, higher is better: minus the sum of weight x distance over the alignments."""
 
     paper: PaperOut
@@ -205,31 +173,3 @@ class SearchOut(BaseModel):
             warnings=answer.warnings,
             took_ms=round(answer.took_ms, 3),
         )
-
-
-class PaperAnswerOut(BaseModel):
-    """A paper and the generation it was read from."""
-
-    paper: PaperOut
-    generation: str
-
-
-class HealthOut(BaseModel):
-    """Whether the service can answer, and from what."""
-
-    status: str
-    generation: str | None = None
-    papers: int | None = None
-    vectors: int | None = None
-    encoder: str | None = None
-
-
-class ProblemOut(BaseModel):
-    """An error (RFC 9457): ``type`` is stable, ``detail`` says what was given, expected and what to do."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    request_id: str
-    errors: list[dict[str, str]] = []
