@@ -51,6 +51,8 @@ lock: ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --generate-hashes \
 	  --no-emit-package torch --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements.lock
+	@! grep --quiet '^nvidia-' requirements.lock || { echo "The lock holds gigabytes of CUDA packages, which \
+	the CPU build of torch does not need: set UV_FIND_LINKS to a folder that holds its wheel."; exit 1; }
 
 clean: ## Remove what make made
 	rm -rf $(VENV) $(DEMO) *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""The query paper as a person gives it on the command line: an id, a file, or standard input."""
+"""The query as a person gives it on the command line: its paper, and what of it matters."""
 
 import re
 import sys
@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from indexer.durable import storage_errors
 from models.errors import InputError
 from models.sentences import split_sentences
-from models.types import Paper
+from models.types import Facet, Paper
+from service.aspect import Aspect, Contrast
 from service.schemas.search import QueryIn
 
 
@@ -24,15 +25,38 @@ class AskedPaper:
     paper: Paper | None
 
 
-def sentence_numbers(text: str) -> tuple[int, ...] | None:
-    """Sentence numbers from ``0,3``; ``None`` from an empty text; raises InputError."""
-    if not text:
-        return None
+def read_aspect(
+    sentences: str,
+    facets: Sequence[Facet] | None,
+    focus: float | None,
+    *,
+    unlike: tuple[str, Sequence[Facet] | None],
+    weight: float,
+) -> Aspect:
+    """The respect in which papers should be akin, and that in which they should differ; raises InputError.
+
+    Sentences are numbers as ``0,3``; ``unlike`` are sentences or facets too, and ``weight`` is theirs.
+    """
+    away = unlike[0] or unlike[1]
+    return Aspect(
+        *_choice(sentences, facets, option="--sentences"),
+        focus,
+        Contrast(*_choice(*unlike, option="--unlike-sentences"), weight) if away else None,
+    )
+
+
+def _choice(
+    sentences: str, facets: Sequence[Facet] | None, *, option: str
+) -> tuple[tuple[int, ...] | None, tuple[Facet, ...]]:
+    if not sentences:
+        return None, tuple(facets or ())
+    if facets:
+        raise InputError(f"Choose sentences or a facet, not both ({option} and a facet are given).")
     try:
-        return tuple(int(number) for number in text.split(","))
+        return tuple(int(number) for number in sentences.split(",")), ()
     except ValueError as error:
         raise InputError(
-            f"--sentences {text[:40]!r}: give numbers from 0, parted by commas, as 0,3"
+            f"{option} {sentences[:40]!r}: give numbers from 0, parted by commas, as 0,3"
         ) from error
 
 

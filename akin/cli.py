@@ -1,38 +1,28 @@
-"""The command line: ``akin index``, ``serve``, ``search``, ``embed``, ``convert``, ``snapshot``, ``demo``."""
+"""The command line: ``akin index``, ``serve``, ``search``, ``sentences``, ``analyze`` and the others."""
 
-from enum import StrEnum
 from importlib import resources
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import orjson
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 from typer.core import TyperGroup
 
-from akin import evaluate
-from akin.asking import read_query, sentence_numbers
-from akin.display import build_summary, generation_table, refused_rows, search_answer
-from akin.progress import show_progress
-from akin.serving import serve_until_stopped
-from indexer.build import BuildArguments, build
-from indexer.corpus import CorpusReport, read_corpus
+from akin import evaluate, sentences, train
+from akin.asking import read_aspect, read_query
+from akin.display import generation_table, search_answer
+from akin.indexing import Data, Device, embed, index
+from akin.serving import serve_until_stopped, settings_of
 from indexer.manifest import Manifest
 from indexer.snapshot import current_generation, generations, read_manifest, rollback, verify
-from models.encoder import load_encoder
-from models.errors import AkinError, InputError, SnapshotError, SnapshotMissingError
+from models.errors import AkinError, SnapshotError, SnapshotMissingError
 from models.transport import Scorer
-from models.types import Facet, Filters, Precision
-from service.aspect import Aspect
+from models.types import Facet, Filters
+from service.aspect import DEFAULT_CONTRAST
 from service.schemas.search import SearchOut
 from service.search import SearchQuery, open_engine
-from service.settings import Settings
 from service.telemetry import configure_logging
 
-# Enough for the encoder to sort by length, few enough that the first lines come soon.
-_PAPERS_EMBEDDED_AT_ONCE = 64
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
@@ -65,65 +55,14 @@ app = typer.Typer(
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
 app.add_typer(snapshots, name="snapshot")
 app.add_typer(evaluate.app, name="evaluate")
+app.add_typer(train.app, name="train")
+app.command()(index)
+app.command()(embed)
+app.command()(sentences.sentences)
+app.command()(sentences.analyze)
 
 
-class OnError(StrEnum):
-    """What a broken row of a corpus does."""
-
-    SKIP = "skip"
-    FAIL = "fail"
-
-
-class Dtype(StrEnum):
-    """How vectors are stored."""
-
-    AUTO = "auto"
-    FLOAT16 = "float16"
-    FLOAT32 = "float32"
-
-
-Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
-CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
-EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
 Port = Annotated[int, typer.Option(min=0, max=65535)]
-
-
-@app.command()
-def index(
-    corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped.")],
-    data: Data,
-    encoder: EncoderName = "minilm",
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
-    backend: Annotated[str, typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq.")] = "auto",
-    device: Device = "auto",
-    corpus_format: CorpusFormat = "auto",
-    on_error: Annotated[
-        OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
-    ] = OnError.SKIP,
-    precision: Annotated[Precision, typer.Option(help="Number format of the encoder.")] = Precision.FLOAT32,
-    dtype: Annotated[Dtype, typer.Option(help="How vectors are stored.")] = Dtype.AUTO,
-) -> None:
-    """Embed every sentence of CORPORA and publish them as a new generation of --data.
-
-    An interrupted run goes on where it stopped when the same command is given again.
-    """
-    arguments = BuildArguments(
-        encoder=encoder,
-        format_name=corpus_format,
-        on_error=on_error.value,
-        limit=limit,
-        backend=backend,
-        dtype=dtype.value,
-        device=device,
-        precision=precision,
-    )
-    loaded = load_encoder(encoder, device=device, precision=precision)
-    with show_progress(_err) as on_progress:
-        report = build(corpora, data, loaded, arguments=arguments, on_progress=on_progress)
-    _err.print(refused_rows(report.reading.refusals))
-    _out.print(build_summary(report))
-    _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -135,16 +74,7 @@ def serve(
     device: Annotated[Literal["auto", "cpu", "cuda"] | None, typer.Option(help="auto, cpu or cuda.")] = None,
 ) -> None:
     """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
-    serve_until_stopped(_settings(data=data, host=host, port=port, encoder=encoder, device=device), _out)
-
-
-def _settings(**given: Any) -> Settings:
-    """The settings of the environment, but for what is given and not ``None``."""
-    try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error
+    serve_until_stopped(settings_of(data=data, host=host, port=port, encoder=encoder, device=device), _out)
 
 
 @app.command()
@@ -156,7 +86,16 @@ def search(
         str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
     ] = "",
     sentences: Annotated[str, typer.Option(help="Numbers of the sentences that count: 0,3")] = "",
-    facet: Annotated[Facet | None, typer.Option(help="Count the sentences of this facet.")] = None,
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Count the sentences of this facet; may be repeated.")
+    ] = None,
+    unlike: Annotated[
+        list[Facet] | None, typer.Option(help="Prefer papers far from this facet of it; may be repeated.")
+    ] = None,
+    unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
+    unlike_weight: Annotated[
+        float, typer.Option(min=1e-3, max=1, help="How much being far counts.")
+    ] = DEFAULT_CONTRAST,
     focus: Annotated[
         float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
     ] = None,
@@ -167,52 +106,31 @@ def search(
     year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
     venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
     field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
+    has_facet: Annotated[
+        list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
+    ] = None,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
 ) -> None:
     """Papers akin to one paper, with the sentences that match marked."""
     query = read_query(paper_id=paper, sources=(source, abstract))
-    if sentences and facet:
-        raise InputError("Choose sentences or a facet, not both.")
+    aspect = read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight)
     chosen = SearchQuery(
         paper_id=query.paper_id,
         paper=query.paper,
-        aspect=Aspect(sentence_numbers(sentences), facet, focus),
-        filters=Filters(year_from, year_to, tuple(venue or ()), tuple(field or ())),
+        aspect=aspect,
+        filters=Filters(
+            year_from, year_to, tuple(venue or ()), tuple(field or ()), has_facets=tuple(has_facet or ())
+        ),
         scorer=scorer,
         tau=tau,
         limit=limit,
     )
-    answer = open_engine(_settings(data=data, device=device)).search(chosen)
+    answer = open_engine(settings_of(data=data, device=device)).search(chosen)
     if as_json:
         typer.echo(SearchOut.of(answer).model_dump_json())
     else:
         _out.print(search_answer(answer))
-
-
-@app.command()
-def embed(
-    corpus: Annotated[Path, typer.Argument(help="A corpus file in any known format.")],
-    corpus_format: CorpusFormat = "auto",
-    encoder: EncoderName = "minilm",
-    device: Device = "auto",
-) -> None:
-    """Print one JSON line a paper: sentences, their vectors, the document's, and how many were dropped."""
-    loaded = load_encoder(encoder, device=device)
-    report = CorpusReport()
-    papers = read_corpus(corpus, format_name=corpus_format, report=report)
-    while batch := list(islice(papers, _PAPERS_EMBEDDED_AT_ONCE)):
-        for paper, encoded in zip(batch, loaded.encode(batch), strict=True):
-            line = {
-                "id": paper.id,
-                "sentences": [sentence.text for sentence in paper.sentences],
-                "vectors": encoded.sentences,
-                "document": encoded.document,
-                "dropped_sentences": encoded.dropped_sentences,
-            }
-            typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
-    for row in report.broken_rows:
-        _err.print(f"skipped: {row}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -241,7 +159,7 @@ def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
     except SnapshotMissingError:
         with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
             index([corpus], data)
-    serve_until_stopped(_settings(data=data, port=port), _out, hint=_demo_hint(port))
+    serve_until_stopped(settings_of(data=data, port=port), _out, hint=_demo_hint(port))
 
 
 def _demo_hint(port: int) -> str:

@@ -14,12 +14,6 @@ from models.errors import SnapshotError
 from models.types import Paper, RankedPaper
 from service.search import SearchAnswer
 
-_REASONS = {
-    "filtered_out": "No paper passes the filters; widen them.",
-    "nothing_else_indexed": "The collection holds no other paper.",
-    "no_sentence_of_that_facet": "No sentence of the query paper has that facet; choose another.",
-}
-
 
 def refused_rows(refusals: Refusals) -> Group:
     """What was passed over while reading, with the first reasons."""
@@ -92,35 +86,48 @@ def generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], serv
 
 
 def search_answer(answer: SearchAnswer) -> Group:
-    """A ranked list a person can read: the query's chosen sentences, then each paper, its matches marked."""
+    """A ranked list a person can read: the query's chosen sentences, then each paper, its matches marked.
+
+    With contrast, ▷ marks the query sentences to be unlike, and ≠ what in a result is nearest to them.
+    """
     shown: list[Text | Padding] = [_query(answer), Text()]
     for rank, result in enumerate(answer.results, start=1):
         shown += [_heading(rank, result), Padding(_abstract(result), (0, 0, 1, 4))]
-    if answer.reason:
-        shown.append(Text(_REASONS[answer.reason], style="yellow"))
-    for warning in answer.warnings:
-        kind, _, detail = warning.partition(":")
-        shown.append(Text(f"Note: {kind.replace('_', ' ')} ({detail}).", style="yellow"))
+    if answer.detail:
+        shown.append(Text(answer.detail, style="yellow"))
+    shown += notes(answer.warnings)
     shown.append(
         Text(f"{len(answer.results)} results in {answer.took_ms:,.0f} ms, generation {answer.generation}")
     )
     return Group(*shown)
 
 
+def notes(warnings: Sequence[str]) -> list[Text]:
+    """What an answer warns of, a line each."""
+    parted = [warning.partition(":") for warning in warnings]
+    return [Text(f"Note: {kind.replace('_', ' ')} ({detail}).", style="yellow") for kind, _, detail in parted]
+
+
 def _query(answer: SearchAnswer) -> Text:
     text = Text("Akin to: ", style="bold")
     text.append(answer.query.title or answer.query.abstract[:80], style="bold blue")
     for number, sentence in enumerate(answer.query.sentences):
-        chosen = number in answer.selected
-        text.append(f"\n  {'▶' if chosen else ' '} {number:>2} ", style="bold" if chosen else "dim")
-        text.append(sentence.text, style="" if chosen else "dim")
+        chosen, away = number in answer.selected, number in answer.unlike
+        mark, style = ("▶", "bold") if chosen else ("▷", "red") if away else (" ", "dim")
+        text.append(f"\n  {mark} {number:>2} ", style=style)
+        text.append(sentence.text, style="" if chosen else style)
+        text.append(f"  {sentence.facet}" if sentence.facet else "", style="dim italic")
     return text
 
 
 def _heading(rank: int, result: RankedPaper) -> Text:
     text = Text(f"{rank:>2}. ", style="bold")
     text.append(result.paper.title, style="bold blue")
-    text.append(f"  {result.score:.4f}\n    ", style="cyan")
+    text.append(f"  {result.score:.4f}", style="cyan")
+    if away := [a for a in result.alignments if a.weight < 0]:
+        distance = sum(a.weight * a.distance for a in away) / sum(a.weight for a in away)
+        text.append(f"  (at {distance:.4f} from what to be unlike)", style="red")
+    text.append("\n    ")
     text.append(_byline(result.paper), style="dim")
     return text
 
@@ -141,13 +148,26 @@ def _abstract(result: RankedPaper) -> Text:
         partners = _partners(result, number) if marked else ""
         text.append(f"{share:>4.0%} " if marked else "     ", style="bold green")
         text.append(sentence.text, style="bold" if marked else "dim")
-        text.append(f"  ← {partners}\n" if marked else "\n", style="green")
+        text.append(f"  ← {partners}" if marked else "", style="green")
+        unwanted = _unwanted(result, number, even)
+        text.append(f"  ≠ {unwanted}\n" if unwanted else "\n", style="red")
     text.rstrip()
     return text
 
 
 def _partners(result: RankedPaper, sentence: int) -> str:
     """The query sentences that carry most of a result sentence's share."""
-    aligned = [a for a in result.alignments if a.sentence == sentence]
-    heaviest = max(a.weight for a in aligned)
-    return ", ".join(str(a.query_sentence) for a in aligned if a.weight >= heaviest / 2)
+    return _heaviest([(a.query_sentence, a.weight) for a in result.alignments if a.sentence == sentence])
+
+
+def _unwanted(result: RankedPaper, sentence: int, even: float) -> str:
+    """The sentences to be unlike that a result sentence is near, where it has more than an even share."""
+    away = [a for a in result.alignments if a.weight < 0]
+    here = [(a.query_sentence, -a.weight) for a in away if a.sentence == sentence]
+    share = sum(weight for _, weight in here) / -sum(a.weight for a in away) if away else 0.0
+    return _heaviest(here) if share > even else ""
+
+
+def _heaviest(weighed: Sequence[tuple[int | None, float]]) -> str:
+    least = max(weight for _, weight in weighed) / 2
+    return ", ".join(str(number) for number, weight in weighed if weight >= least)

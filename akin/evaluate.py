@@ -15,7 +15,14 @@ import typer
 from rich.console import Console
 
 from akin.progress import show_progress
-from akin.scores import candidate_table, comparison_row, comparison_table, measurement_tables, verdicts
+from akin.scores import (
+    candidate_table,
+    comparison_row,
+    comparison_table,
+    facet_tables,
+    measurement_tables,
+    verdicts,
+)
 from evaluation.collection import SETS
 from indexer.durable import replace_file, storage_errors
 from models.errors import InputError
@@ -39,7 +46,7 @@ Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA
 def _set_command(name: str, default: Any) -> Callable[..., None]:
     """The command that measures the collection ``name``; all collections have the same options."""
 
-    def measure(  # noqa: PLR0917 - a command's parameters are its flags, given by name
+    def measure(
         path: Annotated[Path, typer.Argument(help="The folder that holds the collection.")] = default,
         encoder: Annotated[
             list[str] | None,
@@ -60,6 +67,12 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         ] = None,
         device: Device = "auto",
         limit_queries: Annotated[int | None, typer.Option(min=1, help="A quick look at so many.")] = None,
+        functions: Annotated[
+            list[Path] | None,
+            typer.Option(
+                help="Weights of a function encoder, for the set functions; repeatable.", dir_okay=False
+            ),
+        ] = None,
         json_file: Json = None,
         runs: Annotated[
             Path | None, typer.Option(help="Write one TREC run file a system here.", file_okay=False)
@@ -81,6 +94,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             cache=cache,
             device=device,
             limit_queries=limit_queries,
+            functions=tuple(functions or ()),
         )
         with show_progress(_err) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
@@ -95,6 +109,30 @@ for _name in SETS:
     app.command(_name, help=f"Measure systems on {_name}; a folder without it tells where to get it.")(
         _set_command(_name, _DEMO if _name == "demo" else ...)
     )
+
+
+@app.command()
+def facets(
+    path: Annotated[Path, typer.Argument(help="CSAbstruct's folder, or one file of it.")],
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep the train side's vectors here between runs.", file_okay=False)
+    ] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+) -> None:
+    """Measure the facet tagger against what people said of each sentence, and against simple baselines.
+
+    Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
+    """
+    _make_room_for(json_file)
+    loaded = importlib.import_module("models.encoder").load_encoder(encoder, device=device)
+    with show_progress(_err) as on_progress:
+        measured = _evaluation("sets.facets").measure_facets(
+            path, loaded, cache=cache, on_progress=on_progress
+        )
+    _out.print(facet_tables(measured))
+    _write_json(json_file, [asdict(row) for row in measured.rows])
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -9,11 +10,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from models.types import Facet
+
 if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
     from evaluation.bootstrap import Interval
     from evaluation.candidates import CandidateRow
     from evaluation.collection import Collection
     from evaluation.measurement import Measurement
+    from evaluation.sets.facets import FacetMeasurement
     from evaluation.summary import Comparison, Row
 
 _ALL = "all"
@@ -40,16 +44,53 @@ def measurement_tables(measured: "Measurement") -> Group:
     return Group(*shown, Text("Below each value: its 95 % interval.", style="dim"))
 
 
-def _measure_table(rows: Sequence["Row"]) -> Table:
-    facets = sorted(dict.fromkeys(row.facet for row in rows), key=lambda facet: facet == _ALL)
-    cells = {(row.system, row.facet): row for row in rows}
-    best = {facet: max(row.value for row in rows if row.facet == facet) for facet in facets}
+def _measure_table(rows: Sequence["Row"], *, columns: str = "facet") -> Table:
+    """A line a system, a column for each value that the rows have under ``columns``."""
+    column = attrgetter(columns)
+    headings = sorted(dict.fromkeys(column(row) for row in rows), key=lambda heading: heading == _ALL)
+    cells = {(row.system, column(row)): row for row in rows}
+    best = {heading: max(row.value for row in rows if column(row) == heading) for heading in headings}
     table = _table()
     table.add_column("system", overflow="fold")
-    for facet in facets:
-        table.add_column(facet, justify="right", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
     for system in dict.fromkeys(row.system for row in rows):
-        table.add_row(system, *(_cell(cells.get((system, facet)), best[facet]) for facet in facets))
+        table.add_row(system, *(_cell(cells.get((system, heading)), best[heading]) for heading in headings))
+    return table
+
+
+def facet_tables(measured: "FacetMeasurement") -> Group:
+    """Every system's figures, what the tagger takes for what, and whether it beats the others."""
+    overall = [row for row in measured.rows if row.facet == _ALL]
+    single = [row for row in measured.rows if row.facet != _ALL]
+    shown: list[Text | Table] = [
+        Text(
+            f"facets ({overall[0].n:,} sentences of {measured.n_papers:,} abstracts), percent", style="bold"
+        ),
+        _measure_table(overall, columns="measure"),
+        Text("F1 of each facet, percent", style="bold"),
+        _measure_table(single),
+        Text("Below each value: its 95 % interval, abstracts resampled.", style="dim"),
+        Text(f"What {measured.tagger} takes for what, sentences", style="bold"),
+        _confusion_table(measured),
+    ]
+    for system, found in measured.differences:
+        role = ", the best baseline" if system == measured.best_baseline else ""
+        verdict = "resolvable" if found.resolvable else "not resolvable"
+        line = f"{measured.tagger} − {system}{role}: {found.measure} {_signed(found)} ({verdict})"
+        shown.append(Text(line, style="bold" if role else ""))
+    return Group(*shown, *(Text(f"Note: {note}", style="yellow") for note in measured.notes))
+
+
+def _confusion_table(measured: "FacetMeasurement") -> Table:
+    facets = [facet.value for facet in Facet]
+    table = _table()
+    table.add_column("labelled \\ tagged")
+    for facet in facets:
+        table.add_column(facet, justify="right")
+    for i, (facet, counts) in enumerate(zip(facets, measured.confusion.tolist(), strict=True)):
+        cells = [Text(f"{count:,}", style="bold" if i == j else "") for j, count in enumerate(counts)]
+        table.add_row(facet, *cells)
     return table
 
 

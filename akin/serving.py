@@ -1,10 +1,12 @@
-"""Runs the HTTP service in the foreground until it is stopped."""
+"""Runs the HTTP service in the foreground until it is stopped; the settings that commands give it."""
 
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
+from pydantic import ValidationError
 from rich.console import Console
 
 from models.errors import InputError
@@ -25,6 +27,15 @@ class _AnnouncedServer(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._announce()
+
+
+def settings_of(**given: Any) -> Settings:
+    """The settings of the environment, but for what is given and not ``None``; raises InputError."""
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error
 
 
 def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:

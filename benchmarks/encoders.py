@@ -99,7 +99,9 @@ def main() -> None:
     print(f"{'':48}{'abstracts/s':>12}{'ratio':>8}")
     for label, seconds in spent.items():
         print(f"{label:48}{len(papers) / seconds:12.1f}{anchor / seconds:8.2f}")
-    exact, rough = (np.concatenate([rows[1:] for rows in pooled(precision, 2048)]) for precision in Precision)
+    exact, rough = (
+        np.concatenate([rows[1:] for (rows,) in pooled(precision, 2048)]) for precision in Precision
+    )
     error = one_minus_cosine(exact, rough)
     print(f"bfloat16, {len(error)} sentences: 1 - cos mean {error.mean():.1e}, max {error.max():.1e}")
 

@@ -1,6 +1,6 @@
 """How sure a mean over queries is: percentile intervals, query papers resampled, differences paired."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,6 +16,8 @@ COVERAGE = 0.95
 _DRAWS_AT_A_TIME = 1 << 20
 
 Name = TypeVar("Name", bound=Hashable)
+# Figures of each row of summed counts: (n_drawn, n_counts) in, (n_drawn, n_figures) out.
+Figures = Callable[[Float64[np.ndarray, "n_drawn n_counts"]], Float64[np.ndarray, "n_drawn n_figures"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,10 @@ def intervals(
     sums = np.zeros((len(names), values.shape[1]))  # (n_clusters, n_rows)
     np.add.at(sums, cluster_of, values * weight[:, None])
     totals = np.bincount(cluster_of, weights=weight, minlength=len(names))  # (n_clusters,)
-    low, high = _percentiles(sums, totals, n_resamples=n_resamples, seed=seed)
+    counts = np.column_stack([sums, totals])
+    low, high = bounds(
+        counts, lambda drawn: drawn[:, :-1] / drawn[:, -1:], n_resamples=n_resamples, seed=seed
+    )
     means = sums.sum(axis=0) / totals.sum()
     return {
         name: Interval(value=float(means[i]), low=float(low[i]), high=float(high[i]), n=len(query_ids))
@@ -108,21 +113,26 @@ def intervals(
     }
 
 
-def _percentiles(
-    sums: Float64[np.ndarray, "n_clusters n_rows"],
-    totals: Float64[np.ndarray, " n_clusters"],
+def bounds(
+    counts: Float64[np.ndarray, "n_clusters n_counts"],
+    figures: Figures,
     *,
-    n_resamples: int,
-    seed: int,
-) -> Float64[np.ndarray, "2 n_rows"]:
-    if len(totals) == 1:
-        return np.full((2, sums.shape[1]), np.nan)
-    means = [
-        (counts @ sums) / (counts @ totals)[:, None] for counts in _resamples(len(totals), n_resamples, seed)
-    ]
-    tail = (1 - COVERAGE) / 2
-    bounds: Float64[np.ndarray, "2 n_rows"] = np.quantile(np.concatenate(means), (tail, 1 - tail), axis=0)
-    return bounds
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
+) -> Float64[np.ndarray, "2 n_figures"]:
+    """The ends of the 95 % intervals of ``figures``, for those that are no means of values, such as F1.
+
+    ``counts`` are what each cluster adds to the sums that the figures are computed from. A resample in which
+    a figure is nan (undefined) says nothing of it. nan for a figure of one cluster, or undefined in all.
+    """
+    ends = np.full((2, figures(counts).shape[1]), np.nan)
+    if len(counts) > 1:
+        parts = [figures(times @ counts) for times in _resamples(len(counts), n_resamples, seed)]
+        drawn = np.concatenate(parts)  # (n_resamples, n_figures)
+        defined = ~np.isnan(drawn).all(axis=0)
+        tail = (1 - COVERAGE) / 2
+        ends[:, defined] = np.nanquantile(drawn[:, defined], (tail, 1 - tail), axis=0)
+    return ends
 
 
 def _resamples(

@@ -14,8 +14,8 @@ from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import EncodedPaper, Facet, Paper, RankedPaper, Unit
 from service.aspect import Aspect, focused
+from service.rerank import Part, gather
 from service.rerank import explain as explain_plan
-from service.rerank import gather
 
 # Papers compared in one call; bounds memory where the pool is a whole collection.
 _BLOCK_PAPERS = 8_192
@@ -33,12 +33,14 @@ class Choice(StrEnum):
 class DenseSystem:
     """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
 
-    ``alone``: each sentence was encoded by itself.
+    ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
+    tagger's facets, not by those the collection gives (evaluation.tagged).
     """
 
     scorer: Scorer | None
     choice: Choice = Choice.SELECTED
     alone: bool = False
+    tagged: bool = False
 
 
 # A system is named ENCODER:SUFFIX.
@@ -48,6 +50,8 @@ SUFFIXES: dict[str, DenseSystem] = {
     **{f"{scorer}": DenseSystem(scorer) for scorer in Scorer},
     **{f"{scorer}:whole": DenseSystem(scorer, Choice.WHOLE) for scorer in Scorer},
     **{f"{scorer}:focus": DenseSystem(scorer, Choice.FOCUS) for scorer in Scorer},
+    **{f"{scorer}:tagged": DenseSystem(scorer, tagged=True) for scorer in Scorer},
+    **{f"{scorer}:focus:tagged": DenseSystem(scorer, Choice.FOCUS, tagged=True) for scorer in Scorer},
 }
 # Encoders may be folders, whose names hold anything; of two suffixes that fit, the longer is meant.
 _NAME = re.compile(rf"(.+?):({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})")
@@ -106,8 +110,9 @@ def explain(
     rows, offsets = gather(vectors.papers, np.array(list(ranked), dtype=np.int64))
     plans = score_papers(chosen, rows, offsets, scorer=system.scorer or Scorer.OT, settings=settings)
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
+    part = Part(chosen, tuple(numbers))
     return tuple(
-        explain_plan(paper, plans[i], numbers, unit=Unit.SENTENCE) for i, paper in enumerate(ranked.values())
+        explain_plan(paper, [part], [plans[i]], unit=Unit.SENTENCE) for i, paper in enumerate(ranked.values())
     )
 
 
@@ -125,5 +130,5 @@ def query_vectors(
     kept = chosen_sentences(query, len(encoded.sentences), choice)
     if not kept or query.selected is None or choice is not Choice.FOCUS:
         return encoded.sentences[kept]
-    facet = Facet(query.facet) if query.facet in list(Facet) else None
-    return focused(encoded.sentences, kept, focus=Aspect(facet=facet).turn)
+    facets = (Facet(query.facet),) if query.facet in list(Facet) else ()
+    return focused(encoded.sentences, kept, focus=Aspect(facets=facets).turn)

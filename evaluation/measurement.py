@@ -1,6 +1,6 @@
 """One measurement: a collection, the runs of the systems asked for, every figure with its interval."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,15 +12,17 @@ from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
 from evaluation.dense import parse_name
 from evaluation.explained import ExplainedRanking
 from evaluation.run import Run, read_trec
+from evaluation.sentence_systems import sentence_vectors
 from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
 from evaluation.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.systems import Systems, check_name, has_plan
-from evaluation.vectors import VectorSource, encode_alone, present_encoders
+from evaluation.vectors import VectorSource, present_encoders
 from indexer.build import ProgressFn
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import load_encoder
 from models.errors import InputError
+from models.functions import read_metadata
 from models.registry import resolve
 from models.transport import Scorer
 from models.types import Paper, Unit
@@ -35,7 +37,7 @@ class Request:
 
     ``data`` is a data folder whose snapshot gives the vectors, ``cache`` a folder that keeps vectors between
     runs. ``tau`` is in units of distance (None: as the service). ``limit_queries`` spreads a small number of
-    queries over the collection.
+    queries over the collection. ``functions`` are weights of function encoders, for the set of that name.
     """
 
     systems: tuple[str, ...] = ()
@@ -46,6 +48,7 @@ class Request:
     cache: Path | None = None
     device: str = "auto"
     limit_queries: int | None = None
+    functions: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,9 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
             on_progress("systems", number, len(names))
             runs.append(systems.rank(system))
         on_progress("systems", len(names), len(names))
+    collection = replace(collection, notes=(*collection.notes, *_unanswered(collection, runs)))
     rows = summarise(collection, runs) if runs else []
-    rows += _unranked(reader, path, (systems.source(encoder) for encoder in encoders))
+    rows += _unranked(reader, path, request, (systems.source(encoder) for encoder in encoders))
     if not rows:
         raise InputError(f"None of the systems asked for can be measured on {name}; leave out --system.")
     best = best_run(runs, rows, collection)
@@ -139,6 +143,14 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
         for run in runs
         if run is not best
     ]
+
+
+def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        missing = [query.id for query in collection.queries if query.id not in run.scores]
+        if missing:
+            counted = f"{run.system} leaves {len(missing)} queries unanswered, which count 0"
+            yield f"{counted}; the first: {missing[0]}."
 
 
 def _explained(
@@ -176,33 +188,44 @@ def _spread(queries: Sequence[EvalQuery], n: int) -> list[EvalQuery]:
     return [queries[place] for place in sorted(by_facet[i] for i in taken)]
 
 
-def _unranked(reader: CollectionReader, path: Path, sources: Iterable[VectorSource]) -> Iterator[Row]:
+def _unranked(
+    reader: CollectionReader, path: Path, request: Request, sources: Iterable[VectorSource]
+) -> Iterator[Row]:
     """The figures of sets that are not all rankings: one system for each way an encoder gives vectors."""
-    if not isinstance(reader, ScidocsSet | FunctionsSet):
-        return
-    for source in sources:
-        spec = source.encoder.spec
-        if isinstance(reader, ScidocsSet):
+    if isinstance(reader, FunctionsSet):
+        yield from _functions(reader, path, request, sources)
+    if isinstance(reader, ScidocsSet):
+        for source in sources:
+            spec = source.encoder.spec
             if source.snapshot is not None and spec.unit is Unit.SENTENCE:
                 raise InputError("SciDocs needs document vectors, which a snapshot lacks; leave out --data.")
             yield from reader.evaluate(path, partial(_documents, source), system=f"{spec.name}:document")
-        else:
-            if spec.unit is Unit.SENTENCE:
-                yield from reader.evaluate(path, partial(_in_context, source), system=f"{spec.name}:context")
-            yield from reader.evaluate(path, partial(_alone, source), system=f"{spec.name}:alone")
+
+
+def _functions(
+    reader: FunctionsSet, path: Path, request: Request, sources: Iterable[VectorSource]
+) -> Iterator[Row]:
+    papers, opened = list(reader.load(path).papers.values()), list(sources)
+    here = {source.encoder.spec.fingerprint for source in opened}
+    if strange := [path for path in request.functions if read_metadata(path)["encoder"] not in here]:
+        raise InputError(
+            f"{strange[0]} reads layers of {read_metadata(strange[0])['encoder_name']!r}, which is not "
+            "measured here; name it with --encoder."
+        )
+    for source in opened:
+        for system, vectors in sentence_vectors(papers, source, functions=request.functions).items():
+            of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
+            yield from reader.evaluate(path, partial(_known, of_paper), system=system)
+
+
+def _known(
+    vectors: Mapping[str, Float32[np.ndarray, "n_sentence dim"]], papers: Sequence[Paper]
+) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+    return [vectors[paper.id] for paper in papers]
 
 
 def _documents(source: VectorSource, papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
     return np.stack([paper.document for paper in source.of(papers, stage=source.encoder.spec.name)])
-
-
-def _in_context(source: VectorSource, papers: Sequence[Paper]) -> list[Float32[np.ndarray, "n_sentence dim"]]:
-    return [paper.sentences for paper in source.of(papers, stage=source.encoder.spec.name)]
-
-
-def _alone(source: VectorSource, papers: Sequence[Paper]) -> list[Float32[np.ndarray, "n_sentence dim"]]:
-    stage = f"{source.encoder.spec.name}, sentences alone"
-    return [paper.sentences for paper in encode_alone(papers, source, stage=stage)]
 
 
 def _encoders(request: Request, snapshot: Snapshot | None) -> list[str]:

@@ -6,6 +6,7 @@
     ENCODER:SCORER                             the selected sentences, read in context (semantics 3.5)
     ENCODER:SCORER:whole                       all sentences of the query
     ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
+    ENCODER:SCORER:tagged, ...:focus:tagged    selected by the facets that the encoder's tagger gives
     ENCODER:document                           L2 distance of the document vectors
 
 Candidates always count with title and whole abstract.
@@ -23,11 +24,14 @@ from evaluation.collection import Collection, EvalQuery
 from evaluation.dense import SUFFIXES, Choice, DenseSystem, explain, parse_name, score_pool
 from evaluation.lexical import Bm25, TfIdf, Words, paper_text, words
 from evaluation.run import Run
+from evaluation.tagged import has_facet, retag
 from evaluation.vectors import CollectionVectors, VectorSource, encode_collection
 from evaluation.word_vectors import WordVectors, train
+from models.annotator import Annotator
 from models.errors import InputError, UnknownNameError
+from models.facets import FacetTagger, load_tagger
 from models.transport import SERVING, Scorer, TransportSettings
-from models.types import RankedPaper, Unit
+from models.types import EncoderSpec, RankedPaper, Unit
 from service.rerank import default_tau
 
 # What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
@@ -58,10 +62,16 @@ class Systems:
 
     ``open_source`` gives an encoder's vectors by its name, and is called once for each. ``tau`` is the
     temperature of the marginals in units of distance (None: what the service takes for that encoder).
+    ``open_tagger`` gives the tagger that fits an encoder.
     """
 
     def __init__(
-        self, collection: Collection, open_source: Callable[[str], VectorSource], *, tau: float | None = None
+        self,
+        collection: Collection,
+        open_source: Callable[[str], VectorSource],
+        *,
+        tau: float | None = None,
+        open_tagger: Callable[[EncoderSpec], FacetTagger] = load_tagger,
     ) -> None:
         self.collection = collection
         self._open_source = open_source
@@ -71,6 +81,8 @@ class Systems:
         self._sources: dict[str, VectorSource] = {}
         self._vectors: dict[tuple[str, bool], CollectionVectors] = {}
         self._texts: dict[str, TextScorer] = {}
+        self._open_tagger = open_tagger
+        self._retagged: dict[str, dict[str, EvalQuery]] = {}
 
     def names(self, encoders: Sequence[str], *, scorers: Sequence[Scorer] = tuple(Scorer)) -> list[str]:
         """Every system that these encoders and scorers give and that differs from the others here.
@@ -166,9 +178,11 @@ class Systems:
         if hindrance := self._hindrance(encoder, system):
             raise InputError(f"{encoder}:{suffix} cannot be computed: {hindrance}")
         vectors, settings = self._encoded(encoder, system), self._settings(encoder)
+        queries = self._tagged(encoder) if system.tagged else {}
 
         def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-            return score_pool(system, vectors, query, positions, settings=settings)
+            asked = queries.get(query.id, query)
+            return score_pool(system, vectors, asked, positions, settings=settings)
 
         return score
 
@@ -178,6 +192,13 @@ class Systems:
             source = self.source(encoder)
             self._vectors[key] = encode_collection(self.collection, source, alone=system.alone)
         return self._vectors[key]
+
+    def _tagged(self, encoder: str) -> dict[str, EvalQuery]:
+        if encoder not in self._retagged:
+            loaded = self.source(encoder).encoder
+            annotator = Annotator(loaded, tagger=self._open_tagger(loaded.spec))
+            self._retagged[encoder] = retag(self.collection.queries, annotator)
+        return self._retagged[encoder]
 
     def _settings(self, encoder: str) -> TransportSettings:
         tau = default_tau(self.source(encoder).encoder.spec) if self._tau is None else self._tau
@@ -192,9 +213,17 @@ class Systems:
             )
         if system.scorer is None and source.snapshot is not None:
             return "a snapshot holds no document vectors; leave out --data"
+        if system.tagged and not any(has_facet(query) for query in self.collection.queries):
+            return f"no query of {self.collection.name} names a facet; leave out :tagged"
         return ""
 
 
 def has_plan(system: str) -> bool:
-    """Whether a system's scores come from a plan between sentences, which can be shown."""
-    return ":" in system and SUFFIXES[parse_name(system)[1]].scorer is not None
+    """Whether a system's scores come from a plan between sentences, which can be shown.
+
+    Not under ``tagged``: beside a query stand the sentences that the collection chooses.
+    """
+    if ":" not in system:
+        return False
+    named = SUFFIXES[parse_name(system)[1]]
+    return named.scorer is not None and not named.tagged

@@ -65,8 +65,14 @@ class VectorSource:
         # Papers asked for so far in each stage.
         self._asked: Counter[str] = Counter()
 
-    def of(self, papers: Sequence[Paper], *, stage: str) -> list[EncodedPaper]:
-        """The vectors of ``papers``, in order; ``stage`` names the work where progress is shown."""
+    def of(self, papers: Sequence[Paper], *, stage: str, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """The vectors of ``papers``, in order; ``stage`` names the work where progress is shown.
+
+        With hidden ``layers``, which neither a cache nor a snapshot holds, all are encoded anew.
+        """
+        if layers:
+            self._asked[stage] += len(papers)
+            return self._encode(papers, stage, self._asked[stage] - len(papers), layers=layers)
         digests = [digest_of(paper) for paper in papers]
         wanted = dict(zip(digests, papers, strict=True))
         known = self._stored(wanted)
@@ -83,10 +89,12 @@ class VectorSource:
                 self._cache.write(dict(zip(part, encoded, strict=True)))
         return [known[digest] for digest in digests]
 
-    def _encode(self, papers: Sequence[Paper], stage: str, done: int) -> list[EncodedPaper]:
+    def _encode(
+        self, papers: Sequence[Paper], stage: str, done: int, *, layers: Sequence[int] = ()
+    ) -> list[EncodedPaper]:
         encoded: list[EncodedPaper] = []
         for start in range(0, len(papers), _PAPERS_PER_CALL):
-            encoded += self.encoder.encode(papers[start : start + _PAPERS_PER_CALL])
+            encoded += self.encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers)
             self._on_progress(stage, done + len(encoded), self._asked[stage])
         return encoded
 
@@ -199,19 +207,28 @@ def encode_collection(collection: Collection, source: VectorSource, *, alone: bo
     )
 
 
-def encode_alone(papers: Sequence[Paper], source: VectorSource, *, stage: str) -> list[EncodedPaper]:
+def encode_alone(
+    papers: Sequence[Paper], source: VectorSource, *, stage: str, layers: Sequence[int] = ()
+) -> list[EncodedPaper]:
     """Every sentence as a paper of one sentence without a title."""
     singles = [
         replace(paper, title="", abstract=sentence.text, sentences=(sentence,))
         for paper in papers
         for sentence in paper.sentences
     ]
-    encoded = iter(source.of(singles, stage=stage))
-    zeros = np.zeros(source.encoder.spec.dim, np.float32)
-    return [
-        EncodedPaper(np.concatenate([next(encoded).sentences for _ in paper.sentences]), zeros, 0)
-        for paper in papers
-    ]
+    encoded = iter(source.of(singles, stage=stage, layers=layers))
+    return [_end_to_end([next(encoded) for _ in paper.sentences]) for paper in papers]
+
+
+def _end_to_end(sentences: Sequence[EncodedPaper]) -> EncodedPaper:
+    """Papers of one sentence as one paper; without a document vector (zeros)."""
+    layers = [sentence.layers for sentence in sentences if sentence.layers is not None]
+    return EncodedPaper(
+        np.concatenate([sentence.sentences for sentence in sentences]),
+        np.zeros_like(sentences[0].document),
+        0,
+        np.concatenate(layers, axis=1) if layers else None,
+    )
 
 
 def present_encoders() -> list[str]:

@@ -1,4 +1,4 @@
-"""The pipeline: corpus -> papers -> sentences -> sentence vectors -> snapshot.
+"""The pipeline: corpus -> papers -> sentences -> sentence vectors and facets -> snapshot.
 
 Everything unfinished lives in ``DATA/building``. A build that was killed while encoding, which is nearly all
 of its time, finds its finished parts there and repeats at most the one it was in; one that was killed while
@@ -20,15 +20,15 @@ from typing import Literal
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, storage_errors, writer_lock
-from indexer.index import check_backend, choose_backend
+from indexer.index import check_backend
 from indexer.manifest import Manifest
-from indexer.parts import PartVectors, Reading, encode_part, finished_reading, part_table, read_into_parts
+from indexer.parts import EncodedPart, Reading, encode_part, finished_reading, read_into_parts
 from indexer.segment import write_segment
 from indexer.snapshot import next_generation, publish
-from models.encoder import Encoder
+from models.annotator import Annotator
 from models.errors import CorpusError
 from models.sentences import SPLITTER_VERSION
-from models.types import Paper, Precision, Unit
+from models.types import EncoderSpec, Paper, Precision, Unit
 
 # (stage in words, papers done in it, papers in it if known)
 ProgressFn = Callable[[str, int, int | None], None]
@@ -38,10 +38,11 @@ _SEGMENT = "segment-000"
 
 @dataclass(frozen=True, slots=True)
 class BuildArguments:
-    """What decides the content of a snapshot besides the corpus and the encoder.
+    """What decides the content of a snapshot besides the corpus and the models.
 
     ``encoder`` is the name or folder to load for queries; ``limit`` counts papers; ``dtype`` ``auto`` stores
-    unit vectors as float16 (error about 3e-4 of a distance) and all others as float32.
+    unit vectors as float16 (error about 3e-4 of a distance) and all others as float32; ``tagger`` and
+    ``functions`` are files of weights, ``None`` for the shipped ones.
     """
 
     encoder: str
@@ -52,6 +53,8 @@ class BuildArguments:
     dtype: Literal["auto", "float16", "float32"] = "auto"
     device: str = "auto"
     precision: Precision = Precision.FLOAT32
+    tagger: str | None = None
+    functions: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ class BuildReport:
 def build(
     corpora: Sequence[Path],
     data: Path,
-    encoder: Encoder,
+    annotator: Annotator,
     *,
     arguments: BuildArguments,
     on_progress: ProgressFn,
@@ -85,16 +88,16 @@ def build(
             work = data / "building"
             work.mkdir(exist_ok=True)
             reading = _read(corpora, data, work, arguments, on_progress)
-            vectors = _encode(reading, work, encoder, arguments, on_progress)
-            manifest = _publish(reading, vectors, data, encoder, arguments, on_progress)
+            encoded = _encode(reading, work, annotator, arguments, on_progress)
+            manifest = _publish(reading, encoded, data, annotator, arguments, on_progress)
             discard_folder(work)
     n_sentences = sum(part.n_sentences for part in reading.parts)
     return BuildReport(
         manifest=manifest,
         reading=reading,
-        dropped_sentences=n_sentences - manifest.n_rows if encoder.spec.unit is Unit.SENTENCE else 0,
+        dropped_sentences=n_sentences - manifest.n_rows if manifest.encoder.unit is Unit.SENTENCE else 0,
         reused_papers=sum(
-            part.n_papers for part, encoded in zip(reading.parts, vectors, strict=True) if encoded.reused
+            part.n_papers for part, done in zip(reading.parts, encoded, strict=True) if done.reused
         ),
         took_s=time.perf_counter() - started,
     )
@@ -140,10 +143,10 @@ def _reading_key(corpora: Sequence[Path], arguments: BuildArguments) -> str:
 
 
 def _encode(
-    reading: Reading, work: Path, encoder: Encoder, arguments: BuildArguments, on_progress: ProgressFn
-) -> list[PartVectors]:
-    """Sentences -> sentence vectors, part by part."""
-    dtype, precision = _dtype(arguments, encoder), arguments.precision
+    reading: Reading, work: Path, annotator: Annotator, arguments: BuildArguments, on_progress: ProgressFn
+) -> list[EncodedPart]:
+    """Sentences -> sentence vectors and facets, part by part."""
+    dtype, precision = _dtype(arguments, annotator.encoder.spec), arguments.precision
     done = 0
 
     def advance(n_papers: int) -> None:
@@ -152,48 +155,39 @@ def _encode(
         on_progress("Encoding", done, reading.n_papers)
 
     return [
-        encode_part(work, part, encoder, dtype=dtype, precision=precision, on_progress=advance)
+        encode_part(work, part, annotator, dtype=dtype, precision=precision, on_progress=advance)
         for part in reading.parts
     ]
 
 
-def _dtype(arguments: BuildArguments, encoder: Encoder) -> str:
+def _dtype(arguments: BuildArguments, encoder: EncoderSpec) -> str:
     if arguments.dtype != "auto":
         return arguments.dtype
-    return "float16" if encoder.spec.normalised else "float32"
+    return "float16" if encoder.normalised else "float32"
 
 
 def _publish(
     reading: Reading,
-    vectors: Sequence[PartVectors],
+    parts: Sequence[EncodedPart],
     data: Path,
-    encoder: Encoder,
+    annotator: Annotator,
     arguments: BuildArguments,
     on_progress: ProgressFn,
 ) -> Manifest:
-    """Sentence vectors -> snapshot, served from here on."""
-    work = data / "building"
-    prepared = work / "snapshot"
+    """Sentence vectors and facets -> snapshot, served from here on."""
+    prepared = data / "building" / "snapshot"
     shutil.rmtree(prepared, ignore_errors=True)
     (prepared / _SEGMENT).mkdir(parents=True)
     on_progress("Indexing", 0, reading.n_papers)
-    n_rows = sum(part.n_rows for part in vectors)
-    dtype = _dtype(arguments, encoder)
-    backend = arguments.backend
-    segment = write_segment(
-        prepared / _SEGMENT,
-        (part.load() for part in vectors),
-        (part_table(work, part) for part in reading.parts),
-        shape=(n_rows, encoder.spec.dim),
-        dtype=dtype,
-        backend=choose_backend(n_rows) if backend == "auto" else backend,
-        device=arguments.device,
-    )
+    segment = write_segment(prepared / _SEGMENT, parts, backend=arguments.backend, device=arguments.device)
+    encoder = annotator.encoder.spec
     manifest = Manifest(
         generation=next_generation(data),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        encoder=encoder.spec,
-        dtype=dtype,
+        encoder=encoder,
+        tagger=annotator.tagger.spec,
+        functions=annotator.function_spec,
+        dtype=_dtype(arguments, encoder),
         metric="L2",
         splitter=SPLITTER_VERSION,
         segments=(segment,),

@@ -75,6 +75,11 @@ def paper_at(table: pa.Table, position: int) -> Paper:
     )
 
 
+def counted_as(facet: Facet) -> frozenset[Facet]:
+    """The labels that count where ``facet`` is asked for: a stated aim is background too (semantics 3.5)."""
+    return frozenset({facet, Facet.OBJECTIVE} if facet is Facet.BACKGROUND else {facet})
+
+
 def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
     """Which rows of ``table`` pass ``filters``; names of venues and fields match whatever their case."""
     allowed = np.ones(len(table), dtype=bool)
@@ -86,15 +91,24 @@ def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_pa
         allowed &= _mask(_matches(table["venue"], filters.venues))
     if filters.fields:
         lists = table["fields"].combine_chunks()
-        owners = pc.list_parent_indices(lists)
-        hits = _mask(_matches(pc.list_flatten(lists), filters.fields))
-        of_field = np.zeros(len(table), dtype=bool)
-        of_field[np.asarray(owners)[hits]] = True
-        allowed &= of_field
+        allowed &= _holding(lists, _mask(_matches(pc.list_flatten(lists), filters.fields)))
+    if filters.has_facets:
+        lists = table["facets"].combine_chunks()
+        codes = np.asarray(pc.list_flatten(lists))
+        for facet in filters.has_facets:
+            wanted = [_FACETS.index(counted) for counted in counted_as(facet)]
+            allowed &= _holding(lists, np.isin(codes, wanted))
     if filters.exclude_ids:
         excluded = pa.array(sorted(filters.exclude_ids), pa.string())
         allowed &= ~_mask(pc.is_in(table["id"], value_set=excluded))
     return allowed
+
+
+def _holding(lists: Any, hits: Bool[np.ndarray, " n"]) -> Bool[np.ndarray, " n_papers"]:
+    """Which of ``lists`` hold a value that hits, values being numbered through all lists."""
+    holding = np.zeros(len(lists), dtype=bool)
+    holding[np.asarray(pc.list_parent_indices(lists))[hits]] = True
+    return holding
 
 
 def _matches(column: Any, names: Sequence[str]) -> Any:

@@ -1,38 +1,69 @@
-"""Papers to packed vectors, in bounded batches."""
+"""Papers to what a snapshot keeps of them besides their text, in bounded batches."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Float16, Int8
 
-from models.encoder import Encoder
+from models.annotator import Annotator
 from models.errors import EncoderError
-from models.types import EncodedPaper, PackedVectors, Paper
+from models.facets import FACETS
+from models.types import PackedVectors, Paper
 
-# Papers handed to the encoder at once: enough for it to sort by length, few enough for a lively progress bar.
+# Papers annotated at once: enough for the encoder to sort by length, few enough for a lively progress bar.
 _PAPERS_PER_CALL = 128
+_CODES = {facet: code for code, facet in enumerate(FACETS)}
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedPapers:
+    """The vectors and facets of papers, end to end in their order.
+
+    ``facets`` are positions in FACETS, one a sentence, also for those past the encoder's token limit.
+    ``functions`` has a row for each of ``vectors.rows``; ``None`` without an encoder of functions.
+    """
+
+    vectors: PackedVectors
+    facets: Int8[np.ndarray, " n_sentences"]
+    functions: Float16[np.ndarray, "n_rows dim_functions"] | None
 
 
 def embed(
-    papers: Sequence[Paper], encoder: Encoder, *, dtype: str, on_progress: Callable[[int], None]
-) -> PackedVectors:
-    """The vectors of ``papers`` end to end, in order, as ``dtype`` (``float16`` or ``float32``).
+    papers: Sequence[Paper], annotator: Annotator, *, dtype: str, on_progress: Callable[[int], None]
+) -> EmbeddedPapers:
+    """What ``annotator`` makes of ``papers``; sentence vectors as ``dtype`` (``float16`` or ``float32``).
 
     ``on_progress`` gets the number of papers done since its last call. Raises EncoderError when a vector is
     not finite in ``dtype``.
     """
-    encoded: list[EncodedPaper] = []
+    rows: list[np.ndarray] = []
+    functions: list[np.ndarray] = []
+    facets: list[int] = []
     for start in range(0, len(papers), _PAPERS_PER_CALL):
         batch = papers[start : start + _PAPERS_PER_CALL]
-        encoded += encoder.encode(batch)
+        for annotated in annotator.annotate(batch):
+            rows.append(_rounded(annotated.encoded.sentences, dtype, annotated.paper))
+            facets += [_CODES[s.facet] for s in annotated.paper.sentences if s.facet is not None]
+            if annotated.functions is not None:
+                functions.append(_rounded(annotated.functions, "float16", annotated.paper))
         on_progress(len(batch))
     offsets = np.zeros(len(papers) + 1, dtype=np.int64)
-    np.cumsum([len(paper.sentences) for paper in encoded], out=offsets[1:])
-    rows = np.concatenate([paper.sentences for paper in encoded]).astype(dtype)
-    if not np.isfinite(rows).all():
-        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        owner = papers[int(np.searchsorted(offsets, bad, side="right")) - 1].id
+    np.cumsum([len(own) for own in rows], out=offsets[1:])
+    return EmbeddedPapers(
+        PackedVectors(np.concatenate(rows), offsets),
+        np.array(facets, dtype=np.int8),
+        np.concatenate(functions) if functions else None,
+    )
+
+
+def _rounded(vectors: np.ndarray, dtype: str, paper: Paper) -> np.ndarray:
+    # What overflows is refused below; numpy would only warn.
+    with np.errstate(over="ignore"):
+        rounded = vectors.astype(dtype)
+    if not np.isfinite(rounded).all():
         raise EncoderError(
-            f"Paper {owner!r} got a vector that {dtype} cannot hold; index with --dtype float32, "
+            f"Paper {paper.id!r} got a vector that {dtype} cannot hold; index with --dtype float32, "
             "or check the encoder's weights"
         )
-    return PackedVectors(rows, offsets)
+    return rounded

@@ -9,30 +9,39 @@ from typing import Any
 import orjson
 
 from models.errors import SnapshotCorruptError
-from models.types import EncoderSpec, Unit
+from models.types import EncoderSpec, FunctionSpec, TaggerSpec, Unit
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 REMEDY = "run `akin snapshot rollback` to serve the previous generation, or index the corpus again"
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
-    """What the manifest says of one segment; ``files`` maps a name to its SHA-256 (hex)."""
+    """What the manifest says of one segment; ``files`` maps a name to its SHA-256 (hex).
+
+    ``function_backend`` is ``None`` where no sentence has a function vector.
+    """
 
     name: str
     n_papers: int
     n_rows: int
     backend: str
+    function_backend: str | None
     files: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot holds and how it was made; ``created`` is UTC in ISO 8601."""
+    """What a snapshot holds and how it was made; ``created`` is UTC in ISO 8601.
+
+    ``tagger`` gave the facets that the corpus did not, ``functions`` the function vectors.
+    """
 
     generation: str
     created: str
     encoder: EncoderSpec
+    tagger: TaggerSpec
+    functions: FunctionSpec | None
     dtype: str
     metric: str
     splitter: str
@@ -68,10 +77,14 @@ class Manifest:
                     f"{path}: format version {fields['format_version']}, this Akin reads {FORMAT_VERSION}; "
                     "index the corpus again"
                 )
-            encoder = fields.pop("encoder")
+            encoder, tagger, functions = (fields.pop(name) for name in ("encoder", "tagger", "functions"))
             segments = tuple(SegmentEntry(**segment) for segment in fields.pop("segments"))
             return cls(
-                encoder=EncoderSpec(**{**encoder, "unit": Unit(encoder["unit"])}), segments=segments, **fields
+                encoder=EncoderSpec(**{**encoder, "unit": Unit(encoder["unit"])}),
+                tagger=TaggerSpec(**{**tagger, "layers": tuple(tagger["layers"])}),
+                functions=functions and FunctionSpec(**{**functions, "layers": tuple(functions["layers"])}),
+                segments=segments,
+                **fields,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotCorruptError(f"{path}: not a manifest ({error}); {REMEDY}") from error

@@ -1,10 +1,10 @@
-"""The parts of an unfinished build: up to 1,000 papers each, their columns and then their vectors.
+"""The parts of an unfinished build: up to 1,000 papers each, their columns and then what is computed of them.
 
 DATA/building/
   read.json            what was read, from which files and how; written when reading is done
   part-00000.arrow     the papers of a part
-  vectors-DIGEST/      the vectors of a part, whole once the folder is there; the digest covers the papers
-                       and the encoder, so nothing stale is ever taken up
+  vectors-DIGEST/      the vectors and facets of a part, whole once the folder is there; the digest covers the
+                       papers and every model, so nothing stale is ever taken up
 """
 
 import hashlib
@@ -18,17 +18,19 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from jaxtyping import Float16, Int64
 
 from indexer.columns import SCHEMA, paper_at, papers_to_table
 from indexer.corpus import CorpusReport
 from indexer.durable import publish_folder, replace_file, write_array
-from indexer.embed import embed
+from indexer.embed import EmbeddedPapers, embed
+from models.annotator import Annotator
 from models.checksums import sha256_of
-from models.encoder import Encoder
 from models.language import language_of
-from models.types import PackedVectors, Paper, Precision
+from models.types import Paper, Precision
 
 PART_PAPERS = 1_000
+_ROWS, _OFFSETS, _FACETS, _FUNCTIONS = "rows.npy", "offsets.npy", "facets.npy", "functions.npy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +44,42 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class PartVectors:
-    """The vectors of one part, on disk; ``reused`` when an earlier run had encoded them."""
+class EncodedPart:
+    """What a segment takes from one part: the columns in ``papers``, and what was computed, in ``folder``.
 
+    ``reused`` when an earlier run had computed it. Every method reads from the disk.
+    """
+
+    papers: Path
     folder: Path
     n_rows: int
     reused: bool
 
-    def load(self) -> PackedVectors:
-        """Read them."""
-        return PackedVectors(np.load(self.folder / "rows.npy"), np.load(self.folder / "offsets.npy"))
+    def rows(self) -> np.ndarray:
+        """Sentence vectors, (n_rows, dim)."""
+        return np.asarray(np.load(self.folder / _ROWS))
+
+    def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
+        """Where each paper's rows begin and end, as in ``PackedVectors``."""
+        return np.asarray(np.load(self.folder / _OFFSETS))
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether there was an encoder of functions."""
+        return (self.folder / _FUNCTIONS).is_file()
+
+    def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
+        """Function vectors, where there are some."""
+        return np.asarray(np.load(self.folder / _FUNCTIONS))
+
+    def table(self) -> pa.Table:
+        """The papers' columns, every sentence with a facet: the corpus's own, else the tagger's."""
+        table = _read_table(self.papers)
+        facets = pa.ListArray.from_arrays(
+            table["starts"].combine_chunks().offsets, pa.array(np.load(self.folder / _FACETS))
+        )
+        field = SCHEMA.get_field_index("facets")
+        return table.set_column(field, SCHEMA.field(field), facets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,40 +154,54 @@ def _is_whole(folder: Path, part: Part) -> bool:
     return path.is_file() and sha256_of(path) == part.sha256
 
 
-def part_table(folder: Path, part: Part) -> pa.Table:
-    """The columns of a part's papers."""
-    with pa.memory_map(str(folder / part.name)) as source:
-        return pa.ipc.open_file(source).read_all()
-
-
 def encode_part(
     folder: Path,
     part: Part,
-    encoder: Encoder,
+    annotator: Annotator,
     *,
     dtype: str,
     precision: Precision,
     on_progress: Callable[[int], None],
-) -> PartVectors:
-    """The vectors of a part, encoded now unless an earlier run did."""
-    decisive = f"{part.sha256} {encoder.spec.fingerprint} {precision} {dtype}"
-    done = folder / f"vectors-{hashlib.sha256(decisive.encode()).hexdigest()[:32]}"
+) -> EncodedPart:
+    """The vectors and facets of a part, computed now unless an earlier run did."""
+    functions = annotator.function_spec
+    decisive = (
+        part.sha256,
+        annotator.encoder.spec.fingerprint,
+        precision,
+        dtype,
+        annotator.tagger.spec.fingerprint,
+        None if functions is None else functions.fingerprint,
+    )
+    done = folder / f"vectors-{hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]}"
     reused = done.is_dir()
     if reused:
         on_progress(part.n_papers)
     else:
-        table = part_table(folder, part)
+        table = _read_table(folder / part.name)
         papers = [paper_at(table, position) for position in range(len(table))]
-        _keep(done, embed(papers, encoder, dtype=dtype, on_progress=on_progress))
-    return PartVectors(done, int(np.load(done / "offsets.npy")[-1]), reused)
+        _keep(done, embed(papers, annotator, dtype=dtype, on_progress=on_progress))
+    return EncodedPart(folder / part.name, done, int(np.load(done / _OFFSETS)[-1]), reused)
 
 
-def _keep(done: Path, vectors: PackedVectors) -> None:
+def _read_table(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def _keep(done: Path, embedded: EmbeddedPapers) -> None:
     prepared = done.with_name("unfinished")
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir()
-    for name, array in (("rows.npy", vectors.rows), ("offsets.npy", vectors.offsets)):
-        write_array(prepared / name, [array], shape=array.shape, dtype=array.dtype)
+    arrays = {
+        _ROWS: embedded.vectors.rows,
+        _OFFSETS: embedded.vectors.offsets,
+        _FACETS: embedded.facets,
+        _FUNCTIONS: embedded.functions,
+    }
+    for name, array in arrays.items():
+        if array is not None:
+            write_array(prepared / name, [array], shape=array.shape, dtype=array.dtype)
     publish_folder(prepared, done)
 
 

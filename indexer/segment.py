@@ -5,37 +5,49 @@ offsets.npy      (n_papers + 1,) int64; paper i owns rows offsets[i]:offsets[i +
 papers.arrow     text and metadata, one row a paper
 ids.npy          (n_papers,) hashes of the paper ids, sorted, with their positions
 index.bin        what the index backend saved
+functions.npy    (n_rows, dim_functions) float16, where there is an encoder of functions: row i is what the
+                 sentence of row i of vectors.npy does
+functions.bin    what the backend of the index over them saved
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float16, Int8, Int64
 
 from indexer.columns import SCHEMA, allowed_papers, paper_at
 from indexer.durable import write_array
-from indexer.index import VectorIndex, build_index, load_index
+from indexer.index import VectorIndex, build_index, choose_backend, load_index
 from indexer.manifest import SegmentEntry
+from indexer.parts import EncodedPart
 from models.checksums import sha256_of
-from models.types import Filters, PackedVectors, Paper
+from models.errors import MissingVectorsError
+from models.facets import NO_FACET
+from models.types import Filters, PackedVectors, Paper, Unit
 
 _VECTORS, _OFFSETS, _IDS = "vectors.npy", "offsets.npy", "ids.npy"
 _PAPERS, _INDEX = "papers.arrow", "index.bin"
+_FUNCTIONS, _FUNCTION_INDEX = "functions.npy", "functions.bin"
 _ID_HASHES = np.dtype([("hash", "<u8"), ("position", "<i8")])
 # Rows per Arrow batch: few enough batches that row access stays quick, few enough rows to hold in memory.
 _BATCH_PAPERS = 65_536
 
 
 class Segment:
-    """One segment, open for reading: memory-mapped, its checksums already compared."""
+    """One segment, open for reading: memory-mapped, its checksums already compared.
 
-    def __init__(self, folder: Path, entry: SegmentEntry, *, device: str) -> None:
+    ``unit`` is what each row of its vectors stands for.
+    """
+
+    def __init__(self, folder: Path, entry: SegmentEntry, *, unit: Unit, device: str) -> None:
         self._folder = folder
         self._entry = entry
+        self._unit = unit
         self._device = device
         self.vectors = PackedVectors(np.load(folder / _VECTORS, mmap_mode="r"), np.load(folder / _OFFSETS))
         self.paper_of_row: Int64[np.ndarray, " n_rows"] = np.repeat(
@@ -54,6 +66,40 @@ class Segment:
         return load_index(
             self._folder / _INDEX, self.vectors.rows, backend=self._entry.backend, device=self._device
         )
+
+    @cached_property
+    def function_vectors(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
+        """What the sentence of each row does, as unit vectors; raises MissingVectorsError."""
+        if self._entry.function_backend is None:
+            raise MissingVectorsError(
+                "This collection holds no vectors of what sentences do; index the corpus again with an "
+                "encoder for which they were trained, such as minilm."
+            )
+        vectors: np.ndarray = np.load(self._folder / _FUNCTIONS, mmap_mode="r")
+        return vectors
+
+    @cached_property
+    def function_index(self) -> VectorIndex:
+        """The nearest-neighbour index over ``function_vectors``; raises MissingVectorsError."""
+        return load_index(
+            self._folder / _FUNCTION_INDEX,
+            self.function_vectors,
+            backend=self._entry.function_backend or "",
+            device=self._device,
+        )
+
+    @cached_property
+    def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
+        """The facet of each row's sentence, as its position in FACETS; NO_FACET for a whole paper's row."""
+        n_rows = len(self.paper_of_row)
+        if self._unit is Unit.DOCUMENT:
+            return np.full(n_rows, NO_FACET, dtype=np.int8)
+        facets = self._table["facets"].combine_chunks()
+        starts = np.asarray(facets.offsets)[:-1] - self.vectors.offsets[:-1]  # (n_papers,)
+        codes: Int8[np.ndarray, " n_rows"] = np.asarray(facets.values)[
+            np.arange(n_rows) + starts[self.paper_of_row]
+        ]
+        return codes
 
     def paper(self, position: int) -> Paper:
         """The paper at ``position`` (0 <= position < len(self))."""
@@ -86,36 +132,37 @@ def _id_hash(paper_id: str) -> int:
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")
 
 
-def write_segment(
-    folder: Path,
-    vectors: Iterable[PackedVectors],
-    tables: Iterable[pa.Table],
-    *,
-    shape: tuple[int, int],
-    dtype: str,
-    backend: str,
-    device: str,
-) -> SegmentEntry:
-    """Write the files of a segment into the empty ``folder``.
+def write_segment(folder: Path, parts: Sequence[EncodedPart], *, backend: str, device: str) -> SegmentEntry:
+    """Write the files of a segment into the empty ``folder``; the parts are read one at a time.
 
-    ``vectors`` and ``tables`` come part by part and are held one at a time; ``shape`` is (n_rows, dim).
+    ``backend`` is that of the index over sentence vectors; the one over function vectors goes by its size.
     """
-    lengths: list[Int64[np.ndarray, " n_papers"]] = []
-
-    def blocks() -> Iterator[np.ndarray]:
-        for part in vectors:
-            lengths.append(np.diff(part.offsets))
-            yield part.rows
-
-    write_array(folder / _VECTORS, blocks(), shape=shape, dtype=np.dtype(dtype))
+    n_rows = sum(part.n_rows for part in parts)
+    _write_rows(folder / _VECTORS, (part.rows() for part in parts), n_rows)
+    lengths = [np.diff(part.offsets()) for part in parts]
     offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
     write_array(folder / _OFFSETS, [offsets], shape=offsets.shape, dtype=offsets.dtype)
-    ids = _id_hashes(_write_papers(folder / _PAPERS, tables))
+    ids = _id_hashes(_write_papers(folder / _PAPERS, (part.table() for part in parts)))
     write_array(folder / _IDS, [ids], shape=ids.shape, dtype=ids.dtype)
-    index = build_index(np.load(folder / _VECTORS, mmap_mode="r"), backend=backend, device=device)
-    index.save(folder / _INDEX)
+    own_backend = choose_backend(n_rows) if backend == "auto" else backend
+    _write_index(folder / _VECTORS, folder / _INDEX, own_backend, device)
+    function_backend = None
+    if parts[0].has_functions:
+        function_backend = choose_backend(n_rows)
+        _write_rows(folder / _FUNCTIONS, (part.functions() for part in parts), n_rows)
+        _write_index(folder / _FUNCTIONS, folder / _FUNCTION_INDEX, function_backend, device)
     files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    return SegmentEntry(folder.name, len(offsets) - 1, shape[0], backend, files)
+    return SegmentEntry(folder.name, len(offsets) - 1, n_rows, own_backend, function_backend, files)
+
+
+def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
+    """Vectors end to end, in the format of the first block."""
+    first = next(blocks)
+    write_array(path, chain([first], blocks), shape=(n_rows, first.shape[1]), dtype=first.dtype)
+
+
+def _write_index(rows: Path, path: Path, backend: str, device: str) -> None:
+    build_index(np.load(rows, mmap_mode="r"), backend=backend, device=device).save(path)
 
 
 def _write_papers(path: Path, tables: Iterable[pa.Table]) -> list[str]:

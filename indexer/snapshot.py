@@ -27,7 +27,7 @@ from models.errors import (
     SnapshotCorruptError,
     SnapshotMissingError,
 )
-from models.types import EncoderSpec, Paper
+from models.types import EncoderSpec, FunctionSpec, Paper
 
 
 class Snapshot:
@@ -37,7 +37,7 @@ class Snapshot:
         self.manifest = manifest
         # One segment until collections grow in place; the manifest is already a list.
         (entry,) = manifest.segments
-        self.segment = Segment(folder / entry.name, entry, device=device)
+        self.segment = Segment(folder / entry.name, entry, unit=manifest.encoder.unit, device=device)
 
     @property
     def generation(self) -> str:
@@ -75,6 +75,23 @@ class Snapshot:
                 f"({made_by.fingerprint[:12]}), not {spec.name!r} ({spec.fingerprint[:12]}); "
                 f"serve it with that encoder or index the corpus again"
             )
+
+    def expect_functions(self, spec: FunctionSpec | None) -> None:
+        """Refuse any encoder of functions but the one that made the function vectors, where there are some.
+
+        Raises EncoderMismatchError.
+        """
+        made_by = self.manifest.functions
+        if made_by is not None and (spec is None or spec.fingerprint != made_by.fingerprint):
+            given = "but none is loaded" if spec is None else f"not {_named(spec)}"
+            raise EncoderMismatchError(
+                f"Generation {self.generation} got its function vectors from {_named(made_by)}, {given}; "
+                "serve it with the version of Akin that built it or index the corpus again"
+            )
+
+
+def _named(spec: FunctionSpec) -> str:
+    return f"{spec.name!r} ({spec.fingerprint[:12]})"
 
 
 def snapshot_folder(data: Path, generation: str) -> Path:

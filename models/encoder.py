@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Protocol, cast, runtime_checkable
 
 from models.checkpoints import locate_checkpoint
+from models.errors import EncoderError
 from models.registry import resolve
 from models.types import EncodedPaper, EncoderSpec, Paper, Precision
 
@@ -29,12 +30,23 @@ class Encoder(Protocol):
         """What a snapshot must remember to refuse another encoder."""
         ...
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Encode papers, in the order given, from their titles and their sentences' texts alone.
 
-        A paper's vectors do not depend on the others in the call (within 1e-5 in float32).
+        A paper's vectors do not depend on the others in the call (within 1e-5 in float32). ``layers`` asks
+        for the sentences of these hidden layers too, from the same pass: 0 is the embeddings, the last is the
+        transformer's own last. Raises EncoderError for layers this encoder does not have.
         """
         ...
+
+
+def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
+    """For an encoder whose sentences have no hidden layers: raises EncoderError where some are asked for."""
+    if layers:
+        raise EncoderError(
+            f"Hidden layers {list(layers)} were asked for, but {spec.name!r} has none for its sentences; "
+            "use a contextual encoder, such as minilm."
+        )
 
 
 def load_encoder(

@@ -10,7 +10,8 @@
     │   ├── CollectionMissingError  a test collection that is not where it was said to be
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
-    │       └── SentenceSelectionError
+    │       ├── SentenceSelectionError
+    │       └── MissingVectorsError
     ├── EncoderError                an encoder that cannot be loaded or run
     │   └── WeightsError            weights absent, altered or in a refused format
     ├── MissingPackageError         an optional package is not installed
@@ -79,6 +80,10 @@ class PaperNotFoundError(QueryError):
 
 class SentenceSelectionError(QueryError):
     """Chosen sentences that the query paper does not have, or a facet none of its sentences has."""
+
+
+class MissingVectorsError(QueryError):
+    """A search over vectors that the collection was not indexed with."""
 
 
 class EncoderError(AkinError):

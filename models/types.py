@@ -72,13 +72,15 @@ class EncodedPaper:
     ``sentences`` has shape (n_kept, dim): rows belong to the first ``n_kept`` sentences, in order
     (for a document encoder: one row, the whole abstract). ``dropped_sentences`` counts those past the token
     limit (semantics 3.1). ``document`` has shape (dim,). ``layers`` are the same sentences pooled from the
-    hidden layers that were asked for, in that order and as they are; ``None`` where none was.
+    hidden layers that were asked for, in that order and as they are, and ``openings`` the first few
+    WordPieces of each: where a sentence says what it does. Both are ``None`` where no layer was asked for.
     """
 
     sentences: Float32[np.ndarray, "n_sentence dim"]
     document: Float32[np.ndarray, " dim"]
     dropped_sentences: int
     layers: Float32[np.ndarray, "n_layers n_sentence dim"] | None = None
+    openings: Float32[np.ndarray, "n_layers n_sentence dim"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request, Response
 
 from service.problems import RESPONSES, add_problem_handlers, identity
-from service.routes import health, papers, search
+from service.routes import analyze, health, papers, search, sentences
 from service.search import SearchEngine, open_engine
 from service.settings import Settings
 
@@ -29,6 +29,8 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     app.middleware("http")(_identify)
     add_problem_handlers(app)
     app.include_router(search.router)
+    app.include_router(sentences.router)
+    app.include_router(analyze.router)
     app.include_router(papers.router)
     app.include_router(health.router)
     return app

@@ -1,4 +1,4 @@
-"""The aspect of a query: which sentences count, and how far they are turned away from the others."""
+"""The aspect of a query: which sentences to be like, which unlike, and how the first are turned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32
 
+from indexer.columns import counted_as
 from models.errors import SentenceSelectionError
 from models.types import Facet, Paper, Unit
 
@@ -14,43 +15,77 @@ DEFAULT_FOCUS = 0.3
 # A method is the same in another field; what a result means depends on what it is a result about.
 _FACET_FOCUS = {Facet.METHOD: 0.4, Facet.RESULT: 0.0}
 
+# Measured: docs/why.md, "Contrast subtracts".
+DEFAULT_CONTRAST = 0.4
+
 
 @dataclass(frozen=True, slots=True)
-class Aspect:
-    """The respect in which papers should be akin; without ``sentences`` and ``facet`` the whole abstract.
+class Contrast:
+    """The respect in which papers should differ: sentences by number, or by facet, exactly one of the two.
 
-    ``sentences`` are numbers in the whole abstract. ``focus`` (0 to 1) is the share of the other sentences'
-    mean that is taken from each chosen vector: 0 is ASPIRE's own aspect query (semantics 3.5), ``None`` what
-    suits the facet.
+    ``weight`` (over 0, at most 1) is how much being far from these counts against being near to the others.
     """
 
     sentences: tuple[int, ...] | None = None
-    facet: Facet | None = None
+    facets: tuple[Facet, ...] = ()
+    weight: float = DEFAULT_CONTRAST
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """The respect in which papers should be akin; without ``sentences`` and ``facets`` the whole abstract.
+
+    ``sentences`` are numbers in the whole abstract. ``focus`` (0 to 1) is the share of the other sentences'
+    mean that is taken from each chosen vector: 0 is ASPIRE's own aspect query (semantics 3.5), ``None`` what
+    suits the facets. With ``unlike`` and nothing chosen, all sentences but the unlike ones are.
+    """
+
+    sentences: tuple[int, ...] | None = None
+    facets: tuple[Facet, ...] = ()
     focus: float | None = None
+    unlike: Contrast | None = None
 
     @property
     def turn(self) -> float:
-        """The focus that applies."""
+        """The focus that applies; of several facets the least, as topic that one of them needs is kept."""
         if self.focus is not None:
             return self.focus
-        return DEFAULT_FOCUS if self.facet is None else _FACET_FOCUS.get(self.facet, DEFAULT_FOCUS)
+        return min((_FACET_FOCUS.get(facet, DEFAULT_FOCUS) for facet in self.facets), default=DEFAULT_FOCUS)
 
 
-def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit) -> tuple[int, ...]:
-    """The numbers of the sentences of ``paper`` that count, ascending; past ``n_vectors`` there is none.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The numbers of the query sentences to be ``like`` and to be ``unlike``; ascending, disjoint."""
 
-    Empty when no sentence has the facet. Raises SentenceSelectionError.
+    like: tuple[int, ...]
+    unlike: tuple[int, ...] = ()
+
+
+def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit) -> Selection:
+    """The sentences of ``paper`` that count; past ``n_vectors`` there is none.
+
+    ``like`` is empty when no sentence has a facet that was chosen, or when nothing was chosen and none has
+    the facet to be unlike; ``unlike`` alone is empty when only the latter is missing.
+    Raises SentenceSelectionError.
     """
-    if aspect.sentences is None and aspect.facet is None:
-        return tuple(range(n_vectors if unit is Unit.SENTENCE else len(paper.sentences)))
+    unlike = aspect.unlike
+    chooses = aspect.sentences is not None or bool(aspect.facets)
     if unit is Unit.DOCUMENT:
-        raise SentenceSelectionError(
-            "This collection holds one vector for each paper, so neither sentences nor a facet can be "
-            "chosen; leave them out, or index with a sentence encoder."
-        )
-    if aspect.facet is not None:
-        return _of_facet(paper, aspect.facet, n_vectors)
-    return _of_numbers(paper, aspect.sentences or (), n_vectors)
+        if chooses or unlike is not None:
+            raise SentenceSelectionError(
+                "This collection holds one vector for each paper, so neither sentences nor a facet can be "
+                "chosen; leave them out, or index with a sentence encoder."
+            )
+        return Selection(tuple(range(len(paper.sentences))))
+    away = () if unlike is None else _chosen(unlike.sentences, unlike.facets, paper, n_vectors)
+    if chooses:
+        like = _chosen(aspect.sentences, aspect.facets, paper, n_vectors)
+    else:
+        like = tuple(number for number in range(n_vectors) if number not in away)
+        if unlike is not None and not away:
+            return Selection(())
+    _expect_apart(like, away)
+    return Selection(like, away)
 
 
 def focused(
@@ -74,6 +109,45 @@ def focused(
     return np.ascontiguousarray(np.where(norms > 0, turned * scale, chosen))
 
 
+def facets_missing(aspect: Aspect, paper: Paper, *, n_vectors: int) -> str:
+    """One sentence that says which facets were asked for in vain, and which the query has instead."""
+    unlike = () if aspect.unlike is None else aspect.unlike.facets
+    sought = aspect.facets or unlike
+    kept = [sentence.facet for sentence in paper.sentences[:n_vectors]]
+    past = [sentence.facet for sentence in paper.sentences[n_vectors:]]
+    present = [facet for facet in Facet if facet in kept]
+    has = f"it has {_listed(present, 'and')}" if present else "its sentences carry no facet"
+    unread = any(facet in past for each in sought for facet in counted_as(each))
+    limit = f" Sentences past the first {n_vectors} were not read." if unread else ""
+    return f"No sentence of the query has the facet {_listed(sought, 'or')}; {has}.{limit}"
+
+
+def _listed(facets: Sequence[Facet], last: str) -> str:
+    names = [facet.value for facet in facets]
+    return f" {last} ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _chosen(
+    numbers: Sequence[int] | None, facets: Sequence[Facet], paper: Paper, n_vectors: int
+) -> tuple[int, ...]:
+    if numbers is None:
+        return _of_facets(paper, facets, n_vectors)
+    return _of_numbers(paper, numbers, n_vectors)
+
+
+def _expect_apart(like: Sequence[int], unlike: Sequence[int]) -> None:
+    if both := sorted(set(like) & set(unlike)):
+        raise SentenceSelectionError(
+            f"Sentences {both[:20]} would have to be both like and unlike (objective counts as background); "
+            "choose sentences or facets that do not overlap."
+        )
+    if unlike and not like:
+        raise SentenceSelectionError(
+            "Every sentence of the query is to be unlike, which leaves nothing to look for; leave at least "
+            "one out."
+        )
+
+
 def _of_numbers(paper: Paper, numbers: Sequence[int], n_vectors: int) -> tuple[int, ...]:
     chosen = tuple(sorted(set(numbers)))
     n_sentences = len(paper.sentences)
@@ -91,11 +165,11 @@ def _of_numbers(paper: Paper, numbers: Sequence[int], n_vectors: int) -> tuple[i
     return kept
 
 
-def _of_facet(paper: Paper, facet: Facet, n_vectors: int) -> tuple[int, ...]:
-    """The sentences of a facet; stated aims count as background (CSFCube, semantics 3.5)."""
+def _of_facets(paper: Paper, facets: Sequence[Facet], n_vectors: int) -> tuple[int, ...]:
+    """The sentences of any of the facets; stated aims count as background (CSFCube, semantics 3.5)."""
     if all(sentence.facet is None for sentence in paper.sentences):
         raise SentenceSelectionError(
             "The query paper's sentences carry no facet labels; choose sentences by number instead."
         )
-    wanted = {Facet.BACKGROUND, Facet.OBJECTIVE} if facet is Facet.BACKGROUND else {facet}
+    wanted = {counted for facet in facets for counted in counted_as(facet)}
     return tuple(i for i, sentence in enumerate(paper.sentences[:n_vectors]) if sentence.facet in wanted)

@@ -1,12 +1,13 @@
 """Re-rank: score candidates by transport on full-precision vectors and explain each score by its plan."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Float64, Int64
 
 from indexer.segment import Segment
-from models.transport import SERVING, Plan, Scorer, TransportSettings, score_papers
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
 from models.types import Alignment, Candidate, EncoderSpec, Highlight, PackedVectors, Paper, RankedPaper, Unit
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
@@ -22,28 +23,46 @@ def default_tau(spec: EncoderSpec) -> float:
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Query sentences that are compared with a paper by one plan, which counts ``weight`` times in its score.
+
+    ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``.
+    The weight is 1 for the part that papers should be like, negative for one they should be unlike.
+    """
+
+    vectors: Float32[np.ndarray, "n_query dim"]
+    sentences: tuple[int, ...]
+    weight: float = 1.0
+
+
 def rerank(
     segment: Segment,
-    query: Float32[np.ndarray, "n_query dim"],
+    parts: Sequence[Part],
     candidates: Sequence[Candidate],
     *,
-    query_sentences: Sequence[int],
     limit: int,
     scorer: Scorer,
     settings: TransportSettings,
     unit: Unit,
 ) -> list[RankedPaper]:
-    """The best ``limit`` candidates with their alignments, best first; ties are broken by position.
-
-    ``query_sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``query[i]``.
-    """
+    """The best ``limit`` candidates with their alignments, best first; ties are broken by position."""
     positions = np.array([candidate.position for candidate in candidates], dtype=np.int64)
     rows, offsets = gather(segment.vectors, positions)
-    plans = score_papers(query, rows, offsets, scorer=scorer, settings=settings)
-    best = np.lexsort((positions, -plans.scores))[:limit]
+    compared = [score_papers(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
+    best = np.lexsort((positions, -total_scores(parts, compared)))[:limit]
     return [
-        explain(segment.paper(int(positions[i])), plans[int(i)], query_sentences, unit=unit) for i in best
+        explain(segment.paper(int(positions[i])), parts, [plans[int(i)] for plans in compared], unit=unit)
+        for i in best
     ]
+
+
+def total_scores(parts: Sequence[Part], compared: Sequence[Plans]) -> Float64[np.ndarray, " k"]:
+    """The score of each paper: the sum of its parts', each counting its weight."""
+    totals: Float64[np.ndarray, " k"] = np.sum(
+        [part.weight * plans.scores for part, plans in zip(parts, compared, strict=True)], axis=0
+    )
+    return totals
 
 
 def gather(
@@ -57,25 +76,40 @@ def gather(
     return vectors.rows[rows].astype(np.float32), offsets
 
 
-def explain(paper: Paper, plan: Plan, query_sentences: Sequence[int], *, unit: Unit) -> RankedPaper:
-    """A paper with its score and the cells of the plan that make it up, heaviest first.
+def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit: Unit) -> RankedPaper:
+    """A paper with its score and the cells of the plans that make it up, each part's heaviest first.
 
-    Row ``i`` of the plan belongs to query sentence ``query_sentences[i]``, column ``j`` to sentence ``j``;
-    with one vector a paper, the only cell belongs to the two whole abstracts.
+    Cells weigh as much as their part does, so those of a contrast are negative. Highlights are the sentences
+    that match what the paper should be like, the first part. Row ``i`` of a plan belongs to its part's query
+    sentence ``i``, column ``j`` to sentence ``j``; with one vector a paper, the only cell belongs to the two
+    whole abstracts.
     """
     if unit is Unit.DOCUMENT:
         whole = Highlight(None, 0, len(paper.abstract), 1.0)
-        cell = Alignment(None, None, 1.0, float(plan.cost[0, 0]))
-        return RankedPaper(paper, plan.score, (cell,), (whole,), plan.converged)
-    i, j = np.nonzero(plan.mass > _LIGHTEST)
-    weights, distances = plan.mass[i, j], plan.cost[i, j]
-    order = np.lexsort((j, i, -weights))
-    cells = zip(*(column[order].tolist() for column in (i, j, weights, distances)), strict=True)
-    alignments = tuple(Alignment(query_sentences[i], j, weight, distance) for i, j, weight, distance in cells)
-    shares = plan.mass.sum(axis=0)  # (n_sentence,)
-    highlights = tuple(
-        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))
-        for j in np.argsort(-shares, kind="stable").tolist()
-        if shares[j] > _LIGHTEST
+        cell = Alignment(None, None, 1.0, float(plans[0].cost[0, 0]))
+        return RankedPaper(paper, plans[0].score, (cell,), (whole,), plans[0].converged)
+    paired = list(zip(parts, plans, strict=True))
+    return RankedPaper(
+        paper,
+        score=sum(part.weight * plan.score for part, plan in paired),
+        alignments=tuple(cell for part, plan in paired for cell in _cells(part, plan)),
+        highlights=tuple(_highlights(paper, plans[0])),
+        converged=all(plan.converged for plan in plans),
     )
-    return RankedPaper(paper, plan.score, alignments, highlights, plan.converged)
+
+
+def _cells(part: Part, plan: Plan) -> Iterator[Alignment]:
+    i, j = np.nonzero(plan.mass > _LIGHTEST)
+    masses, distances = plan.mass[i, j], plan.cost[i, j]
+    order = np.lexsort((j, i, -masses))
+    for row, column, mass, distance in zip(
+        *(values[order].tolist() for values in (i, j, masses, distances)), strict=True
+    ):
+        yield Alignment(part.sentences[row], column, part.weight * mass, distance)
+
+
+def _highlights(paper: Paper, plan: Plan) -> Iterator[Highlight]:
+    shares = plan.mass.sum(axis=0)  # (n_sentence,)
+    for j in np.argsort(-shares, kind="stable").tolist():
+        if shares[j] > _LIGHTEST:
+            yield Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))

@@ -54,9 +54,9 @@ class Counting:
         """The wrapped encoder's."""
         return self._encoder.spec
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Encode with the wrapped encoder."""
         self.n_encoded += len(papers)
         if self._stop_after is not None and self.n_encoded > self._stop_after:
             raise KeyboardInterrupt
-        return self._encoder.encode(papers)
+        return self._encoder.encode(papers, layers=layers)

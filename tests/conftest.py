@@ -4,13 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from annotators import KeywordTagger
 
 import akin
 from indexer.build import BuildArguments, BuildReport, build
 from indexer.snapshot import Snapshot, open_snapshot
+from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
+from models.facets import FacetTagger
+from models.functions import FunctionEncoder
 
-pytest_plugins = ["postgres"]
+pytest_plugins = ["postgres", "sentence_engines"]
 
 DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -18,10 +22,19 @@ SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 BuildFn = Callable[..., BuildReport]
 
 
-def build_quietly(corpus: Path, data: Path, encoder: Encoder, **arguments: object) -> BuildReport:
-    """Index one corpus without showing progress."""
+def build_quietly(
+    corpus: Path,
+    data: Path,
+    encoder: Encoder,
+    *,
+    tagger: FacetTagger | None = None,
+    functions: FunctionEncoder | None = None,
+    **arguments: object,
+) -> BuildReport:
+    """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
+    annotator = Annotator(encoder, tagger=tagger or KeywordTagger(), functions=functions)
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
-    return build([corpus], data, encoder, arguments=given, on_progress=lambda stage, done, total: None)
+    return build([corpus], data, annotator, arguments=given, on_progress=lambda stage, done, total: None)
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from evaluation.collection import Collection, EvalQuery
 from models.encoder import Encoder
+from models.facets import FACETS
 from models.sentences import sentences_from_list
-from models.types import EncodedPaper, EncoderSpec, Paper, Unit
+from models.types import EncodedPaper, EncoderSpec, Facet, Paper, TaggerSpec, Unit
 
 
 def ignore(stage: str, done: int, total: int | None) -> None:
@@ -20,10 +23,10 @@ class Counting:
         self.spec = spec or encoder.spec
         self.n_papers = 0
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """As the encoder behind it, one row a paper where the unit is a document."""
         self.n_papers += len(papers)
-        encoded = self._encoder.encode(papers)
+        encoded = self._encoder.encode(papers, layers=layers)
         if self.spec.unit is Unit.DOCUMENT:
             return [EncodedPaper(paper.document[None], paper.document, 0) for paper in encoded]
         return encoded
@@ -57,3 +60,15 @@ def collection(*queries: EvalQuery) -> Collection:
 
 METHOD = EvalQuery("q:method", PAPERS["q"], OTHERS, "q", selected=(1,), facet="method")
 WHOLE = EvalQuery("q:whole", PAPERS["q"], OTHERS, "q")
+
+
+class LastIsMethod:
+    """A tagger to which the last sentence is the method, and all others are background."""
+
+    spec = TaggerSpec("last", "0" * 64, None, ())
+
+    def tag(self, papers: Sequence[Paper], states: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Certain of itself."""
+        rows = np.eye(len(FACETS), dtype=np.float32)
+        background, method = rows[FACETS.index(Facet.BACKGROUND)], rows[FACETS.index(Facet.METHOD)]
+        return [np.stack([background] * (len(each.sentences) - 1) + [method]) for each in papers]

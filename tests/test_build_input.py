@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from annotators import annotated
 from builds import Counting, many_papers, write_corpus
 from conftest import DEMO_CORPUS, build_quietly
 
@@ -78,7 +79,7 @@ def test_several_files_make_one_collection(tmp_path: Path, hashing: Encoder) -> 
     report = build(
         [first, second],
         tmp_path / "data",
-        hashing,
+        annotated(hashing),
         arguments=BuildArguments(encoder="hashing"),
         on_progress=lambda stage, done, total: None,
     )
@@ -117,9 +118,9 @@ def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> Non
 class Broken(Counting):
     """An encoder whose vectors are not numbers."""
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Vectors of NaN."""
-        encoded = super().encode(papers)
+        encoded = super().encode(papers, layers=layers)
         return [EncodedPaper(e.sentences * np.float32(np.nan), e.document, 0) for e in encoded]
 
 
@@ -135,10 +136,10 @@ def test_a_second_build_is_refused_while_one_runs(tmp_path: Path, hashing: Encod
     class Nested(Counting):
         """An encoder that starts a second build."""
 
-        def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+        def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
             """Encode after the second build was refused."""
             with pytest.raises(BuildLockedError):
                 build_quietly(DEMO_CORPUS, tmp_path, hashing)
-            return super().encode(papers)
+            return super().encode(papers, layers=layers)
 
     assert 100 == build_quietly(DEMO_CORPUS, tmp_path, Nested(hashing)).manifest.n_papers

@@ -91,7 +91,8 @@ def test_a_query_may_come_from_a_file_or_standard_input(hashed_data: Path, tmp_p
         json.loads(run(*arguments, "-", stdin=text)),
     ]
     for answer in answers:
-        assert ["We forecast floods.", "A gauge network is used."] == answer["query"]["sentences"]
+        texts = [sentence["text"] for sentence in answer["query"]["sentences"]]
+        assert ["We forecast floods.", "A gauge network is used."] == texts
         assert 2 == len(answer["results"])
 
 
@@ -144,7 +145,7 @@ def test_embed_prints_every_paper() -> None:
     lines = run("embed", DEMO_CORPUS, "--encoder", "hashing").splitlines()
     assert 100 == len(lines)
     first = json.loads(lines[0])
-    assert {"id", "sentences", "vectors", "document", "dropped_sentences"} == set(first)
+    assert {"id", "sentences", "facets", "vectors", "document", "dropped_sentences"} == set(first)
     assert len(first["sentences"]) == len(first["vectors"]) + first["dropped_sentences"]
     assert {256} == {len(vector) for vector in [*first["vectors"], first["document"]]}
 

@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from annotators import annotated
 
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.transport import Scorer
 from models.types import Facet
-from service.aspect import Aspect
+from service.aspect import Aspect, Contrast
 from service.search import SearchEngine, SearchQuery
 from service.settings import Settings
 
@@ -25,12 +26,20 @@ EXPECTED = {
     (Facet.BACKGROUND, Scorer.OT): (0.963, 0.018),
     (Facet.BACKGROUND, Scorer.SINGLE): (0.954, 0.018),
 }
+# The same with contrast: like the first facet, unlike the second.
+CONTRASTED = {
+    (Facet.METHOD, Facet.BACKGROUND, Scorer.OT): (0.024, 0.722),
+    (Facet.METHOD, Facet.BACKGROUND, Scorer.SINGLE): (0.017, 0.734),
+    (Facet.BACKGROUND, Facet.METHOD, Scorer.OT): (0.966, 0.002),
+}
 
 
 @pytest.fixture(scope="module")
 def engine(demo_data: Path, minilm: Encoder) -> SearchEngine:
     """The demo corpus under the default encoder."""
-    return SearchEngine(open_snapshot(demo_data), lambda: minilm, n_candidates=Settings().candidates)
+    return SearchEngine(
+        open_snapshot(demo_data), lambda: annotated(minilm), n_candidates=Settings().candidates
+    )
 
 
 def cell(paper_id: str) -> tuple[str, str]:
@@ -39,14 +48,12 @@ def cell(paper_id: str) -> tuple[str, str]:
     return row, column
 
 
-def precision_at_9(engine: SearchEngine, facet: Facet, scorer: Scorer) -> tuple[float, float]:
+def precision_at_9(engine: SearchEngine, aspect: Aspect, scorer: Scorer) -> tuple[float, float]:
     """Mean precision@9 over all papers: of the same row, of the same column."""
     same_row = same_column = 0
     for position in range(len(engine.snapshot)):
         paper_id = engine.snapshot.paper(position).id
-        answer = engine.search(
-            SearchQuery(paper_id=paper_id, aspect=Aspect(facet=facet), scorer=scorer, limit=N_RELEVANT)
-        )
+        answer = engine.search(SearchQuery(paper_id=paper_id, aspect=aspect, scorer=scorer, limit=N_RELEVANT))
         cells = [cell(result.paper.id) for result in answer.results]
         assert N_RELEVANT == len(cells)
         row, column = cell(paper_id)
@@ -59,6 +66,18 @@ def precision_at_9(engine: SearchEngine, facet: Facet, scorer: Scorer) -> tuple[
 @pytest.mark.parametrize(("facet", "scorer"), list(EXPECTED))
 def test_the_chosen_facet_decides_what_is_akin(engine: SearchEngine, facet: Facet, scorer: Scorer) -> None:
     """Method sentences rank the same column above the same row, background sentences the reverse."""
-    row, column = precision_at_9(engine, facet, scorer)
+    row, column = precision_at_9(engine, Aspect(facets=(facet,)), scorer)
     assert (column > row) if facet is Facet.METHOD else (row > column)
     assert EXPECTED[facet, scorer] == pytest.approx((row, column), abs=0.01)
+
+
+@pytest.mark.parametrize(("facet", "unlike", "scorer"), list(CONTRASTED))
+def test_contrast_finds_analogies(engine: SearchEngine, facet: Facet, unlike: Facet, scorer: Scorer) -> None:
+    """Same method, different problem: the row all but vanishes and more of the column comes first."""
+    aspect = Aspect(facets=(facet,), unlike=Contrast(facets=(unlike,)))
+    row, column = precision_at_9(engine, aspect, scorer)
+    wanted, unwanted = (column, row) if facet is Facet.METHOD else (row, column)
+    plain_row, plain_column = EXPECTED[facet, scorer]
+    assert wanted >= (plain_column if facet is Facet.METHOD else plain_row) - 0.01
+    assert 0.03 > unwanted
+    assert CONTRASTED[facet, unlike, scorer] == pytest.approx((row, column), abs=0.01)

@@ -53,11 +53,11 @@ def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch,
     calls = []
     forward = Transformer._forward
 
-    def scarce(self, device, sequences, windows):
+    def scarce(self, device, sequences, windows, layers):
         calls.append((str(device), len(sequences)))
         if str(device) == "cpu:0" and len(sequences) * max(map(len, sequences)) > 400:
             raise error
-        return forward(self, device, sequences, windows)
+        return forward(self, device, sequences, windows, layers)
 
     monkeypatch.setattr(Transformer, "_forward", scarce)
     # "cpu:0" is another device than "cpu" to torch, and there on every machine.
@@ -74,7 +74,7 @@ def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch,
 def failing(monkeypatch, error):
     """Make every forward pass fail."""
 
-    def full(self, device, sequences, windows):
+    def full(self, device, sequences, windows, layers):
         raise error
 
     monkeypatch.setattr(Transformer, "_forward", full)
@@ -91,7 +91,7 @@ def test_a_paper_too_large_for_the_cpu_is_an_encoder_error(tiny, monkeypatch, er
 def test_an_allocation_that_torch_refuses_is_recognised(tiny, monkeypatch):
     """What this version of torch raises on a CPU without memory is what the words above say."""
 
-    def full(self, device, sequences, windows):
+    def full(self, device, sequences, windows, layers):
         torch.empty(2**60, dtype=torch.uint8)
 
     monkeypatch.setattr(Transformer, "_forward", full)

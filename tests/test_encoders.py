@@ -214,3 +214,40 @@ def test_every_encoder_keeps_the_contract(kind, tiny, tmp_path):
         assert not spec.normalised or np.allclose(np.linalg.norm(own.sentences, axis=1), 1, atol=1e-5)
         np.testing.assert_array_equal(own.sentences, again.sentences)
         np.testing.assert_allclose(encoder.encode([given])[0].sentences, own.sentences, atol=1e-5)
+    assert all(own.layers is None for own in encoded)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_layers_are_those_of_a_plain_recomputation(tiny, name):
+    """Sentences and their openings, pooled from the layers asked for, equal the plain re-computation."""
+    plain = PlainEncoder(tiny)
+    tokens, positions = plain.segments(PAPERS[name])
+    states = plain.hidden_states(tokens)
+    encoder = load_encoder(str(tiny), device="cpu")
+    (encoded,) = encoder.encode([PAPERS[name]], layers=(2, 0, 1))
+    expected = [[sum(states[layer][i] for i in own) / len(own) for own in positions] for layer in (2, 0, 1)]
+    np.testing.assert_allclose(encoded.layers, expected, atol=1e-5)
+    openings = [own[:4] for own in positions]
+    expected = [[sum(states[layer][i] for i in own) / len(own) for own in openings] for layer in (2, 0, 1)]
+    np.testing.assert_allclose(encoded.openings, expected, atol=1e-5)
+    without = encoder.encode([PAPERS[name]])[0].sentences
+    np.testing.assert_allclose(encoded.sentences, without, atol=1e-6)
+
+
+def test_layers_keep_their_norms(minilm):
+    """An encoder that normalises its vectors gives hidden layers as they are."""
+    (encoded,) = minilm.encode([PAPERS["plain"]], layers=(6,))
+    norms = np.linalg.norm(encoded.layers[0], axis=1, keepdims=True)
+    assert abs(norms - 1).min() > 0.1
+    np.testing.assert_allclose(encoded.layers[0] / norms, encoded.sentences, atol=1e-5)
+
+
+def test_layers_that_are_not_there_are_refused(tiny, tmp_path):
+    """A number past the last layer, and any layer of an encoder without layers for its sentences."""
+    with pytest.raises(EncoderError, match=r"\[3\] were asked for; .*tiny' has layers 0 .* to 2"):
+        load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
+    with pytest.raises(EncoderError, match=r"\[-1\]"):
+        load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(-1,))
+    for kind in ("document", "hashing"):
+        with pytest.raises(EncoderError, match="a contextual encoder"):
+            contract_encoder(kind, tiny, tmp_path).encode([PAPERS["plain"]], layers=(1,))

@@ -4,8 +4,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from annotators import annotated
 from conftest import DEMO_CORPUS, SHARED_DATA
-from system_examples import METHOD, OTHERS, PAPERS, WHOLE, Counting, collection, ignore, paper
+from system_examples import (
+    METHOD,
+    OTHERS,
+    PAPERS,
+    WHOLE,
+    Counting,
+    LastIsMethod,
+    collection,
+    ignore,
+    paper,
+)
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.dense import SUFFIXES, Choice, chosen_sentences, parse_name
@@ -26,7 +37,8 @@ def systems(hashing: Encoder) -> Callable[..., Systems]:
     """Systems over the invented papers, under the encoder without weights."""
 
     def over(*queries: EvalQuery, encoder: Encoder = hashing, tau: float | None = None) -> Systems:
-        return Systems(collection(*queries), lambda _: VectorSource(encoder, on_progress=ignore), tau=tau)
+        source = VectorSource(encoder, on_progress=ignore)
+        return Systems(collection(*queries), lambda _: source, tau=tau, open_tagger=lambda _: LastIsMethod())
 
     return over
 
@@ -60,10 +72,10 @@ def test_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Enco
     queries = [query for query in demo.queries if query.facet == "method"][:3]
     source = VectorSource(hashing, snapshot=hashed_snapshot, on_progress=ignore)
     ranked = Systems(replace(demo, queries=tuple(queries)), lambda _: source).rank("hashing:ot:focus")
-    engine = SearchEngine(hashed_snapshot, lambda: hashing, n_candidates=100)
+    engine = SearchEngine(hashed_snapshot, lambda: annotated(hashing), n_candidates=100)
     for query in queries:
         answer = engine.search(
-            SearchQuery(paper_id=query.paper.id, aspect=Aspect(facet=Facet.METHOD), limit=10)
+            SearchQuery(paper_id=query.paper.id, aspect=Aspect(facets=(Facet.METHOD,)), limit=10)
         )
         expected = {result.paper.id: result.score for result in answer.results}
         found = {paper_id: ranked.scores[query.id][paper_id] for paper_id in ranked.ranking(query.id)[:10]}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Float64, Int64, Real
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
@@ -53,16 +53,24 @@ def classify(
     return Row("scidocs", system, task, "all", "macro-F1", value, low, high, len(test.papers))
 
 
-def macro_f1(confusion: Int64[np.ndarray, "n n_classes n_classes"]) -> Float64[np.ndarray, " n"]:
+def macro_f1(confusion: Real[np.ndarray, "n n_classes n_classes"]) -> Float64[np.ndarray, " n"]:
     """The mean F1 of all classes, in percent, for each table ``confusion[i, true, predicted]`` of counts.
 
     A class that neither occurs nor is predicted in a table does not count there.
     """
+    mean: Float64[np.ndarray, " n"] = np.nanmean(f1_of_classes(confusion), axis=1)
+    return mean
+
+
+def f1_of_classes(
+    confusion: Real[np.ndarray, "n n_classes n_classes"],
+) -> Float64[np.ndarray, "n n_classes"]:
+    """The F1 of each class, in percent; nan for one that neither occurs nor is predicted in a table."""
     hits = np.diagonal(confusion, axis1=1, axis2=2).astype(np.float64)  # (n, n_classes)
     sizes = (confusion.sum(axis=1) + confusion.sum(axis=2)).astype(np.float64)
-    f1 = np.divide(2.0 * hits, sizes, out=np.zeros_like(hits), where=sizes > 0)
-    mean: Float64[np.ndarray, " n"] = 100.0 * f1.sum(axis=1) / np.maximum((sizes > 0).sum(axis=1), 1)
-    return mean
+    undefined = np.full_like(hits, np.nan)
+    f1: Float64[np.ndarray, "n n_classes"] = np.divide(200.0 * hits, sizes, out=undefined, where=sizes > 0)
+    return f1
 
 
 def _bounds(confusion: Int64[np.ndarray, "n_classes n_classes"]) -> tuple[float, float]:

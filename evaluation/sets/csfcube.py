@@ -126,8 +126,8 @@ def _query(
             f"{file}: query {split_id} is in no fold of evaluation_splits.json. Take both from one release."
         )
     selected = select_sentences(
-        Aspect(facet=facet), paper, n_vectors=len(paper.sentences), unit=Unit.SENTENCE
-    )
+        Aspect(facets=(facet,)), paper, n_vectors=len(paper.sentences), unit=Unit.SENTENCE
+    ).like
     return EvalQuery(
         id=f"{paper_id}-{facet}",
         paper=paper,

@@ -50,7 +50,9 @@ class DemoSet:
 
 def _query(paper: Paper, facet: Facet) -> EvalQuery:
     n_sentences = len(paper.sentences)
-    selected = select_sentences(Aspect(facet=facet), paper, n_vectors=n_sentences, unit=Unit.SENTENCE)
+    selected = select_sentences(
+        Aspect(facets=(facet,)), paper, n_vectors=n_sentences, unit=Unit.SENTENCE
+    ).like
     return EvalQuery(
         id=f"{paper.id}:{facet}", paper=paper, pool=(), cluster=paper.id, selected=selected, facet=facet.value
     )

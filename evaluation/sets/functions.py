@@ -40,9 +40,13 @@ class FunctionsSet:
 
     def load(self, path: Path) -> Collection:
         """The labelled abstracts; raises CollectionMissingError or BrokenRowError."""
-        file = path if path.is_file() else locate(self, path, "test.jsonl", "dev.jsonl", "train.jsonl")
+        file = self.file(path)
         papers, _ = to_papers(_text(record, file, number) for number, record in json_lines(file))
         return Collection("functions", papers, (), {}, 1, MEASURES, (f"Sentences of {file.name}.",))
+
+    def file(self, path: Path) -> Path:
+        """What ``load`` reads: ``path`` itself, or the first file there is; raises CollectionMissingError."""
+        return path if path.is_file() else locate(self, path, "test.jsonl", "dev.jsonl", "train.jsonl")
 
     def evaluate(self, path: Path, encode_sentences: EncodeSentences, *, system: str) -> list[Row]:
         """P@1, R-precision and MAP@R over all sentences and over those of each label (as ``facet``).

@@ -93,9 +93,9 @@ def _query(topic: _Topic, papers: Mapping[str, Paper], path: Path) -> EvalQuery:
     paper = papers[topic.paper_id]
     selected = None
     if topic.sentences is not None or topic.facet is not None:
-        facet = None if topic.facet is None or topic.sentences is not None else Facet(topic.facet)
-        aspect = Aspect(sentences=topic.sentences, facet=facet)
-        selected = select_sentences(aspect, paper, n_vectors=len(paper.sentences), unit=Unit.SENTENCE)
+        facets = () if topic.facet is None or topic.sentences is not None else (Facet(topic.facet),)
+        aspect = Aspect(sentences=topic.sentences, facets=facets)
+        selected = select_sentences(aspect, paper, n_vectors=len(paper.sentences), unit=Unit.SENTENCE).like
     return EvalQuery(topic.id, paper, (), paper.id, selected=selected, facet=topic.facet or "all")
 
 

@@ -14,15 +14,17 @@ class ContextualEncoder(PooledEncoder):
 
     Title, ``[CLS]`` and ``[SEP]`` act through attention only and enter no sentence vector. The document
     vector is the last layer's ``[CLS]``, or the mean over all tokens where the checkpoint says so
-    (``minilm``).
+    (``minilm``). Hidden layers are pooled over the same WordPieces.
     """
 
     max_tokens = MAX_TOKENS
     unit = Unit.SENTENCE
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Encode ``papers``, in order; a sentence cut by the token limit is kept, later ones are counted."""
-        return [
-            EncodedPaper(rows[1:], rows[0], tokens.dropped)
-            for tokens, rows in self._transformer.vectors(papers, with_sentences=True)
-        ]
+        encoded = []
+        for tokens, states in self._transformer.vectors(papers, with_sentences=True, layers=layers):
+            after = 1 + len(tokens.sentences)
+            hidden = (states[1:, 1:after], states[1:, after:]) if layers else (None, None)
+            encoded.append(EncodedPaper(states[0, 1:after], states[0, 0], tokens.dropped, *hidden))
+        return encoded

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from models.encoder import refuse_layers
 from models.encoders.pooled import PooledEncoder
 from models.types import EncodedPaper, Paper, Unit
 
@@ -19,9 +20,10 @@ class DocumentEncoder(PooledEncoder):
     max_tokens = MAX_TOKENS
     unit = Unit.DOCUMENT
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Encode ``papers``, in order; ``dropped_sentences`` are those wholly past the token limit."""
+        refuse_layers(self.spec, layers)
         return [
             EncodedPaper(rows, rows[0], tokens.dropped)
-            for tokens, rows in self._transformer.vectors(papers, with_sentences=False)
+            for tokens, (rows,) in self._transformer.vectors(papers, with_sentences=False)
         ]

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float32
 
+from models.encoder import refuse_layers
 from models.types import EncodedPaper, EncoderSpec, Paper, Unit
 
 DIM = 256
@@ -37,8 +38,9 @@ class HashingEncoder:
         decisive = repr((1, DIM, PAIR_WEIGHT, STOP_WORD_WEIGHT, CONTEXT, sorted(STOP_WORDS), _WORD.pattern))
         return EncoderSpec("hashing", hashlib.sha256(decisive.encode()).hexdigest(), DIM, True, Unit.SENTENCE)
 
-    def encode(self, papers: Sequence[Paper]) -> list[EncodedPaper]:
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
         """Encode ``papers``, in order; no sentence is ever dropped."""
+        refuse_layers(self.spec, layers)
         return [self._encode(paper) for paper in papers]
 
     def _encode(self, paper: Paper) -> EncodedPaper:

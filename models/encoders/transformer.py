@@ -28,6 +28,9 @@ from models.types import EncoderSpec, Paper, Precision, Unit
 CPU_BATCH_TOKENS = 2_048
 CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
+# WordPieces of a sentence's opening. CSAbstruct dev, linear models: the first four tell its facet as well as
+# all of them do, and both together better.
+OPENING = 4
 
 Window = tuple[int, int]
 
@@ -76,37 +79,55 @@ class Transformer:
         return EncoderSpec(checkpoint.name, self.fingerprint, self.dim, checkpoint.pooling.normalise, unit)
 
     def vectors(
-        self, papers: Sequence[Paper], *, with_sentences: bool
-    ) -> Iterator[tuple[PaperTokens, Float32[np.ndarray, "n_rows dim"]]]:
+        self, papers: Sequence[Paper], *, with_sentences: bool, layers: Sequence[int] = ()
+    ) -> Iterator[tuple[PaperTokens, Float32[np.ndarray, "n_states n_rows dim"]]]:
         """Each paper's tokens and vectors, in order: the document's row, then (if asked) its sentences'.
 
-        Vectors have unit norm where the checkpoint says so.
+        The first of the states is the encoder's own, of unit norm where the checkpoint says so; then the
+        hidden ``layers`` asked for, as they are, and with them a row for the opening of each sentence after
+        all others. Raises EncoderError for a layer the model does not have.
         """
+        n_layers = int(self._models[self.device].config.num_hidden_layers)
+        if not all(0 <= layer <= n_layers for layer in layers):
+            raise EncoderError(
+                f"Hidden layers {list(layers)} were asked for; {self.checkpoint.name!r} has layers 0 (its "
+                f"embeddings) to {n_layers}."
+            )
         pooling = self.checkpoint.pooling
         tokens = self.wordpieces.tokenise(papers)
         windows = []
         for paper in tokens:
             document = (0, len(paper.ids) if pooling.document is DocumentPooling.MEAN else 1)
-            windows.append([document, *(paper.sentences if with_sentences else ())])
-        for paper, rows in zip(tokens, self.pool([paper.ids for paper in tokens], windows), strict=True):
-            yield paper, unit_rows(rows) if pooling.normalise else rows
+            sentences = paper.sentences if with_sentences else ()
+            openings = [(start, min(start + OPENING, stop)) for start, stop in sentences] if layers else []
+            windows.append([document, *sentences, *openings])
+        pooled = self.pool([paper.ids for paper in tokens], windows, layers=layers)
+        for paper, states in zip(tokens, pooled, strict=True):
+            if pooling.normalise:
+                states[0] = unit_rows(states[0])
+            yield paper, states
 
     def pool(
-        self, sequences: Sequence[tuple[int, ...]], windows: Sequence[Sequence[Window]]
-    ) -> list[Float32[np.ndarray, "_ dim"]]:
+        self,
+        sequences: Sequence[tuple[int, ...]],
+        windows: Sequence[Sequence[Window]],
+        *,
+        layers: Sequence[int] = (),
+    ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
         """For each sequence of token ids, the mean hidden state of each of its ``(start, stop)`` windows.
 
-        Results are in the order given and, to rounding, independent of which sequences share a batch. On a
-        device that runs out of memory the batch is halved until it is one sequence, which then goes to the
-        CPU, as do those after it; the next call tries the device afresh.
+        The first state is that of the last layer (or of the learned mix), the others those of ``layers``; one
+        forward pass gives them all. Results are in the order given and, to rounding, independent of which
+        sequences share a batch. On a device that runs out of memory the batch is halved until it is one
+        sequence, which then goes to the CPU, as do those after it; the next call tries the device afresh.
         """
-        pooled: dict[int, Float32[np.ndarray, "_ dim"]] = {}
+        pooled: dict[int, Float32[np.ndarray, "n_states _ dim"]] = {}
         budget, device = self.batch_tokens, self.device
         while len(pooled) < len(sequences):
             pending = [index for index in range(len(sequences)) if index not in pooled]
             lengths = [len(sequences[index]) for index in pending]
             plan = [[pending[i] for i in batch] for batch in plan_batches(lengths, batch_tokens=budget)]
-            too_large = self._run(device, plan, sequences, windows, pooled)
+            too_large = self._run(device, plan, sequences, windows, layers, pooled)
             if len(too_large) > 1:
                 budget = len(too_large) * max(len(sequences[index]) for index in too_large) // 2
                 log.warning("encoder_batch_halved", device=str(device), batch_tokens=budget)
@@ -121,13 +142,15 @@ class Transformer:
         plan: Sequence[Sequence[int]],
         sequences: Sequence[tuple[int, ...]],
         windows: Sequence[Sequence[Window]],
+        layers: Sequence[int],
         pooled: dict[int, Any],
     ) -> Sequence[int]:
         """Fill ``pooled`` batch by batch; the first batch that did not fit in memory, empty if all did."""
         too_large: Sequence[int] = ()
         for batch in plan:
             try:
-                rows = self._forward(device, [sequences[i] for i in batch], [windows[i] for i in batch])
+                own = [sequences[i] for i in batch], [windows[i] for i in batch]
+                states = self._forward(device, *own, layers)
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
@@ -138,7 +161,7 @@ class Transformer:
                     ) from error
                 too_large = batch
                 break
-            pooled.update(zip(batch, rows, strict=True))
+            pooled.update(zip(batch, states, strict=True))
         # Outside the except block: while the error lives, its traceback keeps the failed batch's tensors.
         if too_large and device.type == "cuda":
             torch.cuda.empty_cache()
@@ -150,7 +173,8 @@ class Transformer:
         device: torch.device,
         sequences: Sequence[tuple[int, ...]],
         windows: Sequence[Sequence[Window]],
-    ) -> list[Float32[np.ndarray, "_ dim"]]:
+        layers: Sequence[int],
+    ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
         longest = max(map(len, sequences))
         ids = np.zeros((len(sequences), longest), dtype=np.int64)
         mask = np.zeros_like(ids)
@@ -163,25 +187,30 @@ class Transformer:
                 mean[row, number, start:stop] = 1 / (stop - start)
         if device not in self._models:
             self._models[device] = self._load(device)
-        states = self._states(self._models[device], torch.from_numpy(ids), torch.from_numpy(mask))
-        means = torch.from_numpy(mean).to(device) @ states  # (n_batch, n_window, dim)
+        states = self._states(self._models[device], torch.from_numpy(ids), torch.from_numpy(mask), layers)
+        weights = torch.from_numpy(mean).to(device)
+        means = torch.stack([weights @ state for state in states])  # (n_states, n_batch, n_window, dim)
         rows = means.cpu().numpy()
-        return [rows[row, : len(own)].copy() for row, own in enumerate(windows)]
+        return [rows[:, row, : len(own)].copy() for row, own in enumerate(windows)]
 
-    def _states(self, model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def _states(
+        self, model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, layers: Sequence[int]
+    ) -> list[torch.Tensor]:
+        """The encoder's own state of every token, then those of ``layers``; each (n_batch, longest, dim)."""
         rounded = self.precision is Precision.BFLOAT16
         with torch.autocast(model.device.type, torch.bfloat16, enabled=rounded, cache_enabled=False):
             output = model(
                 input_ids=ids.to(model.device),
                 attention_mask=mask.to(model.device),
-                output_hidden_states=self._layer_mix is not None,
+                output_hidden_states=self._layer_mix is not None or bool(layers),
             )
+        asked = [output.hidden_states[layer].float() for layer in layers]
         if self._layer_mix is None:
-            return output.last_hidden_state.float()  # type: ignore[no-any-return] # transformers is untyped here
+            return [output.last_hidden_state.float(), *asked]
         mixed = torch.zeros_like(output.last_hidden_state, dtype=torch.float32)
         for share, layer in zip(self._layer_mix, output.hidden_states, strict=True):
             mixed += share * layer.float()
-        return mixed
+        return [mixed, *asked]
 
     def _load(self, device: torch.device) -> PreTrainedModel:
         folder = str(self.checkpoint.folder)

@@ -1,8 +1,38 @@
-"""What all shapes are built on, and the papers and sentences that every answer holds."""
+"""What all shapes are built on: pasted papers in requests, papers and sentences in every answer."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
 
-from models.types import Facet
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from models.sentences import sentences_from_list, split_sentences
+from models.types import Facet, Paper
+
+
+def _readable(abstract: str | list[str]) -> str | list[str]:
+    given = [abstract] if isinstance(abstract, str) else abstract
+    if any(not text.strip() for text in given):
+        raise ValueError("the abstract, or a sentence of it, is blank")
+    if sum(map(len, given)) > MAX_ABSTRACT_CHARS:
+        raise ValueError(f"the sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters")
+    return abstract
+
+
+Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
+_Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
+Abstract = Annotated[
+    _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)], AfterValidator(_readable)
+]
+
+
+def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
+    """The paper with this ``Title`` and ``Abstract``, split into sentences unless they came as a list."""
+    if isinstance(abstract, str):
+        # More than an encoder reads of any paper; each further one would only lengthen the answer.
+        text, sentences = abstract, split_sentences(abstract)[:MAX_SENTENCES]
+    else:
+        text, sentences = sentences_from_list(abstract)
+    return Paper(id="", title=title, abstract=text, sentences=sentences)
 
 
 class Strict(BaseModel):

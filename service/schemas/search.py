@@ -4,28 +4,38 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
-from models.sentences import sentences_from_list, split_sentences
+from indexer.rows import MAX_SENTENCES
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper
-from service.aspect import Aspect
-from service.schemas.base import Out, PaperOut, Strict
+from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
+from service.schemas.base import Abstract, Out, PaperOut, SentenceOut, Strict, Title, pasted_paper
 from service.search import Reason, SearchAnswer, SearchQuery
 
-_Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
-_Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
+_Facet = Annotated[Facet, Field(strict=False)]
+_FacetList = Annotated[list[_Facet], Field(min_length=1, max_length=len(Facet))]
+Facets = _Facet | _FacetList
+_Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)]
+
+
+def _numbers(given: list[int] | None) -> tuple[int, ...] | None:
+    return None if given is None else tuple(given)
+
+
+def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
+    """One or several facets as a request holds them; nothing where it holds none."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, Facet) else tuple(given)
 
 
 class QueryIn(Strict):
     """The paper to start from: an indexed one by id, or a pasted title and abstract."""
 
     paper_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    title: _Title = ""
-    abstract: _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)] | None = Field(
-        default=None, description="Text, or the list of its sentences."
-    )
+    title: Title = ""
+    abstract: Abstract | None = Field(default=None, description="Text, or the list of its sentences.")
 
     @model_validator(mode="after")
     def _one_paper(self) -> "QueryIn":
@@ -33,23 +43,11 @@ class QueryIn(Strict):
             raise ValueError("give either paper_id, or title and abstract")
         if self.paper_id is not None and self.title:
             raise ValueError("a title goes with an abstract, not with paper_id")
-        given = [self.abstract] if isinstance(self.abstract, str) else self.abstract or []
-        if any(not text.strip() for text in given):
-            raise ValueError("the abstract, or a sentence of it, is blank")
-        if isinstance(self.abstract, list) and sum(map(len, self.abstract)) > MAX_ABSTRACT_CHARS:
-            raise ValueError(f"the sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters")
         return self
 
     def to_paper(self) -> Paper | None:
         """The pasted paper, split into sentences; ``None`` where an id was given."""
-        if self.abstract is None:
-            return None
-        if isinstance(self.abstract, str):
-            # More than an encoder reads of any paper; each further one would only lengthen the answer.
-            abstract, sentences = self.abstract, split_sentences(self.abstract)[:MAX_SENTENCES]
-        else:
-            abstract, sentences = sentences_from_list(self.abstract)
-        return Paper(id="", title=self.title, abstract=abstract, sentences=sentences)
+        return None if self.abstract is None else pasted_paper(self.title, self.abstract)
 
 
 class FiltersIn(Strict):
@@ -59,26 +57,59 @@ class FiltersIn(Strict):
     year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
     venues: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
     fields: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
+    has_facets: Annotated[list[_Facet], Field(max_length=len(Facet))] = Field(
+        default_factory=list,
+        description="Only papers with a sentence of each of these facets; objective counts as background.",
+    )
 
     def to_filters(self) -> Filters:
         """The same as a domain value."""
-        return Filters(self.year_from, self.year_to, tuple(self.venues), tuple(self.fields))
+        return Filters(
+            self.year_from, self.year_to, tuple(self.venues), tuple(self.fields), tuple(self.has_facets)
+        )
+
+
+class UnlikeIn(Strict):
+    """The respect in which papers should differ from the query: some of its sentences, or a facet of them."""
+
+    sentences: _Numbers | None = Field(default=None, description="Numbers, from 0, of query sentences.")
+    facet: Facets | None = Field(default=None, description="A facet, or a list of them.")
+    weight: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=DEFAULT_CONTRAST,
+        description="How much being far from these counts against being near to the others.",
+    )
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> "UnlikeIn":
+        if (self.sentences is None) == (self.facet is None):
+            raise ValueError("unlike needs either sentences or a facet")
+        return self
+
+    def to_contrast(self) -> Contrast:
+        """The same as a domain value."""
+        return Contrast(_numbers(self.sentences), facet_tuple(self.facet), self.weight)
 
 
 class SearchIn(Strict):
     """A search: a paper, the respect in which others should be akin to it, and what to return."""
 
     query: QueryIn
-    sentences: (
-        Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)] | None
-    ) = Field(default=None, description="Numbers, from 0, of the query sentences that count.")
-    facet: Annotated[Facet, Field(strict=False)] | None = Field(
-        default=None, description="Count the query sentences of this facet; objective counts as background."
+    sentences: _Numbers | None = Field(
+        default=None, description="Numbers, from 0, of the query sentences that count."
+    )
+    facet: Facets | None = Field(
+        default=None,
+        description="Count the query sentences of this facet, or of these; objective counts as background.",
+    )
+    unlike: UnlikeIn | None = Field(
+        default=None,
+        description="Contrast: prefer papers far from these query sentences; without sentences or facet, all "
+        "the others count.",
     )
     focus: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="How far chosen sentences are turned away from the rest of their abstract; "
-        "by default what suits the facet.",
+        "by default what suits the facet, the least where there are several.",
     )
     filters: FiltersIn = FiltersIn()
     scorer: Annotated[Scorer, Field(strict=False)] = Scorer.OT
@@ -99,7 +130,12 @@ class SearchIn(Strict):
         return SearchQuery(
             paper_id=self.query.paper_id,
             paper=self.query.to_paper(),
-            aspect=Aspect(None if self.sentences is None else tuple(self.sentences), self.facet, self.focus),
+            aspect=Aspect(
+                _numbers(self.sentences),
+                facet_tuple(self.facet),
+                self.focus,
+                None if self.unlike is None else self.unlike.to_contrast(),
+            ),
             filters=self.filters.to_filters(),
             scorer=self.scorer,
             tau=self.tau,
@@ -108,7 +144,10 @@ class SearchIn(Strict):
 
 
 class AlignmentOut(Out):
-    """How much a query and a result sentence count together; null: the encoder has one vector a paper."""
+    """How much a query and a result sentence count together; null: the encoder has one vector a paper.
+
+    Weights sum to 1; with ``unlike``, its cells have negative weights, which sum to minus its weight.
+    """
 
     query_sentence: int | None
     sentence: int | None
@@ -117,7 +156,10 @@ class AlignmentOut(Out):
 
 
 class HighlightOut(Out):
-    """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: all of it."""
+    """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: all of it.
+
+    The match is that with the query sentences to be like; contrast has no part in it.
+    """
 
     sentence: int | None
     start: int
@@ -135,23 +177,34 @@ class ResultOut(Out):
     converged: bool
 
 
+class QuerySentenceOut(SentenceOut):
+    """A sentence of the query with its text, and the facet it was taken to have."""
+
+    text: str
+
+
 class QueryOut(BaseModel):
-    """What the query was taken to be: its sentences, those that counted, how many were past the limit."""
+    """What the query was taken to be: its sentences, those that counted, how many were past the limit.
+
+    ``selected`` are the numbers of the sentences to be like, ``unlike`` of those to be unlike.
+    """
 
     id: str | None
     title: str
-    sentences: list[str]
+    sentences: list[QuerySentenceOut]
     selected: tuple[int, ...]
+    unlike: tuple[int, ...]
     dropped_sentences: int
 
 
 class SearchOut(BaseModel):
-    """Ranked papers, best first; ``reason`` says why where there are none."""
+    """Ranked papers, best first; ``reason``, and ``detail`` in words, say why where there are none."""
 
     query: QueryOut
     results: list[ResultOut]
     generation: str
     reason: Reason | None
+    detail: str | None
     warnings: tuple[str, ...]
     took_ms: float
 
@@ -161,8 +214,9 @@ class SearchOut(BaseModel):
         query = QueryOut(
             id=answer.query.id or None,
             title=answer.query.title,
-            sentences=[sentence.text for sentence in answer.query.sentences],
+            sentences=[QuerySentenceOut.model_validate(each) for each in answer.query.sentences],
             selected=answer.selected,
+            unlike=answer.unlike,
             dropped_sentences=answer.dropped_sentences,
         )
         return cls(
@@ -170,6 +224,7 @@ class SearchOut(BaseModel):
             results=[ResultOut.model_validate(ranked) for ranked in answer.results],
             generation=answer.generation,
             reason=answer.reason,
+            detail=answer.detail,
             warnings=answer.warnings,
             took_ms=round(answer.took_ms, 3),
         )

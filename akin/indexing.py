@@ -1,0 +1,122 @@
+"""``akin index`` and ``akin embed``: a corpus into a snapshot, or onto standard output."""
+
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import orjson
+import typer
+from rich.console import Console
+
+from akin.display import build_summary, refused_rows
+from akin.progress import show_progress
+from indexer.build import BuildArguments, build
+from indexer.corpus import CorpusReport, read_corpus
+from models.annotator import load_annotator
+from models.types import Precision
+
+# Enough for the encoder to sort by length, few enough that the first lines come soon.
+_PAPERS_EMBEDDED_AT_ONCE = 64
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+
+
+class OnError(StrEnum):
+    """What a broken row of a corpus does."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class Dtype(StrEnum):
+    """How vectors are stored."""
+
+    AUTO = "auto"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
+CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
+EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
+Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
+TaggerFile = Annotated[
+    Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
+]
+FunctionsFile = Annotated[
+    Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)
+]
+
+
+def index(
+    corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped.")],
+    data: Data,
+    encoder: EncoderName = "minilm",
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
+    backend: Annotated[str, typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq.")] = "auto",
+    device: Device = "auto",
+    corpus_format: CorpusFormat = "auto",
+    on_error: Annotated[
+        OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
+    ] = OnError.SKIP,
+    precision: Annotated[Precision, typer.Option(help="Number format of the encoder.")] = Precision.FLOAT32,
+    dtype: Annotated[Dtype, typer.Option(help="How vectors are stored.")] = Dtype.AUTO,
+    tagger: TaggerFile = None,
+    functions: FunctionsFile = None,
+) -> None:
+    """Embed every sentence of CORPORA and publish them as a new generation of --data.
+
+    An interrupted run goes on where it stopped when the same command is given again.
+    """
+    arguments = BuildArguments(
+        encoder=encoder,
+        format_name=corpus_format,
+        on_error=on_error.value,
+        limit=limit,
+        backend=backend,
+        dtype=dtype.value,
+        device=device,
+        precision=precision,
+        tagger=_absolute(tagger),
+        functions=_absolute(functions),
+    )
+    annotator = load_annotator(
+        encoder, device=device, precision=precision, tagger=tagger, functions=functions
+    )
+    with show_progress(_err) as on_progress:
+        report = build(corpora, data, annotator, arguments=arguments, on_progress=on_progress)
+    _err.print(refused_rows(report.reading.refusals))
+    _out.print(build_summary(report))
+    _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+
+
+def _absolute(path: Path | None) -> str | None:
+    """What the service can open, wherever it is started."""
+    return None if path is None else str(path.resolve())
+
+
+def embed(
+    corpus: Annotated[Path, typer.Argument(help="A corpus file in any known format.")],
+    corpus_format: CorpusFormat = "auto",
+    encoder: EncoderName = "minilm",
+    device: Device = "auto",
+) -> None:
+    """Print one JSON line a paper: sentences, facets, vectors, the document's, and how many were dropped."""
+    annotator = load_annotator(encoder, device=device)
+    report = CorpusReport()
+    papers = read_corpus(corpus, format_name=corpus_format, report=report)
+    while batch := list(islice(papers, _PAPERS_EMBEDDED_AT_ONCE)):
+        for annotated in annotator.annotate(batch):
+            encoded, own = annotated.encoded, annotated.paper.sentences
+            line = {
+                "id": annotated.paper.id,
+                "sentences": [sentence.text for sentence in own],
+                "facets": [sentence.facet for sentence in own],
+                "vectors": encoded.sentences,
+                "document": encoded.document,
+                "dropped_sentences": encoded.dropped_sentences,
+            }
+            typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
+    for row in report.broken_rows:
+        _err.print(f"skipped: {row}", markup=False, soft_wrap=True)

@@ -1,0 +1,138 @@
+"""``akin train``: make the small models that read an encoder's hidden layers."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from akin.facet_training import Unlabelled, draw_unlabelled, read_labelled, train_facets
+from akin.function_training import examples_table, find_examples, layer_numbers, train_functions
+from akin.progress import show_progress
+from models.encoder import load_encoder
+from models.errors import InputError
+from models.training.phrases import PHRASES
+
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+
+app = typer.Typer(help="Train the small models that read an encoder's hidden layers.", no_args_is_help=True)
+
+
+@app.command()
+def functions(
+    corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped, of any format.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the weights here; without a target, only count the sentences.")
+    ] = None,
+    tune_encoder: Annotated[
+        Path | None,
+        typer.Option(help="Fine-tune the whole encoder instead, into this new folder.", file_okay=False),
+    ] = None,
+    phrases: Annotated[
+        Path, typer.Option(help="A phrase list of your own (TOML).", show_default="Akin's", dir_okay=False)
+    ] = PHRASES,
+    exclude: Annotated[
+        Path | None, typer.Option(help="A file of paper ids to leave out, one a line.", dir_okay=False)
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    layers: Annotated[str, typer.Option(help="Hidden layers to read; 0 is the embeddings.")] = "1,2,3,4",
+    objective: Annotated[
+        str, typer.Option(help="softmax, triplet, arcface, multi-similarity or nt-xent.")
+    ] = "softmax",
+    per_function: Annotated[int, typer.Option(min=2, help="Sentences of each function at most.")] = 300,
+    epochs: Annotated[int, typer.Option(min=1, help="The best by the papers held out is kept.")] = 5,
+    dim: Annotated[int, typer.Option(min=2, help="Of the function vectors.")] = 128,
+    seed: Annotated[int, typer.Option(help="Decides all that is drawn at random.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Read so many papers at most.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
+    ] = None,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is any.")
+    ] = "auto",
+) -> None:
+    """Train an encoder of what sentences do, on those of CORPORA that use the phrases of a list.
+
+    `akin evaluate functions PATH --functions FILE` measures the result; docs/functions.md tells more.
+    """
+    if out is not None and tune_encoder is not None:
+        raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
+    # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
+    training = importlib.import_module("models.training.functions")
+    settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
+    importlib.import_module("models.training.objectives").build_loss(objective, n_functions=2, dim=dim)
+    read_layers = layer_numbers(layers)
+    with show_progress(_err) as on_progress:
+        found = find_examples(
+            corpora,
+            phrases,
+            exclude=exclude,
+            limit=limit,
+            per_function=per_function,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    _out.print(examples_table(found))
+    if out is None and tune_encoder is None:
+        return
+    found.require_examples()
+    with show_progress(_err) as on_progress:
+        if tune_encoder is not None:
+            tuning = importlib.import_module("models.training.tuning")
+            tuning.tune_encoder(
+                found.mined.examples,
+                found.phrases.functions,
+                encoder,
+                tune_encoder,
+                tuning.TuningSettings(objective=objective, n_epochs=epochs, seed=seed),
+                device=device,
+                on_progress=on_progress,
+            )
+            told = f"Use it with: --encoder {tune_encoder}"
+        if out is not None:
+            loaded = load_encoder(encoder, device=device)
+            told = train_functions(
+                found, loaded, read_layers, settings, out=out, cache=cache, on_progress=on_progress
+            )
+    _out.print(told, markup=False, soft_wrap=True)
+
+
+@app.command()
+def facets(
+    labelled: Annotated[
+        Path, typer.Argument(help="CSAbstruct's folder (its train.jsonl), or one file of that layout.")
+    ],
+    out: Annotated[Path, typer.Option(help="Write the weights here.", dir_okay=False)],
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    text_alone: Annotated[
+        bool, typer.Option("--text-alone", help="Read no encoder at all: fits every encoder, knows less.")
+    ] = False,
+    unlabelled: Annotated[
+        list[Path] | None, typer.Option(help="A corpus to learn from as well; may be repeated.")
+    ] = None,
+    unlabelled_papers: Annotated[int, typer.Option(min=1, help="So many of its abstracts.")] = 3_000,
+    exclude: Annotated[
+        Path | None, typer.Option(help="A file of paper ids to leave out of it, one a line.", dir_okay=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides all that is drawn at random.")] = 0,
+    device: Annotated[
+        Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is any.")
+    ] = "auto",
+) -> None:
+    """Train a tagger of facets on abstracts whose sentences are labelled.
+
+    `akin evaluate facets PATH` measures the result. With --unlabelled a first tagger labels those abstracts,
+    and the one that is kept learns from them too.
+    """
+    training = importlib.import_module("models.training.facets")
+    settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
+    papers = read_labelled(labelled)
+    loaded = None if text_alone else load_encoder(encoder, device=device)
+    wanted = Unlabelled(tuple(unlabelled or ()), unlabelled_papers, exclude, seed)
+    with show_progress(_err) as on_progress:
+        drawn = draw_unlabelled(wanted, on_progress=on_progress)
+        told = train_facets(papers, drawn, loaded, settings, out=out, on_progress=on_progress)
+    _out.print(told, markup=False, soft_wrap=True)

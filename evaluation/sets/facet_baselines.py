@@ -1,0 +1,125 @@
+"""What a facet tagger has to beat: logistic regressions on position, on sentence vectors, on n-grams."""
+
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float32, Int64
+from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+from models.facets import FACETS
+from models.types import Paper
+
+# Places told apart at either end of an abstract; those further in count as the last of them.
+_N_PLACES = 12
+_LONGEST_NGRAM = 3
+# N-grams of fewer sentences are left out.
+_FEWEST_SENTENCES = 3
+# What a neighbour's n-grams count beside the sentence's own.
+_NEIGHBOUR_WEIGHT = 0.5
+_MOST_ITERATIONS = 1_000
+
+
+class Labelled(NamedTuple):
+    """Papers whose sentences have facets, with the vectors of each paper's first sentences."""
+
+    papers: Sequence[Paper]
+    vectors: Sequence[Float32[np.ndarray, "n_kept dim"]]
+
+    @property
+    def codes(self) -> Int64[np.ndarray, " n_rows"]:
+        """The facet of each sentence as its place in FACETS, end to end."""
+        codes = {facet: code for code, facet in enumerate(FACETS)}
+        return np.array([codes[s.facet] for p in self.papers for s in p.sentences if s.facet is not None])
+
+    @property
+    def lengths(self) -> list[int]:
+        """The number of sentences of each paper."""
+        return [len(paper.sentences) for paper in self.papers]
+
+
+class Baseline(NamedTuple):
+    """What a regression reads of train and tested sentences, and its inverse strength of regularisation."""
+
+    describe: Callable[[Labelled, Labelled], tuple[sparse.csr_array, sparse.csr_array]]
+    inverse_strength: float
+
+
+def predict(baseline: Baseline, train: Labelled, tested: Labelled) -> Int64[np.ndarray, " n_rows"]:
+    """The facets that a regression fitted to ``train`` gives the sentences of ``tested``, as codes."""
+    known, asked = baseline.describe(train, tested)
+    machine = LogisticRegression(C=baseline.inverse_strength, max_iter=_MOST_ITERATIONS)
+    codes: Int64[np.ndarray, " n_rows"] = machine.fit(known, train.codes).predict(asked)
+    return codes
+
+
+def _by_position(train: Labelled, tested: Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+    return _positions(train.lengths), _positions(tested.lengths)
+
+
+def _by_last_layer(train: Labelled, tested: Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+    known, asked = (
+        _in_place(sparse.csr_array(_rows(each)), each.lengths, weight=1.0) for each in (train, tested)
+    )
+    return known, asked
+
+
+def _by_ngrams(train: Labelled, tested: Labelled) -> tuple[sparse.csr_array, sparse.csr_array]:
+    vectoriser = TfidfVectorizer(
+        ngram_range=(1, _LONGEST_NGRAM),
+        min_df=min(_FEWEST_SENTENCES, len(train.papers)),
+        sublinear_tf=True,
+        token_pattern=r"\w+|%",  # noqa: S106 - no secret
+    )
+    vectoriser.fit(_texts(train))
+    known, asked = (
+        _in_place(
+            sparse.csr_array(vectoriser.transform(_texts(each))), each.lengths, weight=_NEIGHBOUR_WEIGHT
+        )
+        for each in (train, tested)
+    )
+    return known, asked
+
+
+BASELINES = MappingProxyType(
+    {
+        "position": Baseline(_by_position, 1.0),
+        "last-layer": Baseline(_by_last_layer, 1.0),
+        "n-grams": Baseline(_by_ngrams, 4.0),
+    }
+)
+
+
+def _texts(labelled: Labelled) -> list[str]:
+    return [sentence.text for paper in labelled.papers for sentence in paper.sentences]
+
+
+def _rows(labelled: Labelled) -> Float32[np.ndarray, "n_rows dim"]:
+    """The vectors end to end; zeros for a sentence past the encoder's token limit."""
+    missing = (n - len(own) for n, own in zip(labelled.lengths, labelled.vectors, strict=True))
+    padded = [np.pad(own, ((0, n), (0, 0))) for n, own in zip(missing, labelled.vectors, strict=True)]
+    return np.concatenate(padded)
+
+
+def _positions(lengths: Sequence[int]) -> sparse.csr_array:
+    """Where each sentence stands: its place from the beginning, from the end, and as a share of the whole."""
+    eye = np.eye(_N_PLACES)
+    blocks = []
+    for n in lengths:
+        places = np.arange(n)
+        ends = (np.minimum(places, _N_PLACES - 1), np.minimum(n - 1 - places, _N_PLACES - 1))
+        share = (places + 0.5) / n
+        blocks.append(np.column_stack([eye[ends[0]], eye[ends[1]], share, np.full(n, 1 / n)]))
+    return sparse.csr_array(np.concatenate(blocks))
+
+
+def _in_place(own: sparse.csr_array, lengths: Sequence[int], *, weight: float) -> sparse.csr_array:
+    """Each sentence's description, those of its neighbours in the abstract by ``weight``, its position."""
+    paper = np.repeat(np.arange(len(lengths)), lengths)
+    same = (paper[1:] == paper[:-1]).astype(np.float64)
+    before = sparse.diags_array(weight * same, offsets=-1, shape=(len(paper), len(paper)))
+    after = sparse.diags_array(weight * same, offsets=1, shape=(len(paper), len(paper)))
+    return sparse.csr_array(sparse.hstack([own, before @ own, after @ own, _positions(lengths)]))

@@ -1,0 +1,95 @@
+"""The tagger seam: papers in, facet probabilities of their sentences out; ``load_tagger`` gives one."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float32
+from safetensors import SafetensorError, safe_open
+
+from models.errors import WeightsError
+from models.registry import resolve
+from models.types import EncoderSpec, Facet, Paper, TaggerSpec
+
+# The order of probability columns, and of the codes that snapshots store.
+FACETS = tuple(Facet)
+# The code of a sentence without a facet.
+NO_FACET = -1
+
+# Kinds of tagger; each is built from the path of its weights.
+TAGGERS: Mapping[str, str] = MappingProxyType({"sequence": "models.taggers.sequence:SequenceTagger"})
+
+# The one metadata entry of a file of weights (safetensors writes several in an order that changes), in JSON.
+METADATA = "facets"
+# What comes with Akin; models/weights/README.md names the commands that made them.
+SHIPPED_WEIGHTS = Path(__file__).parent / "weights"
+# Reads the text alone, and so fits any encoder.
+_SURFACE = "facets-surface.safetensors"
+
+
+@runtime_checkable
+class FacetTagger(Protocol):
+    """Says what each sentence does in its abstract; safe to call from several threads."""
+
+    @property
+    def spec(self) -> TaggerSpec:
+        """What a snapshot remembers of this tagger; its ``layers`` are those ``tag`` wants."""
+        ...
+
+    def tag(
+        self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
+    ) -> list[Float32[np.ndarray, "_ 5"]]:
+        """The probabilities of FACETS for every sentence of every paper, in order; rows sum to 1.
+
+        ``states`` holds, for each paper, its ``EncodedPaper.layers`` for ``spec.layers`` and then its
+        ``openings``; it is empty where ``spec.layers`` is. Sentences past the encoder's token limit
+        (n_kept <= n_sentence) get a row too.
+        """
+        ...
+
+
+def load_tagger(encoder: EncoderSpec) -> FacetTagger:
+    """The tagger trained on the hidden layers of ``encoder``, else the one that fits any encoder.
+
+    Raises WeightsError where the weights are missing or cannot be read.
+    """
+    trained = sorted(SHIPPED_WEIGHTS.glob("facets-*.safetensors"))
+    made_for = [path for path in trained if read_metadata(path)["encoder"] == encoder.fingerprint]
+    return read_tagger(made_for[0] if made_for else SHIPPED_WEIGHTS / _SURFACE)
+
+
+def read_tagger(path: Path) -> FacetTagger:
+    """The tagger of a file of weights; raises WeightsError, or UnknownNameError for a kind not known here."""
+    return cast(FacetTagger, resolve(TAGGERS, read_metadata(path)["kind"], "kind of facet tagger")(path))
+
+
+def with_facets(paper: Paper, probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Paper:
+    """``paper``, each sentence without a facet given its most probable one; given facets stay."""
+    best = probabilities.argmax(axis=1)
+    sentences = tuple(
+        sentence if sentence.facet is not None else replace(sentence, facet=FACETS[code])
+        for sentence, code in zip(paper.sentences, best, strict=True)
+    )
+    return replace(paper, sentences=sentences)
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What a file of weights says of itself: ``kind`` (a name in TAGGERS), ``encoder`` and more.
+
+    Raises WeightsError where it is no tagger's.
+    """
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            told = json.loads((tensors.metadata() or {})[METADATA])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise WeightsError(
+            f"{path} does not hold the weights of a facet tagger ({error}); install Akin anew, or make some "
+            "with: akin train facets."
+        ) from error
+    if not isinstance(told, dict) or not {"kind", "encoder"} <= told.keys():
+        raise WeightsError(f"{path} does not say which kind of tagger it is; train anew: akin train facets.")
+    return told

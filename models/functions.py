@@ -1,0 +1,146 @@
+"""The function encoder: a vector of what a sentence does in its abstract, whatever its topic.
+
+After Sugimoto and Aizawa (SDP 2022; semantics 4.4), but as a linear map of hidden layers of the encoder
+that also gives the sentences' own vectors, so it needs no pass of its own; ``models.training.functions``
+trains it.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float32
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from models.checkpoints import file_sha256
+from models.errors import EncoderError, WeightsError
+from models.types import EncoderSpec, FunctionSpec
+
+KIND = "functions"
+# What comes with Akin; README.md beside them names the commands that made them.
+SHIPPED_WEIGHTS = Path(__file__).with_name("weights")
+
+
+@runtime_checkable
+class FunctionEncoder(Protocol):
+    """Turns sentences' hidden layers into vectors of what they do; safe to call from several threads."""
+
+    @property
+    def spec(self) -> FunctionSpec:
+        """What a snapshot remembers of it; its ``layers`` are those ``vectors`` wants."""
+        ...
+
+    def vectors(
+        self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
+    ) -> Float32[np.ndarray, "n_kept dim_functions"]:
+        """One vector of unit norm for each sentence of ``EncodedPaper.layers``, in order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A linear map of a sentence's layers, laid end to end."""
+
+    weight: Float32[np.ndarray, "dim_functions n_inputs"]
+    bias: Float32[np.ndarray, " dim_functions"]
+
+    def vectors(
+        self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
+    ) -> Float32[np.ndarray, "n_kept dim_functions"]:
+        """Vectors of unit norm; one row for each sentence."""
+        inputs = layers.swapaxes(0, 1).reshape(layers.shape[1], self.weight.shape[1])
+        rows = inputs @ self.weight.T + self.bias
+        unit: Float32[np.ndarray, "n_kept dim_functions"] = rows / np.maximum(
+            np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny
+        )
+        return unit
+
+
+class TrainedFunctionEncoder:
+    """The function encoder of a weights file, which must belong to ``encoder``.
+
+    Raises WeightsError for a file that is no function encoder's, EncoderError for one that was trained on
+    another encoder's layers.
+    """
+
+    def __init__(self, path: Path, encoder: EncoderSpec) -> None:
+        told = read_metadata(path)
+        if told["encoder"] != encoder.fingerprint:
+            raise EncoderError(
+                f"{path} reads hidden layers of the encoder {told['encoder_name']!r} "
+                f"({told['encoder'][:12]}), not of {encoder.name!r} ({encoder.fingerprint[:12]}); name the "
+                "encoder it was trained on, or train anew: akin train functions."
+            )
+        self._head = _read_head(path)
+        self.spec = FunctionSpec(
+            name=path.stem,
+            fingerprint=file_sha256(path),
+            encoder=encoder.fingerprint,
+            layers=tuple(told["layers"]),
+            dim=len(self._head.bias),
+        )
+        n_inputs = len(self.spec.layers) * encoder.dim
+        if self._head.weight.shape[1] != n_inputs:
+            raise WeightsError(
+                f"{path} reads {self._head.weight.shape[1]} numbers a sentence, but its layers hold "
+                f"{n_inputs}; train anew: akin train functions."
+            )
+
+    def vectors(
+        self, layers: Float32[np.ndarray, "n_layers n_kept dim"]
+    ) -> Float32[np.ndarray, "n_kept dim_functions"]:
+        """One vector of unit norm for each sentence of ``layers`` (those of ``spec.layers``), in order."""
+        return self._head.vectors(layers)
+
+
+def load_function_encoder(encoder: EncoderSpec) -> FunctionEncoder | None:
+    """The shipped function encoder trained on the layers of ``encoder``; ``None`` where there is none.
+
+    Raises WeightsError where shipped weights cannot be read.
+    """
+    for path in sorted(SHIPPED_WEIGHTS.glob(f"{KIND}-*.safetensors")):
+        if read_metadata(path)["encoder"] == encoder.fingerprint:
+            return TrainedFunctionEncoder(path, encoder)
+    return None
+
+
+def weights_content(head: Head, metadata: dict[str, Any]) -> bytes:
+    """The content of a weights file: ``head`` in float16, and what must be known of its training.
+
+    ``metadata`` holds at least ``encoder`` (fingerprint), ``encoder_name`` and ``layers``. Equal arguments
+    give equal bytes.
+    """
+    tensors = {"weight": head.weight.astype(np.float16), "bias": head.bias.astype(np.float16)}
+    # One entry: safetensors writes several in an order that changes from run to run.
+    return save(tensors, metadata={KIND: json.dumps(metadata, sort_keys=True)})
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """What a weights file tells of its training; raises WeightsError where it is no function encoder's."""
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            told = json.loads((tensors.metadata() or {})[KIND])
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise _unusable(path, error) from error
+    if not isinstance(told, dict) or not {"encoder", "encoder_name", "layers"} <= told.keys():
+        raise _unusable(path, "it does not tell which encoder's layers it reads")
+    return told
+
+
+def _read_head(path: Path) -> Head:
+    try:
+        with safe_open(path, framework="numpy") as tensors:
+            weight, bias = (tensors.get_tensor(name).astype(np.float32) for name in ("weight", "bias"))
+    except (OSError, SafetensorError) as error:
+        raise _unusable(path, error) from error
+    return Head(weight, bias)
+
+
+def _unusable(path: Path, reason: object) -> WeightsError:
+    return WeightsError(
+        f"{path} does not hold the weights of a function encoder ({reason}); make some with: "
+        "akin train functions."
+    )

@@ -1,0 +1,1 @@
+"""The facet taggers: one file per kind, named in ``models.facets.TAGGERS``."""

@@ -1,0 +1,259 @@
+"""Tags the sentences of an abstract together: hidden layers, n-grams, neighbours, position, one decoding.
+
+Each sentence is described by the encoder's hidden layers (of the whole sentence and of its opening), by its
+n-grams and by where it stands. A recurrent layer reads the descriptions in both directions, and a
+linear-chain conditional random field turns its scores into the probabilities of each sentence's facet, given
+all of the abstract. ``models.training.facets`` trains it.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float32, Int64
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import nn
+
+from models.checksums import sha256_of
+from models.errors import WeightsError
+from models.facets import FACETS, METADATA
+from models.types import Paper, TaggerSpec
+
+KIND = "sequence"
+_N_FACETS = len(FACETS)
+_LONGEST_NGRAM = 3
+_POSITIONS = 6  # numbers that say where a sentence stands
+_POSITION_DIM = 16
+# An n-gram vector is a mean over rare and common n-grams alike; this brings it to the size of the others.
+_NGRAM_SCALE = 3.0
+_PAPERS_AT_ONCE = 64
+_WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
+_VOCABULARY = "vocabulary"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The sizes of a model; ``n_inputs`` numbers a sentence come from hidden layers, none for text alone."""
+
+    n_inputs: int
+    projected: int = 128
+    ngram_dim: int = 16
+    hidden: int = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Several abstracts as tensors, padded to the longest.
+
+    ``ngrams`` are numbers in the vocabulary, those of each place from ``offsets`` on, with their weights.
+    """
+
+    states: Float32[torch.Tensor, "n_papers n_longest n_inputs"]
+    ngrams: Int64[torch.Tensor, " n_ngrams"]
+    offsets: Int64[torch.Tensor, " n_places"]
+    ngram_weights: Float32[torch.Tensor, " n_ngrams"]
+    positions: Float32[torch.Tensor, "n_papers n_longest 6"]
+    mask: Bool[torch.Tensor, "n_papers n_longest"]
+
+
+class SequenceModel(nn.Module):
+    """One member of the ensemble that a tagger is: descriptions of sentences in, log probabilities out."""
+
+    def __init__(self, shape: Shape, *, n_ngrams: int, dropout: float = 0.0, input_dropout: float = 0.0):
+        super().__init__()
+        described = _POSITION_DIM + shape.ngram_dim + (shape.projected if shape.n_inputs else 0)
+        self.project = nn.Linear(shape.n_inputs, shape.projected) if shape.n_inputs else None
+        # Place 0 stands for a sentence of which no n-gram is known.
+        self.ngrams = nn.EmbeddingBag(n_ngrams + 1, shape.ngram_dim, mode="sum")
+        self.position = nn.Linear(_POSITIONS, _POSITION_DIM)
+        self.norm = nn.LayerNorm(described)
+        self.neighbours = nn.LSTM(described, shape.hidden, bidirectional=True, batch_first=True)
+        self.output = nn.Linear(2 * shape.hidden + described, _N_FACETS)
+        self.transition = nn.Parameter(torch.zeros(_N_FACETS, _N_FACETS))  # from row to column
+        self.first = nn.Parameter(torch.zeros(_N_FACETS))
+        self.last = nn.Parameter(torch.zeros(_N_FACETS))
+        self.dropout = nn.Dropout(dropout)
+        self.input_dropout = nn.Dropout(input_dropout)
+
+    def forward(self, batch: Batch) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
+        """The log probability of each facet of each sentence; of places past an abstract's end, nothing."""
+        n_papers, n_longest = batch.mask.shape
+        ngrams = self.ngrams(batch.ngrams, batch.offsets, per_sample_weights=batch.ngram_weights)
+        parts = [ngrams.view(n_papers, n_longest, -1), nn.functional.gelu(self.position(batch.positions))]
+        if self.project is not None:
+            parts.append(nn.functional.gelu(self.project(self.input_dropout(batch.states))))
+        described = self.dropout(self.norm(torch.cat(parts, dim=-1)))
+        packed = nn.utils.rnn.pack_padded_sequence(
+            described, batch.mask.sum(dim=1), batch_first=True, enforce_sorted=False
+        )
+        read, _ = nn.utils.rnn.pad_packed_sequence(
+            self.neighbours(packed)[0], batch_first=True, total_length=n_longest
+        )
+        scores = self.output(torch.cat([self.dropout(read), described], dim=-1))
+        return self._decode(scores, batch.mask)
+
+    def _decode(
+        self,
+        scores: Float32[torch.Tensor, "n_papers n_longest 5"],
+        mask: Bool[torch.Tensor, "n_papers n_longest"],
+    ) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
+        """Log marginals of the random field, by the forward and the backward recursion."""
+        n_longest = scores.shape[1]
+        before = [self.first + scores[:, 0]]
+        for place in range(1, n_longest):
+            reached = torch.logsumexp(before[-1][:, :, None] + self.transition, dim=1) + scores[:, place]
+            before.append(torch.where(mask[:, place, None], reached, before[-1]))
+        after = [self.last.expand(len(scores), -1)]
+        for place in range(n_longest - 1, 0, -1):
+            left = torch.logsumexp(self.transition + (scores[:, place] + after[-1])[:, None], dim=2)
+            after.append(torch.where(mask[:, place, None], left, after[-1]))
+        return torch.log_softmax(torch.stack(before, dim=1) + torch.stack(after[::-1], dim=1), dim=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Describer:
+    """Turns abstracts into tensors the way a model was trained on them.
+
+    ``vocabulary`` numbers the known n-grams from 1; ``idf`` (n_ngrams + 1,) are their inverse document
+    frequencies, 0 at place 0. ``mean`` and ``scale`` (n_inputs,) standardise hidden states.
+    """
+
+    vocabulary: Mapping[str, int]
+    idf: Float32[np.ndarray, " n_ngrams_plus_1"]
+    mean: Float32[np.ndarray, " n_inputs"]
+    scale: Float32[np.ndarray, " n_inputs"]
+
+    def batch(
+        self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
+    ) -> Batch:
+        """``papers`` as a model reads them; a sentence past the encoder's limit has average states."""
+        lengths = [len(paper.sentences) for paper in papers]
+        inputs = np.zeros((len(papers), max(lengths), len(self.mean)), dtype=np.float32)
+        positions = np.zeros((len(papers), max(lengths), _POSITIONS), dtype=np.float32)
+        mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
+        known: list[list[int]] = []
+        for number, paper in enumerate(papers):
+            positions[number, : lengths[number]] = describe_positions(lengths[number])
+            if states:
+                rows = states[number].swapaxes(0, 1).reshape(states[number].shape[1], -1)
+                inputs[number, : len(rows)] = (rows - self.mean) / self.scale
+            known += [self._known(sentence.text) for sentence in paper.sentences]
+            known += [[0]] * (max(lengths) - lengths[number])
+        weights = [self._weights(places) for places in known]
+        return Batch(
+            torch.from_numpy(inputs),
+            torch.tensor([place for places in known for place in places]),
+            torch.tensor(np.cumsum([0, *map(len, known[:-1])])),
+            torch.from_numpy(np.concatenate(weights)),
+            torch.from_numpy(positions),
+            torch.from_numpy(mask),
+        )
+
+    def _known(self, text: str) -> list[int]:
+        places = [self.vocabulary[ngram] for ngram in ngrams(text) if ngram in self.vocabulary]
+        return places or [0]
+
+    def _weights(self, places: Sequence[int]) -> Float32[np.ndarray, " n_places"]:
+        idf = self.idf[list(places)]
+        norm = float(np.linalg.norm(idf))
+        weights: Float32[np.ndarray, " n_places"] = np.float32(_NGRAM_SCALE / (norm or 1.0)) * idf
+        return weights
+
+
+def ngrams(text: str) -> list[str]:
+    """The distinct n-grams of a sentence, up to three words long, its ends marked and numbers made one."""
+    words = ["0" if word.isdigit() else word for word in _WORD.findall(text.lower())]
+    words = ["<s>", *words, "</s>"]
+    lengths = range(1, _LONGEST_NGRAM + 1)
+    found = (" ".join(words[start : start + n]) for n in lengths for start in range(len(words) - n + 1))
+    return sorted(set(found))
+
+
+def describe_positions(n_sentences: int) -> Float32[np.ndarray, "n_sentences 6"]:
+    """Where each sentence of an abstract stands, from its beginning and its end."""
+    places = np.arange(n_sentences)
+    share = places / max(n_sentences - 1, 1)
+    ends = (places == 0, places == n_sentences - 1)
+    columns = (share, share**2, *ends, np.full(n_sentences, n_sentences / 10), np.minimum(places, 10) / 10)
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+class SequenceTagger:
+    """The tagger of a weights file: the mean of its members' probabilities.
+
+    Raises WeightsError for a file that holds none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        told, tensors = _read(path)
+        encoder = told["encoder"]
+        self.spec = TaggerSpec(path.stem, sha256_of(path), encoder, tuple(told["layers"]))
+        names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
+        shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
+        self._describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
+        self._members = [
+            _member(tensors, number, Shape(**told["shape"]), len(names))
+            for number in range(told["n_members"])
+        ]
+
+    @torch.inference_mode()
+    def tag(
+        self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
+    ) -> list[Float32[np.ndarray, "_ 5"]]:
+        """The probabilities of FACETS for every sentence of every paper, in order; rows sum to 1."""
+        tagged: list[Float32[np.ndarray, "_ 5"]] = []
+        for start in range(0, len(papers), _PAPERS_AT_ONCE):
+            some = papers[start : start + _PAPERS_AT_ONCE]
+            batch = self._describer.batch(some, states[start : start + _PAPERS_AT_ONCE])
+            members = torch.stack([member(batch).exp() for member in self._members])
+            for paper, own in zip(some, members.mean(dim=0).numpy(), strict=True):
+                tagged.append(own[: len(paper.sentences)].copy())
+        return tagged
+
+
+def weights_content(
+    members: Sequence[SequenceModel], describer: Describer, shape: Shape, metadata: Mapping[str, Any]
+) -> bytes:
+    """The content of a weights file, in float16; equal arguments give equal bytes.
+
+    ``metadata`` holds at least ``encoder`` (fingerprint, or null for text alone) and ``layers``.
+    """
+    names = sorted(describer.vocabulary, key=lambda name: describer.vocabulary[name])
+    tensors = {
+        _VOCABULARY: torch.tensor(list("\n".join(names).encode()), dtype=torch.uint8),
+        "idf": torch.from_numpy(describer.idf).half(),
+        "mean": torch.from_numpy(describer.mean),
+        "scale": torch.from_numpy(describer.scale),
+    }
+    for number, member in enumerate(members):
+        for name, tensor in member.state_dict().items():
+            tensors[f"{number}.{name}"] = tensor.half()
+    sizes = {name: getattr(shape, name) for name in Shape.__dataclass_fields__}
+    told = {**metadata, "kind": KIND, "shape": sizes, "n_members": len(members)}
+    return save(tensors, metadata={METADATA: json.dumps(told, sort_keys=True)})
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = json.loads((file.metadata() or {})[METADATA])
+            return told, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise WeightsError(
+            f"{path} does not hold the weights of a facet tagger ({error}); make some with: "
+            "akin train facets."
+        ) from error
+
+
+def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:
+    model = SequenceModel(shape, n_ngrams=n_ngrams)
+    prefix = f"{number}."
+    own = {name.removeprefix(prefix): t.float() for name, t in tensors.items() if name.startswith(prefix)}
+    model.load_state_dict(own)
+    return model.eval()

@@ -1,0 +1,1 @@
+"""Trains the small models that read an encoder's hidden layers."""

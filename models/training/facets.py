@@ -1,0 +1,195 @@
+"""Trains a facet tagger on abstracts whose sentences carry their facets (CSAbstruct's layout; semantics 4.4).
+
+The encoder stays as it is: its hidden layers are read once, and the ensemble over them trains in minutes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from torch import nn
+
+from models.encoder import Encoder
+from models.errors import InputError
+from models.facets import FACETS
+from models.taggers.sequence import Batch, Describer, SequenceModel, Shape, ngrams, weights_content
+from models.types import Paper
+
+_PAPERS_PER_CALL = 128
+_WARM_UP = 0.15  # of all steps
+_LARGEST_GRADIENT = 1.0
+
+# Gets a stage, what is done in it and what there is to do.
+ProgressFn = Callable[[str, int, int | None], None]
+States = Float32[np.ndarray, "n_states _ dim"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaggerSettings:
+    """How a tagger is made; the defaults are those of the shipped weights that read hidden layers."""
+
+    layers: tuple[int, ...] = (2, 3, 4)
+    n_members: int = 3
+    n_epochs: int = 6
+    projected: int = 128
+    ngram_dim: int = 16
+    hidden: int = 96
+    rarest: int = 6  # training sentences that hold an n-gram, at least
+    dropout: float = 0.5
+    input_dropout: float = 0.6
+    ngram_dropout: float = 0.4
+    learning_rate: float = 2e-3  # the highest, of AdamW on one cycle
+    weight_decay: float = 1e-2
+    # Most n-grams are seen a handful of times: without much decay their vectors learn the sentences by heart.
+    ngram_decay: float = 40.0
+    batch: int = 32  # abstracts
+    seed: int = 0
+
+
+# For text alone: its n-grams are all it has, so they get more room.
+SURFACE = TaggerSettings(
+    layers=(), n_members=2, n_epochs=8, ngram_dim=32, rarest=4, dropout=0.3, learning_rate=5e-3
+)
+
+
+def hidden_states(
+    papers: Sequence[Paper], encoder: Encoder, *, layers: Sequence[int], on_progress: ProgressFn
+) -> list[States]:
+    """What a tagger reads of each paper: its sentences in ``layers``, then their openings.
+
+    Empty where no layer is wanted. Raises EncoderError for layers that the encoder does not have.
+    """
+    states: list[States] = []
+    for start in range(0, len(papers) if layers else 0, _PAPERS_PER_CALL):
+        for own in encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers):
+            if own.layers is not None and own.openings is not None:
+                states += [np.concatenate([own.layers, own.openings])]
+        on_progress("encoding", len(states), len(papers))
+    return states
+
+
+def one_hot(paper: Paper) -> Float32[np.ndarray, "n_sentence 5"]:
+    """The facets of a labelled paper as probabilities; raises InputError where a sentence has none."""
+    if any(sentence.facet is None for sentence in paper.sentences):
+        raise InputError(f"Paper {paper.id!r} has sentences without a facet; training needs one on each.")
+    codes = [FACETS.index(sentence.facet) for sentence in paper.sentences if sentence.facet is not None]
+    return np.eye(len(FACETS), dtype=np.float32)[codes]
+
+
+def train_tagger(
+    papers: Sequence[Paper],
+    states: Sequence[States],
+    targets: Sequence[Float32[np.ndarray, "_ 5"]],
+    settings: TaggerSettings,
+    *,
+    encoder: str | None,
+    on_progress: ProgressFn,
+) -> bytes:
+    """The content of a weights file; equal arguments give equal bytes on one machine.
+
+    ``states`` are those of ``hidden_states`` (empty for a tagger of text alone); ``targets`` the
+    probabilities to learn; ``encoder`` is the fingerprint of what gave the states. The loss is the cross
+    entropy of each sentence's marginal.
+    """
+    describer = _describer(papers, states, settings)
+    shape = Shape(len(describer.mean), settings.projected, settings.ngram_dim, settings.hidden)
+    members = []
+    with torch.random.fork_rng(devices=[]):
+        for number in range(settings.n_members):
+            torch.manual_seed(settings.seed * 1_000 + number)
+            rng = np.random.default_rng([settings.seed, number])
+            member = SequenceModel(
+                shape,
+                n_ngrams=len(describer.vocabulary),
+                dropout=settings.dropout,
+                input_dropout=settings.input_dropout,
+            )
+            report = partial(_report, on_progress, number * settings.n_epochs, settings)
+            _train(member, describer, papers, states, targets, settings, rng=rng, on_epoch=report)
+            members.append(member.eval())
+    told = {
+        "encoder": encoder,
+        "layers": settings.layers if states else (),
+        "n_papers": len(papers),
+        "seed": settings.seed,
+        "n_epochs": settings.n_epochs,
+    }
+    return weights_content(members, describer, shape, told)
+
+
+def _train(
+    member: SequenceModel,
+    describer: Describer,
+    papers: Sequence[Paper],
+    states: Sequence[States],
+    targets: Sequence[Float32[np.ndarray, "_ 5"]],
+    settings: TaggerSettings,
+    *,
+    rng: np.random.Generator,
+    on_epoch: Callable[[int], None],
+) -> None:
+    ngram_vectors = {id(parameter) for parameter in member.ngrams.parameters()}
+    others = [parameter for parameter in member.parameters() if id(parameter) not in ngram_vectors]
+    optimiser = torch.optim.AdamW(
+        [
+            {"params": others, "weight_decay": settings.weight_decay},
+            {"params": member.ngrams.parameters(), "weight_decay": settings.ngram_decay},
+        ],
+        lr=settings.learning_rate,
+    )
+    n_batches = -(-len(papers) // settings.batch)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser, settings.learning_rate, total_steps=settings.n_epochs * n_batches, pct_start=_WARM_UP
+    )
+    for epoch in range(settings.n_epochs):
+        for chosen in np.array_split(rng.permutation(len(papers)), n_batches):
+            batch = describer.batch(
+                [papers[i] for i in chosen], [states[i] for i in chosen] if states else []
+            )
+            kept = torch.rand_like(batch.ngram_weights) >= settings.ngram_dropout
+            batch.ngram_weights.mul_(kept)
+            wanted = _padded([targets[i] for i in chosen], batch)
+            loss = -(wanted * member(batch)).sum() / batch.mask.sum()
+            optimiser.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(member.parameters(), _LARGEST_GRADIENT)
+            optimiser.step()
+            schedule.step()
+        on_epoch(epoch + 1)
+
+
+def _report(on_progress: ProgressFn, before: int, settings: TaggerSettings, epoch: int) -> None:
+    on_progress("epochs", before + epoch, settings.n_members * settings.n_epochs)
+
+
+def _padded(
+    targets: Sequence[Float32[np.ndarray, "_ 5"]], batch: Batch
+) -> Float32[torch.Tensor, "n_papers n_longest 5"]:
+    """Targets beside a batch's sentences, zero past an abstract's end."""
+    padded = torch.zeros(*batch.mask.shape, len(FACETS))
+    padded[batch.mask] = torch.from_numpy(np.concatenate(targets))
+    return padded
+
+
+def _describer(papers: Sequence[Paper], states: Sequence[States], settings: TaggerSettings) -> Describer:
+    """What training sentences have in common: their n-grams, and the mean and spread of their states."""
+    sentences = [sentence.text for paper in papers for sentence in paper.sentences]
+    counts = Counter(ngram for text in sentences for ngram in ngrams(text))
+    known = sorted(ngram for ngram, count in counts.items() if count >= settings.rarest)
+    idf = np.log(len(sentences) / np.array([len(sentences), *(counts[ngram] for ngram in known)]))
+    rows = (
+        np.concatenate([own.swapaxes(0, 1).reshape(own.shape[1], -1) for own in states])
+        if states
+        else np.zeros((1, 0))
+    )
+    # In float16, as the file keeps them: what is trained is what is loaded.
+    return Describer(
+        {ngram: place for place, ngram in enumerate(known, start=1)},
+        idf.astype(np.float16).astype(np.float32),
+        rows.mean(axis=0).astype(np.float32),
+        (rows.std(axis=0) + 1e-6).astype(np.float32),
+    )

@@ -1,0 +1,230 @@
+"""Trains the head of a function encoder on sentences labelled by their phrases (semantics 4.4).
+
+Where the paper fine-tunes a whole transformer on sentences read alone, the head reads the encoder's hidden
+layers as they are: one pass then serves retrieval and functions alike. It learns from every sentence twice,
+read in its abstract and read alone, for it will meet both.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float16, Float32, Int64
+
+from models.encoder import Encoder
+from models.errors import InputError
+from models.functions import Head
+from models.training.objectives import OBJECTIVES, build_loss
+from models.training.phrases import Example
+from models.types import Paper
+
+BATCH = 64  # as in the paper
+_WEIGHT_DECAY = 1e-4
+_HELD_OUT = 0.1  # of the papers
+_PAPERS_PER_CALL = 128
+
+# Gets a stage, what is done in it and what there is to do.
+ProgressFn = Callable[[str, int, int | None], None]
+# How well vectors (n_rows, dim) find others of their label (n_rows,); higher is better.
+Measure = Callable[[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " n_rows"]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSettings:
+    """How a head is made; the defaults are those of the shipped weights.
+
+    Training starts at the principal components of the layers, and so from what sentences have in common
+    untrained, with vectors of norm ``start_norm`` (root mean square); the smaller, the further it leads away.
+    """
+
+    objective: str = "softmax"
+    dim: int = 128
+    n_epochs: int = 5
+    learning_rate: float = 3e-4  # of AdamW; falls to 0 in a straight line
+    start_norm: float = 10.0
+    dropout: float = 0.2  # of the inputs
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The hidden layers of labelled sentences, most of them twice: in context and ``alone``.
+
+    ``labels`` number the functions, ``papers`` the papers that the sentences stand in.
+    """
+
+    rows: Float16[np.ndarray, "n_rows n_layers dim"]
+    labels: Int64[np.ndarray, " n_rows"]
+    papers: Int64[np.ndarray, " n_rows"]
+    alone: Bool[np.ndarray, " n_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedHead:
+    """The head of the best epoch, and what the head of each was worth on the papers held out."""
+
+    head: Head
+    held_out: tuple[float, ...]
+
+
+def encode_examples(
+    examples: Sequence[Example],
+    functions: Sequence[str],
+    encoder: Encoder,
+    *,
+    layers: Sequence[int],
+    on_progress: ProgressFn,
+) -> Features:
+    """Read every example in its abstract and alone; one past the encoder's token limit is read alone only.
+
+    A label is a place in ``functions``. Raises EncoderError for layers that the encoder does not have.
+    """
+    of_paper: dict[str, list[Example]] = defaultdict(list)
+    for example in examples:
+        of_paper[example.paper.id].append(example)
+    in_context = [(found[0].paper, [(e.sentence, e) for e in found]) for found in of_paper.values()]
+    alone = [(lone_sentence(example), [(0, example)]) for example in examples]
+    rows, labels, papers = [], [], []
+    n_in_context = 0
+    place = {paper_id: number for number, paper_id in enumerate(of_paper)}
+    for stage, asked in (("in context", in_context), ("alone", alone)):
+        for start in range(0, len(asked), _PAPERS_PER_CALL):
+            batch = asked[start : start + _PAPERS_PER_CALL]
+            encoded = encoder.encode([paper for paper, _ in batch], layers=layers)
+            for (_, wanted), read in zip(batch, encoded, strict=True):
+                for number, example in wanted:
+                    if read.layers is not None and number < read.layers.shape[1]:
+                        rows.append(read.layers[:, number].astype(np.float16))
+                        labels.append(functions.index(example.function))
+                        papers.append(place[example.paper.id])
+            on_progress(stage, start + len(batch), len(asked))
+        n_in_context = n_in_context or len(rows)
+    is_alone = np.arange(len(rows)) >= n_in_context
+    return Features(np.stack(rows), np.array(labels), np.array(papers), is_alone)
+
+
+def lone_sentence(example: Example) -> Paper:
+    """The sentence of an example as a paper of one sentence without a title."""
+    sentence = example.paper.sentences[example.sentence]
+    return replace(example.paper, title="", abstract=sentence.text, sentences=(sentence,))
+
+
+def train_head(
+    features: Features, settings: HeadSettings, *, measure: Measure, on_progress: ProgressFn
+) -> TrainedHead:
+    """Train a head under one objective; equal arguments give an equal head on one machine.
+
+    A tenth of the papers is held out: ``measure`` of their sentences after each epoch (the mean of those in
+    context and those alone) decides which epoch's head is kept. Raises UnknownNameError or
+    MissingPackageError for the objective, InputError for more dimensions than the layers have.
+    """
+    if settings.dim > (n_inputs := features.rows[0].size):
+        raise InputError(f"{settings.dim} dimensions are more than the {n_inputs} numbers of the layers.")
+    rng = np.random.default_rng(settings.seed)
+    held_out = _held_out(features.papers, rng)
+    heads: list[Head] = []
+    scores: list[float] = []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        for head in _heads(features, np.flatnonzero(~held_out), settings, rng):
+            heads.append(head)
+            scores.append(_score(head, features, held_out, measure))
+            on_progress("epochs", len(scores), settings.n_epochs)
+    return TrainedHead(heads[int(np.argmax(scores))], tuple(scores))
+
+
+def _heads(
+    features: Features,
+    training: Int64[np.ndarray, " n_rows"],
+    settings: HeadSettings,
+    rng: np.random.Generator,
+) -> Iterator[Head]:
+    """The head after each epoch over the ``training`` rows of ``features``."""
+    rows = features.rows.reshape(len(features.rows), -1)
+    loss = build_loss(settings.objective, n_functions=int(features.labels.max()) + 1, dim=settings.dim)
+    network = _Network(rows[training].astype(np.float32), settings)
+    parameters = [*network.parameters(), *loss.parameters()]
+    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=_WEIGHT_DECAY)
+    n_steps = -(-len(training) // BATCH)  # of one epoch
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: 1 - step / (settings.n_epochs * n_steps)
+    )
+    per_class = OBJECTIVES[settings.objective].per_class
+    batches = balanced_batches(features.labels[training], per_class=per_class, rng=rng)
+    for _ in range(settings.n_epochs):
+        for places in itertools.islice(batches, n_steps):
+            batch = training[places]
+            vectors = network(torch.from_numpy(rows[batch].astype(np.float32)))
+            optimiser.zero_grad()
+            loss(vectors, torch.from_numpy(features.labels[batch])).backward()
+            optimiser.step()
+            schedule.step()
+        yield network.head()
+
+
+def balanced_batches(
+    labels: Int64[np.ndarray, " n_rows"], *, per_class: int, rng: np.random.Generator
+) -> Iterator[Int64[np.ndarray, " n_batch"]]:
+    """Batches of BATCH rows without end, ``per_class`` of each label in them.
+
+    Labels take turns in random order, and so do the rows of each: every label counts the same, however many
+    rows it has, and every row is seen before one of its label comes again.
+    """
+    turns = _endless(np.unique(labels), rng)
+    rows = {label: _endless(np.flatnonzero(labels == label), rng) for label in np.unique(labels)}
+    while True:
+        chosen = itertools.islice(turns, BATCH // per_class)
+        yield np.array([row for label in chosen for row in itertools.islice(rows[label], per_class)])
+
+
+def _endless(values: Int64[np.ndarray, " n"], rng: np.random.Generator) -> Iterator[int]:
+    while True:
+        yield from rng.permutation(values).tolist()
+
+
+def _held_out(papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator) -> Bool[np.ndarray, " n_rows"]:
+    """The rows of a tenth of the papers, of one at least."""
+    numbers = np.unique(papers)
+    drawn = rng.permutation(numbers)[: max(1, round(_HELD_OUT * len(numbers)))]
+    return np.isin(papers, drawn)
+
+
+def _score(head: Head, features: Features, held_out: Bool[np.ndarray, " n_rows"], measure: Measure) -> float:
+    """The mean of ``measure`` over the held-out sentences in context and over those alone."""
+    values = []
+    for view in (held_out & ~features.alone, held_out & features.alone):
+        layers = features.rows[view].swapaxes(0, 1).astype(np.float32)
+        values.append(measure(head.vectors(layers), features.labels[view]))
+    return float(np.mean(values))
+
+
+class _Network(torch.nn.Module):
+    """A head in training: what it reads is standardised by ``rows`` and dropped at random."""
+
+    def __init__(self, rows: Float32[np.ndarray, "n_rows n_inputs"], settings: HeadSettings) -> None:
+        super().__init__()
+        mean, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-6
+        self._mean, self._scale = torch.from_numpy(mean), torch.from_numpy(scale)
+        self._dropout = torch.nn.Dropout(settings.dropout)
+        self._map = torch.nn.Linear(rows.shape[1], settings.dim)
+        standard = (rows - mean) / scale
+        _, axes = np.linalg.eigh(standard.T @ standard)  # in ascending order, in columns
+        components = np.ascontiguousarray(axes.T[::-1][: settings.dim])
+        norm = np.sqrt(np.mean(np.sum((standard @ components.T) ** 2, axis=1)))
+        with torch.no_grad():
+            self._map.weight.copy_(torch.from_numpy(components * settings.start_norm / norm))
+            self._map.bias.zero_()
+
+    def forward(self, rows: Float32[torch.Tensor, "n_rows n_inputs"]) -> Float32[torch.Tensor, "n_rows dim"]:
+        """Vectors as the objectives want them: not yet of unit norm."""
+        vectors: torch.Tensor = self._map(self._dropout((rows - self._mean) / self._scale))
+        return vectors
+
+    @torch.no_grad()
+    def head(self) -> Head:
+        """What has been learnt so far, the standardisation folded into the map."""
+        weight = self._map.weight / self._scale
+        return Head(weight.numpy(), (self._map.bias - weight @ self._mean).numpy())

@@ -1,0 +1,154 @@
+"""The phrases by which authors say what a sentence does, and the sentences of a corpus that use them.
+
+Distant supervision after Sugimoto and Aizawa (SDP 2022; semantics 4.4): a list of phrases by rhetorical
+function gives n-grams, and a sentence that holds n-grams of exactly one function is an example of it. We
+depart from the paper where it needs what we cannot ship: a word's Snowball stem stands for its lemma, the
+list names alternatives itself where the paper paraphrases by PPDB, and without a dependency parser an n-gram
+need not contain the root of its sentence.
+"""
+
+import itertools
+import random
+import re
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import Stemmer
+
+from models.errors import InputError
+from models.types import Paper
+
+PHRASES = Path(__file__).with_name("phrases.toml")
+MAX_WORDS = 5  # of an n-gram, as the paper has it; a longer phrase counts as its runs of five
+MIN_WORDS = 2  # one word says little about a sentence
+_WORD = re.compile(r"[^\W_]+")
+_CHOICE = re.compile(r"\(([^()]*)\)")
+_stemmer = Stemmer.Stemmer("english")
+
+NGram = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseList:
+    """The n-grams (of stems) that stand for one function each.
+
+    ``ambiguous`` lists those that were left out, with the functions that share them.
+    """
+
+    functions: tuple[str, ...]
+    ngrams: Mapping[NGram, str]
+    ambiguous: Mapping[NGram, tuple[str, ...]]
+
+    def functions_in(self, text: str) -> frozenset[str]:
+        """The functions whose n-grams ``text`` holds."""
+        words = stems(text)
+        return frozenset(
+            self.ngrams[ngram]
+            for n in range(MIN_WORDS, MAX_WORDS + 1)
+            for start in range(len(words) - n + 1)
+            if (ngram := tuple(words[start : start + n])) in self.ngrams
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Sentence ``sentence`` of ``paper``, taken for an example of ``function``."""
+
+    paper: Paper
+    sentence: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """The examples kept, and how many sentences each function had before the limit.
+
+    ``n_unclear`` counts the sentences that held n-grams of several functions.
+    """
+
+    examples: tuple[Example, ...]
+    n_found: Mapping[str, int]
+    n_sentences: int
+    n_unclear: int
+
+
+def read_phrases(path: Path = PHRASES) -> PhraseList:
+    """Read a phrase list: a TOML table for each function with an array ``phrases``.
+
+    ``(a|b c|)`` in a phrase stands for any of its parts, nothing included. Raises InputError for a file that
+    cannot be read as one, that has fewer than two functions, or a phrase of fewer than two words.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as a phrase list (TOML): {error}.") from error
+    owners: dict[NGram, set[str]] = defaultdict(set)
+    for function, table in tables.items():
+        phrases = table.get("phrases") if isinstance(table, dict) else None
+        if not phrases or not isinstance(phrases, list) or not all(isinstance(p, str) for p in phrases):
+            raise InputError(f'{path}: [{function}] must hold phrases = ["...", ...].')
+        for phrase in phrases:
+            for ngram in ngrams(phrase):
+                if len(ngram) < MIN_WORDS:
+                    raise InputError(
+                        f"{path}: [{function}] has {phrase!r}, which may be {' '.join(ngram)!r}; "
+                        f"a phrase needs at least {MIN_WORDS} words."
+                    )
+                owners[ngram].add(function)
+    if len(tables) < 2:
+        raise InputError(f"{path} has {len(tables)} functions; telling sentences apart takes two.")
+    alone = {ngram: next(iter(functions)) for ngram, functions in owners.items() if len(functions) == 1}
+    shared = {ngram: tuple(sorted(functions)) for ngram, functions in owners.items() if len(functions) > 1}
+    return PhraseList(tuple(tables), alone, shared)
+
+
+def ngrams(phrase: str) -> set[NGram]:
+    """The n-grams a phrase stands for: each of its readings whole, or its runs of MAX_WORDS words."""
+    found: set[NGram] = set()
+    parts = _CHOICE.split(phrase)  # every second part is a choice
+    choices = [part.split("|") if i % 2 else [part] for i, part in enumerate(parts)]
+    for reading in itertools.product(*choices):
+        words = stems(" ".join(reading))
+        found.update(tuple(words[i : i + MAX_WORDS]) for i in range(max(1, len(words) - MAX_WORDS + 1)))
+    return found
+
+
+def stems(text: str) -> list[str]:
+    """The Snowball stems of the words of ``text``, in lower case and in order."""
+    return list(_stemmer.stemWords(_WORD.findall(text.lower())))
+
+
+def mine(papers: Iterable[Paper], phrases: PhraseList, *, per_function: int, seed: int) -> Mined:
+    """Take sentences that hold n-grams of exactly one function, at most ``per_function`` of each at random.
+
+    The examples come in the order of the papers.
+    """
+    found: dict[str, list[tuple[int, Example]]] = defaultdict(list)
+    counts: Counter[str] = Counter()
+    n_sentences = n_unclear = 0
+    # Each function keeps a uniform sample of what went by (reservoir sampling): a corpus may be large.
+    draws = {function: random.Random(f"{seed}:{function}") for function in phrases.functions}  # noqa: S311 - no secret
+    for paper in papers:
+        for number, sentence in enumerate(paper.sentences):
+            n_sentences += 1
+            functions = phrases.functions_in(sentence.text)
+            if len(functions) != 1:
+                n_unclear += len(functions) > 1
+                continue
+            (function,) = functions
+            counts[function] += 1
+            kept, example = found[function], (n_sentences, Example(paper, number, function))
+            if len(kept) < per_function:
+                kept.append(example)
+            elif (place := draws[function].randrange(counts[function])) < per_function:
+                kept[place] = example
+    in_order = sorted(itertools.chain.from_iterable(found.values()), key=lambda pair: pair[0])
+    return Mined(
+        tuple(example for _, example in in_order),
+        {function: counts[function] for function in phrases.functions},
+        n_sentences,
+        n_unclear,
+    )

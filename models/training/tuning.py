@@ -1,0 +1,119 @@
+"""Fine-tunes a whole encoder on labelled sentences, as the paper does, into a checkpoint folder.
+
+Semantics 4.4: sentences are read alone, batches and objectives are those of the head. Where the paper takes
+the last layer's CLS, a sentence's vector is the mean of its WordPieces: what the contextual encoder gives.
+"""
+
+import itertools
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+from safetensors.torch import save_file
+from transformers import AutoModel, PreTrainedModel
+
+from models.checkpoints import WEIGHTS, Pooling, locate_checkpoint, verify_weights, write_pooling
+from models.conversion import COMPANIONS
+from models.encoders.contextual import MAX_TOKENS
+from models.encoders.transformer import resolve_device
+from models.encoders.wordpieces import PaperTokens, WordPieces
+from models.errors import StorageError
+from models.training.functions import BATCH, ProgressFn, balanced_batches, lone_sentence
+from models.training.objectives import OBJECTIVES, build_loss
+from models.training.phrases import Example
+
+
+@dataclass(frozen=True, slots=True)
+class TuningSettings:
+    """The paper's; ``learning_rate`` is AdamW's."""
+
+    objective: str = "softmax"
+    n_epochs: int = 5
+    learning_rate: float = 2e-5
+    seed: int = 0
+
+
+def tune_encoder(
+    examples: Sequence[Example],
+    functions: Sequence[str],
+    name: str,
+    target: Path,
+    settings: TuningSettings,
+    *,
+    device: str,
+    on_progress: ProgressFn,
+) -> None:
+    """Fine-tune the encoder ``name`` and write it to the folder ``target``; ``--encoder TARGET`` loads it.
+
+    The vectors it then gives are of functions and of unit norm. Raises what ``load_encoder`` raises, and
+    StorageError where ``target`` has files or cannot be written.
+    """
+    if target.is_dir() and any(target.iterdir()):
+        raise StorageError(f"{target} is not empty; give a new folder.")
+    checkpoint = locate_checkpoint(name)
+    verify_weights(checkpoint)
+    labels = np.array([functions.index(example.function) for example in examples])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        model = AutoModel.from_pretrained(
+            str(checkpoint.folder), dtype=torch.float32, use_safetensors=True, local_files_only=True
+        ).to(resolve_device(device))
+        max_tokens = min(MAX_TOKENS, model.config.max_position_embeddings - 2)
+        wordpieces = WordPieces(checkpoint.folder, max_tokens=max_tokens)
+        tokens = wordpieces.tokenise([lone_sentence(example) for example in examples])
+        _tune(model, tokens, labels, settings, on_progress)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        save_file(model.state_dict(), target / WEIGHTS, metadata={"format": "pt"})
+        for companion in COMPANIONS:
+            if (checkpoint.folder / companion).is_file():
+                shutil.copyfile(checkpoint.folder / companion, target / companion)
+        write_pooling(target, Pooling(kind="contextual", normalise=True))
+    except OSError as error:
+        raise StorageError(f"{target} cannot be written: {error}.") from error
+
+
+def _tune(
+    model: PreTrainedModel,
+    tokens: Sequence[PaperTokens],
+    labels: Int64[np.ndarray, " n_rows"],
+    settings: TuningSettings,
+    on_progress: ProgressFn,
+) -> None:
+    """Move the weights of ``model`` so that sentences of one label come near each other."""
+    per_class = OBJECTIVES[settings.objective].per_class
+    batches = balanced_batches(labels, per_class=per_class, rng=np.random.default_rng(settings.seed))
+    loss = build_loss(settings.objective, n_functions=int(labels.max()) + 1, dim=model.config.hidden_size)
+    loss.to(model.device)
+    parameters = [*model.parameters(), *loss.parameters()]
+    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate)
+    n_steps = settings.n_epochs * -(-len(tokens) // BATCH)
+    model.train()
+    for step, batch in enumerate(itertools.islice(batches, n_steps)):
+        optimiser.zero_grad()
+        vectors = sentence_means(model, [tokens[i] for i in batch])
+        loss(vectors, torch.from_numpy(labels[batch]).to(model.device)).backward()
+        optimiser.step()
+        on_progress("steps", step + 1, n_steps)
+
+
+def sentence_means(
+    model: PreTrainedModel, sentences: Sequence[PaperTokens]
+) -> Float32[torch.Tensor, "n_rows dim"]:
+    """The mean last hidden state over the WordPieces of the one sentence of each, gradients included."""
+    longest = max(len(sentence.ids) for sentence in sentences)
+    ids = torch.zeros(len(sentences), longest, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    mean = torch.zeros(len(sentences), 1, longest)
+    for row, sentence in enumerate(sentences):
+        ids[row, : len(sentence.ids)] = torch.tensor(sentence.ids)
+        mask[row, : len(sentence.ids)] = 1
+        ((start, stop),) = sentence.sentences
+        mean[row, 0, start:stop] = 1 / (stop - start)
+    output = model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device))
+    rows: torch.Tensor = (mean.to(model.device) @ output.last_hidden_state)[:, 0]
+    return rows

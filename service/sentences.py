@@ -1,0 +1,233 @@
+"""Sentence search: one sentence in, the nearest sentences of other papers out, by meaning or by function."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from indexer.columns import counted_as
+from indexer.index import VectorIndex
+from indexer.segment import Segment
+from indexer.snapshot import Snapshot
+from models.errors import MissingVectorsError, SentenceSelectionError
+from models.facets import FACETS
+from models.language import not_english
+from models.types import Facet, Filters, Paper, Sentence, Unit
+from service.search import DETAILS, Reason, SearchEngine
+
+# How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
+# publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
+_WIDEN = 2
+_MOST_ROWS = 5_000
+# The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
+_FEWEST_CHARS_TO_TELL = 40
+_NO_SUCH_FACET = "No sentence of the papers searched has a facet asked for; choose another."
+
+
+class Likeness(StrEnum):
+    """In what a sentence is near another: what it is about, or what it does (state a gap, name a result)."""
+
+    MEANING = "meaning"
+    FUNCTION = "function"
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceQuery:
+    """What to search for: sentence ``sentence``, from 0, of the indexed ``paper_id``, or else ``text``.
+
+    ``text`` counts as one sentence without context. ``facets`` are those a result may have (none: any);
+    background covers objective. ``limit`` counts sentences.
+    """
+
+    text: str = ""
+    paper_id: str | None = None
+    sentence: int = 0
+    by: Likeness = Likeness.MEANING
+    facets: tuple[Facet, ...] = ()
+    filters: Filters = field(default_factory=Filters)
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSentence:
+    """Sentence number ``sentence`` of ``paper``; ``distance`` is its L2 distance from the query's."""
+
+    paper: Paper
+    sentence: int
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceAnswer:
+    """Sentences, nearest first, and what the query was taken to be: sentence ``sentence`` of ``query``.
+
+    A query given as text is the only sentence of a paper without id. ``reason``, and ``detail``, which tells
+    a person, are set when there are no results. ``took_ms`` is wall time.
+    """
+
+    query: Paper
+    sentence: int
+    by: Likeness
+    results: tuple[FoundSentence, ...]
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    warnings: tuple[str, ...]
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query resolved: its sentence, that sentence's vector, and whose sentences may answer."""
+
+    paper: Paper
+    sentence: int
+    vector: Float32[np.ndarray, "1 dim"]
+    filters: Filters
+    warnings: tuple[str, ...] = ()
+
+
+def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnswer:
+    """The sentences nearest to the one asked for, never of its own paper, each wording once.
+
+    Of sentences that say the same word for word the nearest stands for all. Raises PaperNotFoundError,
+    SentenceSelectionError; MissingVectorsError where the collection has none of sentences, or of functions;
+    EncoderMismatchError where a text cannot be compared with them.
+    """
+    started = time.perf_counter()
+    snapshot = engine.snapshot
+    if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
+        raise MissingVectorsError(
+            "This collection holds one vector for each paper, none for its sentences; search for papers, or "
+            "index with a sentence encoder."
+        )
+    segment = snapshot.segment
+    index = segment.index if query.by is Likeness.MEANING else segment.function_index
+    asked = _of_paper(snapshot, query) if query.paper_id is not None else _of_text(engine, query)
+    allowed = _allowed_rows(segment, asked.filters, query.facets)
+    reason = None if allowed is None or allowed.any() else _why_none(segment, asked.filters, query)
+    results, repeated = _nearest(segment, index, asked.vector, allowed=allowed, limit=query.limit)
+    return SentenceAnswer(
+        query=asked.paper,
+        sentence=asked.sentence,
+        by=query.by,
+        results=results,
+        generation=snapshot.generation,
+        reason=reason,
+        detail=None if reason is None else DETAILS.get(reason, _NO_SUCH_FACET),
+        warnings=asked.warnings + ((f"repeated_sentences:{repeated}",) if repeated else ()),
+        took_ms=(time.perf_counter() - started) * 1000,
+    )
+
+
+def _of_paper(snapshot: Snapshot, query: SentenceQuery) -> _Asked:
+    """An indexed sentence, and the filters that keep its paper out of the answer."""
+    position = snapshot.position(query.paper_id or "")
+    paper, segment = snapshot.paper(position), snapshot.segment
+    start, end = segment.vectors.offsets[position : position + 2]
+    if not 0 <= query.sentence < len(paper.sentences):
+        raise SentenceSelectionError(
+            f"The abstract has {len(paper.sentences)} sentences, numbered 0 to {len(paper.sentences) - 1}; "
+            "the one asked for is not among them."
+        )
+    if query.sentence >= end - start:
+        raise SentenceSelectionError(
+            f"Sentence {query.sentence} lies past the encoder's token limit; it reads the first "
+            f"{end - start} of this abstract. Paste the sentence as text instead."
+        )
+    rows = segment.vectors.rows if query.by is Likeness.MEANING else segment.function_vectors
+    row = start + query.sentence
+    return _Asked(
+        paper,
+        query.sentence,
+        rows[row : row + 1].astype(np.float32),
+        replace(query.filters, exclude_ids=query.filters.exclude_ids | {paper.id}),
+    )
+
+
+def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
+    text = query.text.strip()
+    if not text:
+        raise SentenceSelectionError(
+            "The query text is blank; give a sentence, or a paper's id and a number."
+        )
+    paper = Paper(id="", title="", abstract=text, sentences=(Sentence(text, 0, len(text)),))
+    if query.by is Likeness.MEANING:
+        (encoded,) = engine.annotator.encoder.encode([paper])
+        vector = encoded.sentences
+    else:
+        vector = _function_vector(engine, paper)
+    warnings = not_english("text", text) if len(text) >= _FEWEST_CHARS_TO_TELL else ()
+    return _Asked(paper, 0, vector, query.filters, warnings)
+
+
+def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:
+    """What the only sentence of ``paper`` does, by the model that the collection was indexed with."""
+    annotator = engine.annotator
+    engine.snapshot.expect_functions(annotator.function_spec)
+    (annotated,) = annotator.annotate([paper])
+    if annotated.functions is None:  # never, for a collection with function vectors
+        raise MissingVectorsError(
+            "The encoder loaded cannot tell what sentences do; load the collection's own."
+        )
+    return annotated.functions
+
+
+def _allowed_rows(
+    segment: Segment, filters: Filters, facets: Sequence[Facet]
+) -> Bool[np.ndarray, " n_rows"] | None:
+    """Which rows may answer; ``None``: all."""
+    papers = segment.allowed_papers(filters)
+    allowed = None if papers.all() else papers[segment.paper_of_row]
+    if facets:
+        codes = [FACETS.index(counted) for facet in facets for counted in counted_as(facet)]
+        of_facet = np.isin(segment.row_facets, codes)
+        allowed = of_facet if allowed is None else allowed & of_facet
+    return allowed
+
+
+def _nearest(
+    segment: Segment,
+    index: VectorIndex,
+    vector: Float32[np.ndarray, "1 dim"],
+    *,
+    allowed: Bool[np.ndarray, " n_rows"] | None,
+    limit: int,
+) -> tuple[tuple[FoundSentence, ...], int]:
+    """The first ``limit`` of the allowed rows with different wording, nearest first, ties in row order.
+
+    Beside them how many rows were set aside as repeats, where these left fewer than there might be.
+    """
+    n_allowed = len(segment.paper_of_row) if allowed is None else int(np.count_nonzero(allowed))
+    if n_allowed == 0:
+        return (), 0
+    n_hits, n_most = min(limit, n_allowed), min(_MOST_ROWS, n_allowed)
+    while True:
+        hits = index.search(vector, n_hits, allowed=allowed)
+        found = _different(segment, hits.rows[0], -hits.scores[0])
+        if len(found) >= limit:
+            return tuple(found[:limit]), 0
+        if n_hits == n_most:
+            return tuple(found), n_hits - len(found) if n_most < n_allowed else 0
+        n_hits = min(n_hits * _WIDEN, n_most)
+
+
+def _different(segment: Segment, rows: np.ndarray, distances: np.ndarray) -> list[FoundSentence]:
+    """The sentences in ``rows``, but for those that an earlier one repeats, case and spacing aside."""
+    first: dict[str, FoundSentence] = {}
+    for row, distance in zip(rows.tolist(), distances.tolist(), strict=True):
+        position = int(segment.paper_of_row[row])
+        paper = segment.paper(position)
+        number = row - int(segment.vectors.offsets[position])
+        wording = " ".join(paper.sentences[number].text.split()).casefold()
+        first.setdefault(wording, FoundSentence(paper, number, distance))
+    return list(first.values())
+
+
+def _why_none(segment: Segment, filters: Filters, query: SentenceQuery) -> Reason:
+    if segment.allowed_papers(filters).any():
+        return Reason.NO_SENTENCE_OF_THAT_FACET
+    return Reason.NOTHING_ELSE_INDEXED if query.filters == Filters() else Reason.FILTERED_OUT

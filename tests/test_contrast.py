@@ -1,0 +1,155 @@
+"""Contrast: what papers should be unlike is subtracted, cell by cell."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.transport import SERVING, Scorer, score_papers
+from models.types import Paper, Sentence, Unit
+from service.app import create_app
+from service.rerank import Part, explain, total_scores
+from service.settings import Settings
+
+
+def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:
+    """As many random vectors of unit norm."""
+    rows = rng.normal(size=(n, 12)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    sizes=st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 9)),
+    weight=st.floats(0.01, 1),
+    scorer=st.sampled_from(list(Scorer)),
+)
+def test_contrast_decomposes(seed: int, sizes: tuple[int, int, int], weight: float, scorer: Scorer) -> None:
+    """Minus the weighted distances is the score, and both parts' weights and sentences are their own."""
+    rng = np.random.default_rng(seed)
+    n_like, n_unlike, n_sentence = sizes
+    like = Part(unit_vectors(rng, n_like), tuple(range(n_like)))
+    unlike = Part(unit_vectors(rng, n_unlike), tuple(range(n_like, n_like + n_unlike)), -weight)
+    rows, offsets = unit_vectors(rng, n_sentence), np.array([0, n_sentence])
+    parts = [like, unlike]
+    compared = [
+        score_papers(part.vectors, rows, offsets, scorer=scorer, settings=replace(SERVING, tau=0.15))
+        for part in parts
+    ]
+    sentences = tuple(Sentence("x.", 3 * i, 3 * i + 2) for i in range(n_sentence))
+    ranked = explain(
+        Paper("p", "T", "x. " * n_sentence, sentences), parts, [p[0] for p in compared], unit=Unit.SENTENCE
+    )
+    cells = ranked.alignments
+    assert -sum(c.weight * c.distance for c in cells) == pytest.approx(ranked.score, abs=1e-5)
+    assert total_scores(parts, compared)[0] == pytest.approx(ranked.score, abs=1e-12)
+    assert 1 == pytest.approx(sum(c.weight for c in cells if c.weight > 0), abs=1e-6)
+    assert -weight == pytest.approx(sum(c.weight for c in cells if c.weight < 0), abs=1e-6)
+    assert {c.query_sentence for c in cells if c.weight > 0} <= set(like.sentences)
+    assert {c.query_sentence for c in cells if c.weight < 0} <= set(unlike.sentences)
+    assert 1 == pytest.approx(sum(h.weight for h in ranked.highlights), abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus under the hashing encoder, re-ranking all of it."""
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
+        yield client
+
+
+def search(client: TestClient, **body: Any) -> dict[str, Any]:
+    """The answer to a search for one demo paper."""
+    response = client.post("/v1/search", json={"query": {"paper_id": "demo:p03-m07"}, **body})
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+@pytest.mark.parametrize("scorer", list(Scorer))
+def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Scorer) -> None:
+    """The answer's scores are those of the like search less the weighted ones of the unlike search."""
+    asked = {"scorer": scorer, "limit": 100}
+    like = search(client, facet="method", **asked)["results"]
+    unlike = search(client, facet="background", focus=0, **asked)["results"]
+    both = search(client, facet="method", unlike={"facet": "background", "weight": 0.7}, **asked)["results"]
+    away = {found["paper"]["id"]: found["score"] for found in unlike}
+    expected = {found["paper"]["id"]: found["score"] - 0.7 * away[found["paper"]["id"]] for found in like}
+    assert 99 == len(both)
+    assert expected == pytest.approx({found["paper"]["id"]: found["score"] for found in both}, abs=1e-9)
+    assert sorted(expected.values(), reverse=True) == pytest.approx([found["score"] for found in both])
+    for found in both:
+        cells = found["alignments"]
+        assert found["score"] == pytest.approx(-sum(c["weight"] * c["distance"] for c in cells), abs=1e-5)
+        assert 0.3 == pytest.approx(sum(c["weight"] for c in cells), abs=1e-6)
+
+
+def test_highlights_show_what_is_alike(client: TestClient) -> None:
+    """Contrast changes the order of papers, never which of their sentences are marked."""
+    plain = search(client, facet="method", limit=100)["results"]
+    contrasted = search(client, facet="method", unlike={"facet": "background"}, limit=100)["results"]
+    marked = {found["paper"]["id"]: found["highlights"] for found in plain}
+    assert marked == {found["paper"]["id"]: found["highlights"] for found in contrasted}
+    assert [f["paper"]["id"] for f in plain] != [f["paper"]["id"] for f in contrasted]
+
+
+def test_the_answer_names_both_sides(client: TestClient) -> None:
+    """Without a choice everything but the unlike sentences is to be like, and the answer says which."""
+    query = search(client, unlike={"sentences": [1, 0]})["query"]
+    numbers = list(range(len(query["sentences"])))
+    assert ([0, 1], numbers[2:]) == (query["unlike"], query["selected"])
+
+
+def test_contrast_looks_further_for_candidates(hashed_data: Path) -> None:
+    """What is nearest is often near in both, so contrast re-ranks more papers than a plain search."""
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu", candidates=5))) as client:
+        plain = search(client, facet="method", limit=1)["results"]
+        away = search(client, facet="method", unlike={"facet": "background", "weight": 1}, limit=1)["results"]
+        near = search(client, facet="method", scorer="single", limit=5)["results"]
+    candidates = {found["paper"]["id"] for found in near}
+    assert (True, False) == (plain[0]["paper"]["id"] in candidates, away[0]["paper"]["id"] in candidates)
+
+
+def test_a_facet_to_be_unlike_that_is_missing_gives_a_warning(client: TestClient) -> None:
+    """With nothing to be unlike the rest is answered, and said; where it was all, there is no answer."""
+    missing = {"facet": "objective"}
+    plain, answer = search(client, facet="method"), search(client, facet="method", unlike=missing)
+    assert plain["results"] == answer["results"]
+    assert ["unlike_facet_missing:objective"] == answer["warnings"]
+    alone = search(client, unlike=missing)
+    assert ([], "no_sentence_of_that_facet") == (alone["results"], alone["reason"])
+    assert [] == alone["warnings"]
+
+
+BAD_CONTRASTS: list[dict[str, Any]] = [
+    {"unlike": {}},
+    {"unlike": {"facet": "method", "sentences": [0]}},
+    {"unlike": {"facet": []}},
+    {"unlike": {"facet": "vibe"}},
+    {"unlike": {"sentences": []}},
+    {"unlike": {"sentences": ["0"]}},
+    {"unlike": {"sentences": [99]}},
+    {"unlike": {"facet": "method", "weight": 0}},
+    {"unlike": {"facet": "method", "weight": 1.5}},
+    {"unlike": {"facet": "method", "weight": "0.5"}},
+    {"unlike": {"facet": "method", "focus": 0.5}},
+    {"unlike": "method"},
+    {"unlike": {"facet": "method"}, "facet": "method"},
+    {"unlike": {"facet": "objective"}, "facet": ["method", "background"]},
+    {"unlike": {"sentences": [0]}, "sentences": [0, 1]},
+]
+
+
+@pytest.mark.parametrize("body", BAD_CONTRASTS)
+def test_a_wrong_contrast_gets_a_problem(client: TestClient, body: dict[str, Any]) -> None:
+    """What is unlike is chosen once, weighs at most 1, and shares no sentence with what is to be like."""
+    query = {"paper_id": "demo:p00-m03"}
+    response = client.post("/v1/search", json={"query": query, **body})
+    assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert response.json()["detail"]

@@ -1,0 +1,120 @@
+"""The function encoder: its vectors, its weights file, and which encoder it belongs to."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from models import functions
+from models.encoder import Encoder
+from models.errors import EncoderError, WeightsError
+from models.functions import (
+    FunctionEncoder,
+    Head,
+    TrainedFunctionEncoder,
+    load_function_encoder,
+    read_metadata,
+    weights_content,
+)
+from models.types import EncoderSpec, Unit
+
+SPEC = EncoderSpec("tiny", "f" * 64, 4, False, Unit.SENTENCE)
+TOLD = {"encoder": SPEC.fingerprint, "encoder_name": "tiny", "layers": [1, 3], "seed": 0}
+
+
+def head(dim: int = 3, *, n_inputs: int = 8, seed: int = 0) -> Head:
+    """A random head that reads two layers of four numbers."""
+    rng = np.random.default_rng(seed)
+    return Head(
+        rng.standard_normal((dim, n_inputs), dtype=np.float32), rng.standard_normal(dim, dtype=np.float32)
+    )
+
+
+def layers(n_sentences: int) -> np.ndarray:
+    """Random hidden layers of sentences."""
+    return np.random.default_rng(1).standard_normal((2, n_sentences, 4), dtype=np.float32)
+
+
+def write(path: Path, **told: object) -> Path:
+    """A weights file."""
+    path.write_bytes(weights_content(head(), {**TOLD, **told}))
+    return path
+
+
+def test_a_sentence_becomes_a_linear_map_of_its_layers_at_unit_norm() -> None:
+    """Layers are laid end to end in their order, sentence by sentence."""
+    given, tried = layers(5), head()
+    vectors = tried.vectors(given)
+    for number in range(5):
+        inputs = np.concatenate([given[0, number], given[1, number]])
+        expected = tried.weight @ inputs + tried.bias
+        assert expected / np.linalg.norm(expected) == pytest.approx(vectors[number], abs=1e-6)
+    assert (0, 3) == tried.vectors(layers(0)).shape
+
+
+def test_weights_come_back_from_their_file(tmp_path: Path) -> None:
+    """What is written is read again, to the rounding of float16, with all that a snapshot must remember."""
+    read = TrainedFunctionEncoder(write(tmp_path / "mine.safetensors"), SPEC)
+    assert isinstance(read, FunctionEncoder)
+    assert head().vectors(layers(9)) == pytest.approx(read.vectors(layers(9)), abs=2e-3)
+    spec = read.spec
+    assert ("mine", SPEC.fingerprint, (1, 3), 3) == (spec.name, spec.encoder, spec.layers, spec.dim)
+    assert 0 == read_metadata(tmp_path / "mine.safetensors")["seed"]
+
+
+def test_equal_weights_are_equal_files() -> None:
+    """So that a fingerprint names what was trained, and a training can be repeated to the byte."""
+    contents = {weights_content(head(), {**TOLD, "a": 1, "b": 2, "c": 3}) for _ in range(10)}
+    assert 1 == len(contents)
+    assert weights_content(head(seed=1), TOLD) != weights_content(head(), TOLD)
+
+
+def test_weights_of_another_encoder_are_refused(tmp_path: Path) -> None:
+    """By fingerprint, whatever the name; the message names both."""
+    other = replace(SPEC, fingerprint="e" * 64)
+    with pytest.raises(EncoderError, match=r"'tiny' \(ffffffffffff\), not of 'tiny' \(eeeeeeeeeeee\)"):
+        TrainedFunctionEncoder(write(tmp_path / "x.safetensors"), other)
+
+
+def test_what_is_no_function_encoder_is_refused(tmp_path: Path) -> None:
+    """Neither text, nor other weights, nor a map that does not fit its layers."""
+    path = tmp_path / "x.safetensors"
+    path.write_text("words")
+    with pytest.raises(WeightsError, match="does not hold the weights of a function encoder"):
+        read_metadata(path)
+    save_file({"weight": np.zeros(3)}, path)
+    with pytest.raises(WeightsError, match="does not hold the weights of a function encoder"):
+        read_metadata(path)
+    save_file({"weight": np.zeros((3, 8))}, path, metadata={"functions": json.dumps(TOLD)})
+    with pytest.raises(WeightsError, match="bias"):
+        TrainedFunctionEncoder(path, SPEC)
+    save_file({}, path, metadata={"functions": json.dumps({"layers": [1]})})
+    with pytest.raises(WeightsError, match="which encoder's layers"):
+        TrainedFunctionEncoder(path, SPEC)
+    with pytest.raises(WeightsError, match="reads 8 numbers a sentence, but its layers hold 12"):
+        TrainedFunctionEncoder(write(tmp_path / "y.safetensors", layers=[1, 2, 3]), SPEC)
+
+
+def test_the_shipped_encoder_is_found_by_the_encoder_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the encoder is called; None where nothing was trained on it."""
+    monkeypatch.setattr(functions, "SHIPPED_WEIGHTS", tmp_path)
+    assert load_function_encoder(SPEC) is None
+    write(tmp_path / "functions-other.safetensors", encoder="e" * 64)
+    write(tmp_path / "functions-tiny.safetensors")
+    found = load_function_encoder(replace(SPEC, name="renamed"))
+    assert found is not None
+    assert "functions-tiny" == found.spec.name
+
+
+def test_the_default_encoder_has_one(minilm: Encoder) -> None:
+    """Its weights are in the package, small, and made for the very encoder that is pinned."""
+    found = load_function_encoder(minilm.spec)
+    assert found is not None
+    assert ("functions-minilm", 128) == (found.spec.name, found.spec.dim)
+    path = functions.SHIPPED_WEIGHTS / "functions-minilm.safetensors"
+    assert path.stat().st_size < 1_500_000

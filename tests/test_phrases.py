@@ -1,0 +1,128 @@
+"""The phrase list and the sentences it labels."""
+
+from pathlib import Path
+
+import pytest
+
+from models.errors import InputError
+from models.training.phrases import PhraseList, mine, ngrams, read_phrases
+from models.types import Paper, Sentence
+
+LIST = """
+[gap]
+phrases = ["little is known about", "(has|have) not (yet|) been studied"]
+[result]
+phrases = ["we show that", "the results of this paper show that"]
+[aim]
+phrases = ["the aim of this paper", "we show that"]
+"""
+
+
+def phrase_list(folder: Path, content: str = LIST) -> PhraseList:
+    """A list read from a file."""
+    path = folder / "phrases.toml"
+    path.write_text(content, encoding="utf-8")
+    return read_phrases(path)
+
+
+def paper(paper_id: str, *texts: str) -> Paper:
+    """A paper of these sentences."""
+    return Paper(paper_id, "", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))
+
+
+def test_a_phrase_names_its_alternatives() -> None:
+    """Each choice of each bracket is a reading; an empty one leaves the bracket out."""
+    assert {("has", "not", "yet", "been"), ("has", "not", "been"), ("have", "not", "yet", "been")} < ngrams(
+        "(has|have) not (yet|) been"
+    )
+    assert 4 == len(ngrams("(has|have) not (yet|) been"))
+
+
+def test_a_long_phrase_counts_as_its_runs_of_five() -> None:
+    """The paper's 5-grams; a phrase of up to five words is one n-gram."""
+    assert {("a", "b", "c", "d", "e"), ("b", "c", "d", "e", "f")} == ngrams("a b c d e f")
+    assert {("a", "b", "c", "d", "e")} == ngrams("a b c d e")
+    assert {("a", "b")} == ngrams("a b")
+
+
+def test_what_two_functions_share_is_dropped_and_reported(tmp_path: Path) -> None:
+    """An ambiguous n-gram labels nothing, and the list says whose it was."""
+    phrases = phrase_list(tmp_path)
+    assert {("we", "show", "that"): ("aim", "result")} == dict(phrases.ambiguous)
+    assert frozenset() == phrases.functions_in("We show that it works.")
+    assert frozenset({"gap"}) == phrases.functions_in("Little is known about it.")
+
+
+def test_words_match_whatever_their_case_and_ending(tmp_path: Path) -> None:
+    """Stems are compared, and punctuation parts words; a word inside another is none."""
+    phrases = phrase_list(tmp_path)
+    assert frozenset({"gap"}) == phrases.functions_in("This HAS not been studying, so far.")
+    assert frozenset({"aim"}) == phrases.functions_in("The aims of this paper: none.")
+    assert frozenset() == phrases.functions_in("Little is knownabout it.")
+
+
+def test_a_sentence_of_two_functions_teaches_neither(tmp_path: Path) -> None:
+    """Only sentences that hold n-grams of exactly one function are taken; the others are counted."""
+    papers = [
+        paper(
+            "a",
+            "Little is known about seas.",
+            "The aim of this paper is seas, of which little is known about.",
+        ),
+        paper("b", "Nothing here.", "The aim of this paper is a sea."),
+    ]
+    mined = mine(papers, phrase_list(tmp_path), per_function=9, seed=0)
+    assert [("a", 0, "gap"), ("b", 1, "aim")] == [
+        (e.paper.id, e.sentence, e.function) for e in mined.examples
+    ]
+    assert {"gap": 1, "result": 0, "aim": 1} == dict(mined.n_found)
+    assert (4, 1) == (mined.n_sentences, mined.n_unclear)
+
+
+def test_classes_are_balanced_by_a_draw_from_the_whole_corpus(tmp_path: Path) -> None:
+    """At most so many sentences of each function, drawn from all of them: early papers have no advantage."""
+    papers = [paper(f"{i}", "Little is known about seas.") for i in range(400)]
+    papers += [paper("last", "The aim of this paper is a sea.")]
+    drawn = []
+    for seed in range(20):
+        mined = mine(papers, phrase_list(tmp_path), per_function=10, seed=seed)
+        assert {"gap": 400, "result": 0, "aim": 1} == dict(mined.n_found)
+        places = [int(e.paper.id) for e in mined.examples if e.function == "gap"]
+        assert (10, sorted(places)) == (len(set(places)), places)
+        drawn += places
+    # 200 uniform draws of 0..399: the mean is 199.5, its standard error 8.2.
+    assert 170 < sum(drawn) / len(drawn) < 229
+    assert mined == mine(papers, phrase_list(tmp_path), per_function=10, seed=19)
+
+
+def test_the_shipped_list_is_usable() -> None:
+    """Twenty functions and more, each with n-grams of its own, and right about obvious sentences."""
+    phrases = read_phrases()
+    assert 20 <= len(phrases.functions) == len(set(phrases.ngrams.values()))
+    expected = {
+        "However, little is known about how birds sleep.": {"point-out-gap"},
+        "We propose a novel framework for parsing.": {"propose-method"},
+        "It significantly outperforms strong baselines.": {"report-improvement"},
+        "Our code is publicly available at this address.": {"release-resource"},
+        "In future work, we will study fish.": {"announce-future-work"},
+        "Fish swim.": set(),
+    }
+    assert expected == {text: phrases.functions_in(text) for text in expected}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[gap]\nphrases = 3", r"\[gap\] must hold phrases"),
+        ("gap = 3\n[b]\nphrases = ['a b']", r"\[gap\] must hold phrases"),
+        ("[gap]\nphrases = ['little (is|)', 'a b']\n[b]\nphrases = ['c d']", "at least 2 words"),
+        ("[gap]\nphrases = ['a b']", "telling sentences apart takes two"),
+        ("not toml", "cannot be read as a phrase list"),
+    ],
+)
+def test_a_bad_list_is_refused_with_its_place(tmp_path: Path, content: str, message: str) -> None:
+    """What is wrong and where; never a list that silently labels less."""
+    with pytest.raises(InputError, match=message):
+        phrase_list(tmp_path, content)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_phrases(tmp_path / "absent.toml")
