@@ -115,6 +115,9 @@ for _name in SETS:
 def facets(
     path: Annotated[Path, typer.Argument(help="CSAbstruct's folder, or one file of it.")],
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    tagger: Annotated[
+        Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
+    ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep the train side's vectors here between runs.", file_okay=False)
     ] = None,
@@ -129,7 +132,7 @@ def facets(
     loaded = importlib.import_module("models.encoder").load_encoder(encoder, device=device)
     with show_progress(_err) as on_progress:
         measured = _evaluation("sets.facets").measure_facets(
-            path, loaded, cache=cache, on_progress=on_progress
+            path, loaded, tagger=tagger, cache=cache, on_progress=on_progress
         )
     _out.print(facet_tables(measured))
     _write_json(json_file, [asdict(row) for row in measured.rows])

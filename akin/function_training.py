@@ -69,7 +69,7 @@ def find_examples(
     """
     phrase_list, report = read_phrases(phrases), CorpusReport()
     left_out: Counter[str] = Counter()
-    excluded = paper_ids(exclude)
+    excluded = _ids(exclude)
 
     def papers() -> Iterator[Paper]:
         for corpus in corpora:
@@ -161,7 +161,7 @@ def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
     return float(retrieval.retrieval_by_label(vectors, labels)["MAP@R"].mean())
 
 
-def paper_ids(path: Path | None) -> frozenset[str]:
+def _ids(path: Path | None) -> frozenset[str]:
     """The paper ids of a file, one a line; none without a file."""
     if path is None:
         return frozenset()

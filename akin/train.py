@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from akin.facet_training import Unlabelled, draw_unlabelled, read_labelled, train_facets
+from akin.facet_training import read_labelled, train_facets
 from akin.function_training import examples_table, find_examples, layer_numbers, train_functions
 from akin.progress import show_progress
 from models.encoder import load_encoder
@@ -110,13 +110,6 @@ def facets(
     text_alone: Annotated[
         bool, typer.Option("--text-alone", help="Read no encoder at all: fits every encoder, knows less.")
     ] = False,
-    unlabelled: Annotated[
-        list[Path] | None, typer.Option(help="A corpus to learn from as well; may be repeated.")
-    ] = None,
-    unlabelled_papers: Annotated[int, typer.Option(min=1, help="So many of its abstracts.")] = 3_000,
-    exclude: Annotated[
-        Path | None, typer.Option(help="A file of paper ids to leave out of it, one a line.", dir_okay=False)
-    ] = None,
     seed: Annotated[int, typer.Option(help="Decides all that is drawn at random.")] = 0,
     device: Annotated[
         Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is any.")
@@ -124,15 +117,12 @@ def facets(
 ) -> None:
     """Train a tagger of facets on abstracts whose sentences are labelled.
 
-    `akin evaluate facets PATH` measures the result. With --unlabelled a first tagger labels those abstracts,
-    and the one that is kept learns from them too.
+    `akin evaluate facets PATH --tagger FILE` measures the result; docs/adding/tagger.md tells more.
     """
     training = importlib.import_module("models.training.facets")
     settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
     papers = read_labelled(labelled)
     loaded = None if text_alone else load_encoder(encoder, device=device)
-    wanted = Unlabelled(tuple(unlabelled or ()), unlabelled_papers, exclude, seed)
     with show_progress(_err) as on_progress:
-        drawn = draw_unlabelled(wanted, on_progress=on_progress)
-        told = train_facets(papers, drawn, loaded, settings, out=out, on_progress=on_progress)
+        told = train_facets(papers, loaded, settings, out=out, on_progress=on_progress)
     _out.print(told, markup=False, soft_wrap=True)

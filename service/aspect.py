@@ -80,6 +80,8 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
     away = () if unlike is None else _chosen(unlike.sentences, unlike.facets, paper, n_vectors)
     if chooses:
         like = _chosen(aspect.sentences, aspect.facets, paper, n_vectors)
+        if not like:
+            return Selection(())
     else:
         like = tuple(number for number in range(n_vectors) if number not in away)
         if unlike is not None and not away:

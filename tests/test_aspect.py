@@ -50,6 +50,7 @@ def select(aspect: Aspect, *, labels: tuple[Facet | None, ...] = LABELS, n_vecto
         (Aspect(facets=(Facet.OTHER,)), Selection(())),
         (Aspect(facets=(M,), unlike=Contrast(facets=(Facet.OTHER,))), Selection((2, 3), ())),
         (Aspect(unlike=Contrast(facets=(Facet.OTHER,))), Selection(())),
+        (Aspect(facets=(Facet.OTHER,), unlike=Contrast(facets=(B, M, R))), Selection(())),
     ],
 )
 def test_an_aspect_selects_its_sentences(aspect: Aspect, expected: Selection) -> None:

@@ -99,7 +99,7 @@ def test_sentences_without_a_facet_cannot_teach() -> None:
 def test_marginals_are_those_of_all_labellings() -> None:
     """The recursions give what summing over every labelling of a short abstract gives."""
     torch.manual_seed(0)
-    model = SequenceModel(Shape(n_inputs=0, ngram_dim=4, hidden=4), n_ngrams=1)
+    model = SequenceModel(Shape(n_inputs=0, projected=4, ngram_dim=4, hidden=4), n_ngrams=1)
     for parameter in (model.transition, model.first, model.last):
         torch.nn.init.normal_(parameter)
     scores = torch.randn(2, 3, 5)

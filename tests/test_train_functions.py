@@ -13,7 +13,9 @@ from transformers import BertModel
 from typer.testing import CliRunner
 
 from akin import evaluate, train
+from evaluation.sentence_systems import sentence_vectors
 from evaluation.sets.functions import retrieval_by_label
+from evaluation.vectors import VectorSource
 from models.encoder import load_encoder
 from models.encoders.wordpieces import WordPieces
 from models.errors import AkinError, InputError, StorageError, UnknownNameError
@@ -334,3 +336,20 @@ def test_tuning_brings_sentences_of_one_function_together(tmp_path: Path) -> Non
         cosine = unit @ unit.T
         gaps.append(cosine[0, 1] + cosine[2, 3] - cosine[0, 2] - cosine[1, 3])
     assert gaps[1] > gaps[0] + 0.2
+
+
+def test_each_hidden_layer_is_a_system_of_its_own(tmp_path: Path) -> None:
+    """Under its number, in context and alone; the last, pooled, is the encoder's own vectors."""
+    encoder = load_encoder(str(write_tiny_bert(tmp_path / "tiny")), device="cpu")
+    texts = ("we show a graph", "a neural cell")
+    paper = Paper("p", "", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))
+    systems = sentence_vectors([paper], VectorSource(encoder, on_progress=quiet))
+    name = encoder.spec.name
+    assert {f"{name}:{view}{of}" for view in ("context", "alone") for of in ("", ":layer0", ":layer1")} == {
+        *systems
+    }
+    (whole,) = encoder.encode([paper], layers=(0, 1))
+    assert whole.layers is not None
+    for layer in (0, 1):
+        assert whole.layers[layer] == pytest.approx(systems[f"{name}:context:layer{layer}"][0], abs=1e-5)
+        assert not np.allclose(whole.layers[layer], systems[f"{name}:alone:layer{layer}"][0], atol=0.01)

@@ -18,7 +18,7 @@ from indexer.build import ProgressFn
 from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import Encoder
 from models.encoders.hashing import HashingEncoder
-from models.facets import FACETS, FacetTagger, load_tagger
+from models.facets import FACETS, FacetTagger, load_tagger, read_tagger
 from models.types import EncoderSpec, Paper
 
 NAME = "facets"
@@ -58,24 +58,27 @@ def measure_facets(
     path: Path,
     encoder: Encoder,
     *,
+    tagger: Path | None = None,
     cache: Path | None = None,
     open_tagger: Callable[[EncoderSpec], FacetTagger] = load_tagger,
     on_progress: ProgressFn,
 ) -> FacetMeasurement:
     """Measure the tagger that fits ``encoder`` on CSAbstruct's labels, read from ``path`` as by FunctionsSet.
 
-    Beside it stand the tagger that reads the text alone and, where the folder holds the train side and that
-    is not what is measured, BASELINES trained on it; ``cache`` keeps its vectors. Intervals resample
-    abstracts. Raises CollectionMissingError, BrokenRowError, or what encoder and taggers raise.
+    ``tagger`` is a file of weights to measure in its place. Beside it stand the tagger that reads the text
+    alone and, where the folder holds the train side and that is not what is measured, BASELINES trained on
+    it; ``cache`` keeps its vectors. Intervals resample abstracts. Raises CollectionMissingError,
+    BrokenRowError, or what encoder and taggers raise.
     """
-    annotator = Annotator(encoder, tagger=open_tagger(encoder.spec))
+    measured = open_tagger(encoder.spec) if tagger is None else read_tagger(tagger)
+    annotator = Annotator(encoder, tagger=measured)
     # An encoder without hidden layers gets the tagger that needs none.
     surface = open_tagger(HashingEncoder().spec)
     collection = FunctionsSet().load(path)
     papers = list(collection.papers.values())
-    tagger = annotator.tagger.spec
+    name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
-    predicted = {tagger.name: _codes([each.probabilities for each in annotated])}
+    predicted = {name: _codes([each.probabilities for each in annotated])}
     predicted[surface.spec.name] = _codes(surface.tag(papers, []))
     tested = Labelled(papers, [each.encoded.sentences for each in annotated])
     notes, file = list(collection.notes), FunctionsSet().file(path)
@@ -87,10 +90,8 @@ def measure_facets(
         notes.append(f"No baselines, which need {_TRAIN} beside {file.name}.")
     tables = {system: confusions(tested.codes, codes, tested.lengths) for system, codes in predicted.items()}
     rows, differences = summarise_confusions(tables)
-    confusion = tables[tagger.name].sum(axis=0)
-    return FacetMeasurement(
-        tagger.name, len(papers), tuple(rows), tuple(differences), confusion, tuple(notes)
-    )
+    confusion = tables[name].sum(axis=0)
+    return FacetMeasurement(name, len(papers), tuple(rows), tuple(differences), confusion, tuple(notes))
 
 
 def confusions(

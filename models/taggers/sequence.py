@@ -42,9 +42,9 @@ class Shape:
     """The sizes of a model; ``n_inputs`` numbers a sentence come from hidden layers, none for text alone."""
 
     n_inputs: int
-    projected: int = 128
-    ngram_dim: int = 16
-    hidden: int = 96
+    projected: int
+    ngram_dim: int
+    hidden: int
 
 
 @dataclass(frozen=True, slots=True)

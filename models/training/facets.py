@@ -33,12 +33,12 @@ class TaggerSettings:
     """How a tagger is made; the defaults are those of the shipped weights that read hidden layers."""
 
     layers: tuple[int, ...] = (2, 3, 4)
-    n_members: int = 3
-    n_epochs: int = 6
-    projected: int = 128
+    n_members: int = 4
+    n_epochs: int = 8
+    projected: int = 64
     ngram_dim: int = 16
-    hidden: int = 96
-    rarest: int = 6  # training sentences that hold an n-gram, at least
+    hidden: int = 64
+    rarest: int = 10  # training sentences that hold an n-gram, at least
     dropout: float = 0.5
     input_dropout: float = 0.6
     ngram_dropout: float = 0.4
@@ -52,7 +52,7 @@ class TaggerSettings:
 
 # For text alone: its n-grams are all it has, so they get more room.
 SURFACE = TaggerSettings(
-    layers=(), n_members=2, n_epochs=8, ngram_dim=32, rarest=4, dropout=0.3, learning_rate=5e-3
+    layers=(), n_members=2, n_epochs=8, ngram_dim=32, rarest=5, dropout=0.3, learning_rate=5e-3
 )
 
 
