@@ -14,7 +14,7 @@ import orjson
 import typer
 from rich.console import Console
 
-from akin.progress import show_progress
+from akin.progress import make_room_for, show_progress
 from akin.scores import (
     candidate_table,
     comparison_row,
@@ -83,7 +83,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
     ) -> None:
         if system and (encoder or scorer):
             raise InputError("--system names encoder and scorer itself; leave out --encoder and --scorer.")
-        _make_room_for(json_file, report)
+        make_room_for(json_file, report)
         measurement = _evaluation("measurement")
         request = measurement.Request(
             systems=tuple(system or ()),
@@ -128,7 +128,7 @@ def facets(
 
     Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
     """
-    _make_room_for(json_file)
+    make_room_for(json_file)
     loaded = importlib.import_module("models.encoder").load_encoder(encoder, device=device)
     with show_progress(_err) as on_progress:
         measured = _evaluation("sets.facets").measure_facets(
@@ -212,14 +212,6 @@ def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: 
             explanations=measured.explanations,
             command=shlex.join(["akin", *sys.argv[1:]]),
         )
-
-
-def _make_room_for(*files: Path | None) -> None:
-    """Make the folders of output files now: an hour of measuring must not end in a missing folder."""
-    for path in files:
-        if path is not None:
-            with storage_errors(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _write_json(path: Path | None, rows: list[dict[str, Any]]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from evaluation.sets.files import locate
 from indexer.build import ProgressFn
 from indexer.durable import replace_file, storage_errors
 from models.encoder import Encoder
@@ -12,10 +13,13 @@ from models.types import Paper
 
 
 def read_labelled(path: Path) -> list[Paper]:
-    """The abstracts of CSAbstruct's training file, or of its folder; raises InputError or CorpusError."""
-    sets = importlib.import_module("evaluation.sets.functions")
-    file = path / "train.jsonl" if path.is_dir() else path
-    return list(sets.FunctionsSet().load(file).papers.values())
+    """The abstracts of one file, or of the training file of CSAbstruct's folder.
+
+    Raises CollectionMissingError or BrokenRowError.
+    """
+    reader = importlib.import_module("evaluation.sets.functions").FunctionsSet()
+    file = path if path.is_file() else locate(reader, path, "train.jsonl")
+    return list(reader.load(file).papers.values())
 
 
 def train_facets(
@@ -35,7 +39,6 @@ def train_facets(
         papers, states, targets, settings, encoder=fingerprint, on_progress=on_progress
     )
     with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, content)
     return (
         f"Learnt from {len(papers):,} abstracts. Wrote {out} ({len(content) / 1e6:.2f} MB). Measure it with: "

@@ -145,7 +145,6 @@ def train_functions(
     }
     content = weights_content(trained.head, told)
     with storage_errors(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
         replace_file(out, content)
     best = int(np.argmax(trained.held_out))
     return (
@@ -180,7 +179,10 @@ def _features(
     """The ``Features`` of the examples; from ``cache`` where they have been made before."""
     training = importlib.import_module("models.training.functions")
     names, examples = found.phrases.functions, found.mined.examples
-    content = [(e.paper.title, e.paper.abstract, e.sentence, e.function) for e in examples]
+    content = [
+        (e.paper.title, [sentence.text for sentence in e.paper.sentences], e.sentence, e.function)
+        for e in examples
+    ]
     made_from = orjson.dumps([content, names, encoder.spec.fingerprint, layers])
     kept = None if cache is None else cache / f"functions-{hashlib.sha256(made_from).hexdigest()[:16]}.npz"
     if kept is not None and kept.is_file():

@@ -1,9 +1,10 @@
-"""Progress of a build: bars on a terminal, a line now and then in a log; both with rate and time left."""
+"""Long work: its progress (bars on a terminal, lines in a log, rate and time left), room for its files."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import (
@@ -21,6 +22,7 @@ from rich.progress import (
 from rich.text import Text
 
 from indexer.build import ProgressFn
+from indexer.durable import storage_errors
 
 _LOG_EVERY_S = 20.0
 
@@ -87,3 +89,11 @@ class _Log:
         of_total = f" of {total:,}" if total else ""
         speed = f" ({rate:,.1f}/s{left})" if rate else ""
         self._console.print(f"{stage}: {done:,}{of_total}{speed}", soft_wrap=True)
+
+
+def make_room_for(*files: Path | None) -> None:
+    """Make the folders of output files now: hours of work must not end in a missing folder."""
+    for path in files:
+        if path is not None:
+            with storage_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from akin.facet_training import read_labelled, train_facets
 from akin.function_training import examples_table, find_examples, layer_numbers, train_functions
-from akin.progress import show_progress
+from akin.progress import make_room_for, show_progress
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.phrases import PHRASES
@@ -60,6 +60,7 @@ def functions(
     """
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
+    make_room_for(out)
     # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
     training = importlib.import_module("models.training.functions")
     settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
@@ -119,6 +120,7 @@ def facets(
 
     `akin evaluate facets PATH --tagger FILE` measures the result; docs/adding/tagger.md tells more.
     """
+    make_room_for(out)
     training = importlib.import_module("models.training.facets")
     settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
     papers = read_labelled(labelled)

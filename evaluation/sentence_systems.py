@@ -14,7 +14,7 @@ from jaxtyping import Float32
 
 from evaluation.vectors import VectorSource, encode_alone
 from models.encoder import Encoder
-from models.errors import EncoderError
+from models.errors import EncoderError, InputError
 from models.functions import FunctionEncoder, TrainedFunctionEncoder, load_function_encoder, read_metadata
 from models.types import EncodedPaper, EncoderSpec, Paper, Unit
 
@@ -27,11 +27,14 @@ def sentence_vectors(
     """The vectors of each paper's sentences, in order, under every system of one encoder; it reads twice.
 
     ``functions`` are weights of function encoders, of which those that fit this encoder count; without any,
-    the shipped one. Raises WeightsError for a file that holds none.
+    the shipped one. Raises WeightsError for a file that holds none, InputError for two of one name.
     """
     spec = source.encoder.spec
     layers = hidden_layers(source.encoder)
     trained = function_encoders(spec, functions)
+    names = [head.spec.name for head in trained] + [f"layer{layer}" for layer in layers]
+    if len(set(names)) < len(names):
+        raise InputError(f"Two systems would share a name ({', '.join(names)}); rename a file of weights.")
     stage = f"{spec.name}, sentences alone"
     views = {"alone": encode_alone(papers, source, stage=stage, layers=layers)}
     if spec.unit is Unit.SENTENCE:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.collection import EvalQuery
-from models.annotator import Annotator
+from models.annotator import AnnotatedPaper, Annotator
 from models.types import Facet, Paper, Unit
 from service.aspect import Aspect, select_sentences
 
@@ -20,9 +20,7 @@ def retag(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQ
     As in the service, where no sentence has the facet none is chosen, which leaves the query unanswered.
     """
     papers = {query.paper.id: _untagged(query.paper) for query in queries if has_facet(query)}
-    tagged = dict(
-        zip(papers, (each.paper for each in annotator.annotate(list(papers.values()))), strict=True)
-    )
+    tagged = dict(zip(papers, annotator.annotate(list(papers.values())), strict=True))
     return {
         query.id: _retagged(query, tagged[query.paper.id]) if has_facet(query) else query for query in queries
     }
@@ -33,7 +31,7 @@ def _untagged(paper: Paper) -> Paper:
     return replace(paper, sentences=tuple(replace(sentence, facet=None) for sentence in paper.sentences))
 
 
-def _retagged(query: EvalQuery, tagged: Paper) -> EvalQuery:
-    aspect = Aspect(facets=(Facet(query.facet),))
-    selection = select_sentences(aspect, tagged, n_vectors=len(tagged.sentences), unit=Unit.SENTENCE)
-    return replace(query, paper=tagged, selected=selection.like)
+def _retagged(query: EvalQuery, tagged: AnnotatedPaper) -> EvalQuery:
+    aspect, n_vectors = Aspect(facets=(Facet(query.facet),)), len(tagged.encoded.sentences)
+    selection = select_sentences(aspect, tagged.paper, n_vectors=n_vectors, unit=Unit.SENTENCE)
+    return replace(query, paper=tagged.paper, selected=selection.like)

@@ -8,10 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool
 
-from models.types import Facet, Filters, Paper, Sentence
-
-_FACETS = tuple(Facet)
-_NO_FACET = -1
+from models.facets import FACETS, NO_FACET, counted_as
+from models.types import Filters, Paper, Sentence
 
 SCHEMA = pa.schema(
     [
@@ -43,7 +41,7 @@ def _record(paper: Paper) -> dict[str, Any]:
         "abstract": paper.abstract,
         "starts": [sentence.start for sentence in paper.sentences],
         "ends": [sentence.end for sentence in paper.sentences],
-        "facets": [_FACETS.index(s.facet) if s.facet else _NO_FACET for s in paper.sentences],
+        "facets": [FACETS.index(s.facet) if s.facet else NO_FACET for s in paper.sentences],
         "year": paper.year,
         "venue": paper.venue,
         "authors": list(paper.authors),
@@ -58,7 +56,7 @@ def paper_at(table: pa.Table, position: int) -> Paper:
     record = table.slice(position, 1).to_pylist()[0]
     abstract = record["abstract"]
     sentences = tuple(
-        Sentence(abstract[start:end], start, end, None if code == _NO_FACET else _FACETS[code])
+        Sentence(abstract[start:end], start, end, None if code == NO_FACET else FACETS[code])
         for start, end, code in zip(record["starts"], record["ends"], record["facets"], strict=True)
     )
     return Paper(
@@ -73,11 +71,6 @@ def paper_at(table: pa.Table, position: int) -> Paper:
         doi=record["doi"],
         fields=tuple(record["fields"]),
     )
-
-
-def counted_as(facet: Facet) -> frozenset[Facet]:
-    """The labels that count where ``facet`` is asked for: a stated aim is background too (semantics 3.5)."""
-    return frozenset({facet, Facet.OBJECTIVE} if facet is Facet.BACKGROUND else {facet})
 
 
 def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
@@ -96,7 +89,7 @@ def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_pa
         lists = table["facets"].combine_chunks()
         codes = np.asarray(pc.list_flatten(lists))
         for facet in filters.has_facets:
-            wanted = [_FACETS.index(counted) for counted in counted_as(facet)]
+            wanted = [FACETS.index(counted) for counted in counted_as(facet)]
             allowed &= _holding(lists, np.isin(codes, wanted))
     if filters.exclude_ids:
         excluded = pa.array(sorted(filters.exclude_ids), pa.string())

@@ -8,12 +8,11 @@ from jaxtyping import Float16, Int8
 
 from models.annotator import Annotator
 from models.errors import EncoderError
-from models.facets import FACETS
-from models.types import PackedVectors, Paper
+from models.facets import FACETS, NO_FACET
+from models.types import PackedVectors, Paper, Sentence
 
 # Papers annotated at once: enough for the encoder to sort by length, few enough for a lively progress bar.
 _PAPERS_PER_CALL = 128
-_CODES = {facet: code for code, facet in enumerate(FACETS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ def embed(
         batch = papers[start : start + _PAPERS_PER_CALL]
         for annotated in annotator.annotate(batch):
             rows.append(_rounded(annotated.encoded.sentences, dtype, annotated.paper))
-            facets += [_CODES[s.facet] for s in annotated.paper.sentences if s.facet is not None]
+            facets += [_code(sentence) for sentence in annotated.paper.sentences]
             if annotated.functions is not None:
                 functions.append(_rounded(annotated.functions, "float16", annotated.paper))
         on_progress(len(batch))
@@ -55,6 +54,10 @@ def embed(
         np.array(facets, dtype=np.int8),
         np.concatenate(functions) if functions else None,
     )
+
+
+def _code(sentence: Sentence) -> int:
+    return NO_FACET if sentence.facet is None else FACETS.index(sentence.facet)
 
 
 def _rounded(vectors: np.ndarray, dtype: str, paper: Paper) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from models.encoder import Encoder, load_encoder
+from models.encoder import Encoder, load_encoder, states_of
 from models.errors import EncoderError
 from models.facets import FacetTagger, load_tagger, read_tagger, with_facets
 from models.functions import FunctionEncoder, TrainedFunctionEncoder, load_function_encoder
@@ -71,14 +71,10 @@ class Annotator:
 
     def _pick(
         self, encoded: Sequence[EncodedPaper], layers: Sequence[int]
-    ) -> list[Float32[np.ndarray, "n_states n_kept dim"]]:
-        """Each paper's sentences in ``layers``, then their openings in them; nothing where none is wanted."""
+    ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
+        """Each paper's states in ``layers``; nothing where none is wanted."""
         places = [self._layers.index(layer) for layer in layers]
-        return [
-            np.concatenate([paper.layers[places], paper.openings[places]])
-            for paper in encoded
-            if places and paper.layers is not None and paper.openings is not None
-        ]
+        return [states_of(paper, places) for paper in encoded] if places else []
 
 
 def _expect_encoder(spec: TaggerSpec | FunctionSpec, encoder: Encoder) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol, cast, runtime_checkable
 
+import numpy as np
+from jaxtyping import Float32
+
 from models.checkpoints import locate_checkpoint
 from models.errors import EncoderError
 from models.registry import resolve
@@ -47,6 +50,17 @@ def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
             f"Hidden layers {list(layers)} were asked for, but {spec.name!r} has none for its sentences; "
             "use a contextual encoder, such as minilm."
         )
+
+
+def states_of(paper: EncodedPaper, places: Sequence[int]) -> Float32[np.ndarray, "n_states n_sentence dim"]:
+    """What small models read of a paper: its sentences in the layers at ``places``, then their openings.
+
+    Raises EncoderError where the encoder gave no layers.
+    """
+    if paper.layers is None or paper.openings is None:
+        raise EncoderError("The encoder gave no hidden layers although they were asked for; a fault in it.")
+    chosen = list(places)
+    return np.concatenate([paper.layers[chosen], paper.openings[chosen]])
 
 
 def load_encoder(

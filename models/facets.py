@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 from safetensors import SafetensorError, safe_open
 
 from models.errors import WeightsError
@@ -67,12 +67,32 @@ def read_tagger(path: Path) -> FacetTagger:
     return cast(FacetTagger, resolve(TAGGERS, read_metadata(path)["kind"], "kind of facet tagger")(path))
 
 
+def counted_as(facet: Facet) -> frozenset[Facet]:
+    """The labels that count where ``facet`` is asked for: a stated aim is background too (semantics 3.5)."""
+    return frozenset({facet, Facet.OBJECTIVE} if facet is Facet.BACKGROUND else {facet})
+
+
+def facet_codes(probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Int64[np.ndarray, " n_sentence"]:
+    """The facets of an abstract's sentences, as positions in FACETS: for each its most probable one.
+
+    A stated objective counts as background in every search. So where no sentence has either, one whose two
+    probabilities together exceed each of the others gets the likelier of the two: "we introduce", torn
+    between objective and method, is then the background of an abstract that has no other.
+    """
+    codes: Int64[np.ndarray, " n_sentence"] = probabilities.argmax(axis=1)
+    aims = [FACETS.index(Facet.BACKGROUND), FACETS.index(Facet.OBJECTIVE)]
+    if not np.isin(codes, aims).any():
+        others = np.delete(probabilities, aims, axis=1)
+        together = probabilities[:, aims].sum(axis=1) > others.max(axis=1)
+        codes[together] = np.array(aims)[probabilities[together][:, aims].argmax(axis=1)]
+    return codes
+
+
 def with_facets(paper: Paper, probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Paper:
-    """``paper``, each sentence without a facet given its most probable one; given facets stay."""
-    best = probabilities.argmax(axis=1)
+    """``paper``, each sentence without a facet given that of ``facet_codes``; given facets stay."""
     sentences = tuple(
         sentence if sentence.facet is not None else replace(sentence, facet=FACETS[code])
-        for sentence, code in zip(paper.sentences, best, strict=True)
+        for sentence, code in zip(paper.sentences, facet_codes(probabilities), strict=True)
     )
     return replace(paper, sentences=sentences)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32
 
-from indexer.columns import counted_as
 from models.errors import SentenceSelectionError
+from models.facets import counted_as
 from models.types import Facet, Paper, Unit
 
 # Measured: docs/why.md, "Chosen sentences are turned away from the rest".

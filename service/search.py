@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
+import structlog
 from jaxtyping import Float32
 
 from indexer.snapshot import Snapshot, open_snapshot
@@ -26,6 +27,8 @@ _CANDIDATES_PER_RESULT = 5
 # So many times as many with contrast, which ranks by more than what found them: on 20,000 real abstracts
 # 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), at 6 ms more.
 _CONTRAST_CANDIDATES = 5
+
+log = structlog.get_logger(__name__)
 
 
 class Reason(StrEnum):
@@ -111,9 +114,12 @@ class SearchEngine:
         return annotator
 
     def warm_up(self) -> None:
-        """Load the encoder and answer one query, so that the first user does not pay for it."""
+        """Load the encoder and the indexes and answer one query, so that the first user pays for none."""
         first = self.snapshot.paper(0)
         self.search(SearchQuery(paper=first, limit=1))
+        segment = self.snapshot.segment
+        if self.snapshot.manifest.functions is not None and len(segment.row_facets):
+            segment.function_index.search(segment.function_vectors[:1].astype(np.float32), 1)
 
     def search(self, query: SearchQuery) -> SearchAnswer:
         """Rank the collection by kinship to ``query``.
@@ -234,4 +240,8 @@ def open_engine(settings: Settings) -> SearchEngine:
 
 
 def _file(named: str | None) -> Path | None:
-    return None if named is None else Path(named)
+    """The weights a snapshot was built with, if they are still there; else the shipped ones have to do."""
+    if named is None or Path(named).is_file():
+        return None if named is None else Path(named)
+    log.warning("weights_missing", file=named, remedy="set AKIN_TAGGER or AKIN_FUNCTIONS")
+    return None

@@ -8,12 +8,11 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from indexer.columns import counted_as
 from indexer.index import VectorIndex
 from indexer.segment import Segment
 from indexer.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
-from models.facets import FACETS
+from models.facets import FACETS, counted_as
 from models.language import not_english
 from models.types import Facet, Filters, Paper, Sentence, Unit
 from service.search import DETAILS, Reason, SearchEngine

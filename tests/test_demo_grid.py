@@ -36,12 +36,13 @@ CONTRASTED = {
     (Facet.METHOD, Facet.BACKGROUND, Scorer.SINGLE): (0.017, 0.734),
     (Facet.BACKGROUND, Facet.METHOD, Scorer.OT): (0.966, 0.002),
 }
-# The last two with facets that the shipped tagger predicts from the text in place of the corpus's own.
+# With facets that the shipped tagger predicts from the text in place of the corpus's own: 3 of 100 papers
+# have no sentence tagged as method and find nothing.
 PREDICTED = {
-    (Facet.METHOD, None, Scorer.OT): (0, 0),
-    (Facet.METHOD, Facet.BACKGROUND, Scorer.OT): (0, 0),
-    (Facet.METHOD, Facet.BACKGROUND, Scorer.SINGLE): (0, 0),
-    (Facet.BACKGROUND, Facet.METHOD, Scorer.OT): (0, 0),
+    (Facet.METHOD, None, Scorer.OT): (0.428, 0.447),
+    (Facet.METHOD, Facet.BACKGROUND, Scorer.OT): (0.148, 0.564),
+    (Facet.METHOD, Facet.BACKGROUND, Scorer.SINGLE): (0.127, 0.576),
+    (Facet.BACKGROUND, Facet.METHOD, Scorer.OT): (0.916, 0.046),
 }
 
 
@@ -112,4 +113,5 @@ def test_predicted_facets_do_as_well(
     aspect = Aspect(facets=(facet,), unlike=None if unlike is None else Contrast(facets=(unlike,)))
     row, column = precision_at_9(tagged, aspect, scorer)
     assert (column > row) if facet is Facet.METHOD else (row > column)
-    assert PREDICTED[facet, unlike, scorer] == pytest.approx((row, column), abs=0.01)
+    # A label on the edge may fall the other way on another processor, and takes a few papers with it.
+    assert PREDICTED[facet, unlike, scorer] == pytest.approx((row, column), abs=0.03)

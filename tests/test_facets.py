@@ -15,7 +15,7 @@ from tiny_bert import paper
 from models import facets
 from models.encoder import Encoder
 from models.errors import UnknownNameError, WeightsError
-from models.facets import FACETS, SHIPPED_WEIGHTS, TAGGERS, FacetTagger, load_tagger, with_facets
+from models.facets import FACETS, SHIPPED_WEIGHTS, TAGGERS, FacetTagger, facet_codes, load_tagger, with_facets
 from models.registry import resolve
 from models.types import EncodedPaper, Facet, Paper
 
@@ -96,6 +96,22 @@ def test_given_facets_stay() -> None:
     bare = [replace(sentence, facet=None) for sentence in filled.sentences]
     assert [replace(sentence, facet=None) for sentence in given.sentences] == bare
     assert replace(filled, sentences=given.sentences) == given
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([[0.5, 0.2, 0.3, 0, 0], [0.2, 0.3, 0.4, 0.1, 0]], [0, 2]),
+        ([[0.2, 0.35, 0.4, 0.05, 0], [0.1, 0.1, 0.7, 0.1, 0]], [1, 2]),
+        ([[0.3, 0.25, 0.4, 0.05, 0], [0.1, 0.1, 0.2, 0.6, 0]], [0, 3]),
+        ([[0.2, 0.2, 0.6, 0, 0], [0, 0.1, 0.1, 0.8, 0]], [2, 3]),
+    ],
+)
+def test_aims_count_as_background_where_there_is_no_other(
+    rows: list[list[float]], expected: list[int]
+) -> None:
+    """The most probable facet, but for an abstract that else had neither background nor objective."""
+    assert expected == facet_codes(np.array(rows, dtype=np.float32)).tolist()
 
 
 class Named(KeywordTagger):

@@ -1,17 +1,21 @@
 """Training of facet taggers: what is learnt, what is kept, and that it can be repeated."""
 
-from dataclasses import replace
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from tiny_bert import paper
 
 from models.encoder import Encoder
-from models.errors import InputError, WeightsError
-from models.facets import FACETS, read_metadata
-from models.taggers.sequence import SequenceModel, SequenceTagger, Shape, ngrams
+from models.errors import EncoderError, InputError, WeightsError
+from models.facets import FACETS, METADATA, SHIPPED_WEIGHTS, read_metadata
+from models.taggers.sequence import Batch, SequenceModel, SequenceTagger, Shape, ngrams
 from models.training.facets import SURFACE, TaggerSettings, hidden_states, one_hot, train_tagger
 from models.types import Facet, Paper
 
@@ -129,3 +133,48 @@ def test_other_files_are_no_taggers(tmp_path: Path) -> None:
     path.write_bytes(b"nothing")
     with pytest.raises(WeightsError, match=r"x\.safetensors does not hold the weights of a facet tagger"):
         SequenceTagger(path)
+
+
+def test_shipped_taggers_were_made_with_the_default_settings() -> None:
+    """What the weights' README says: a changed default without new weights is caught here."""
+    for name, settings in (("facets-minilm", TaggerSettings()), ("facets-surface", SURFACE)):
+        told = read_metadata(SHIPPED_WEIGHTS / f"{name}.safetensors")
+        assert json.loads(json.dumps(asdict(settings))) == told["settings"]
+        assert 1_668 == told["n_papers"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"shape": None}, {"layers": 3}, {"n_members": 9}, {"shape": {"hidden": 1}}]
+)
+def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    """Metadata that does not fit the tensors is the file's fault, told as such."""
+    source, path = SHIPPED_WEIGHTS / "facets-surface.safetensors", tmp_path / "mine.safetensors"
+    told = {**read_metadata(source), **change}
+    save_file(load_file(source), path, metadata={METADATA: json.dumps(told)})
+    with pytest.raises(WeightsError, match=r"mine\.safetensors does not hold the weights"):
+        SequenceTagger(path)
+
+
+def test_states_of_other_papers_are_refused() -> None:
+    """A tagger that reads layers does not answer without them, nor one of text alone with them."""
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors")
+    with pytest.raises(EncoderError, match="hidden states of 0 papers for 2; it reads layers"):
+        tagger.tag(labelled(2), [])
+
+
+def test_one_long_abstract_does_not_slow_the_others() -> None:
+    """Abstracts are read in batches of like length, so padding stays small; order is kept."""
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-surface.safetensors")
+    papers = [*labelled(6), paper("", *(f"Sentence {i} says more." for i in range(400))), *labelled(6)]
+    read: list[int] = []
+    batch = tagger._describer.batch
+
+    def counting(some: Sequence[Paper], states: Sequence[np.ndarray]) -> Batch:
+        made = batch(some, states)
+        read.append(made.mask.numel())
+        return made
+
+    tagger._describer = SimpleNamespace(batch=counting)
+    found = tagger.tag(papers, [])
+    assert [len(p.sentences) for p in papers] == [len(own) for own in found]
+    assert sum(read) < 1_200  # 13 x 400 in one batch

@@ -18,7 +18,8 @@ from indexer.build import ProgressFn
 from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import Encoder
 from models.encoders.hashing import HashingEncoder
-from models.facets import FACETS, FacetTagger, load_tagger, read_tagger
+from models.errors import InputError
+from models.facets import FACETS, FacetTagger, facet_codes, load_tagger, read_tagger
 from models.types import EncoderSpec, Paper
 
 NAME = "facets"
@@ -68,7 +69,7 @@ def measure_facets(
     ``tagger`` is a file of weights to measure in its place. Beside it stand the tagger that reads the text
     alone and, where the folder holds the train side and that is not what is measured, BASELINES trained on
     it; ``cache`` keeps its vectors. Intervals resample abstracts. Raises CollectionMissingError,
-    BrokenRowError, or what encoder and taggers raise.
+    BrokenRowError, InputError for a file named as another system is, or what encoder and taggers raise.
     """
     measured = open_tagger(encoder.spec) if tagger is None else read_tagger(tagger)
     annotator = Annotator(encoder, tagger=measured)
@@ -79,6 +80,8 @@ def measure_facets(
     name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
     predicted = {name: _codes([each.probabilities for each in annotated])}
+    if name in BASELINES or (name == surface.spec.name and measured.spec != surface.spec):
+        raise InputError(f"{tagger} has the name of another system in this table; give the file another.")
     predicted[surface.spec.name] = _codes(surface.tag(papers, []))
     tested = Labelled(papers, [each.encoded.sentences for each in annotated])
     notes, file = list(collection.notes), FunctionsSet().file(path)
@@ -189,5 +192,5 @@ def _of_baselines(
 
 def _codes(probabilities: Sequence[np.ndarray]) -> Int64[np.ndarray, " n_rows"]:
     """The most probable facet of each sentence, end to end."""
-    codes: Int64[np.ndarray, " n_rows"] = np.concatenate([own.argmax(axis=1) for own in probabilities])
+    codes: Int64[np.ndarray, " n_rows"] = np.concatenate([facet_codes(own) for own in probabilities])
     return codes

@@ -21,7 +21,8 @@ from safetensors.torch import save
 from torch import nn
 
 from models.checksums import sha256_of
-from models.errors import WeightsError
+from models.encoders.wordpieces import plan_batches
+from models.errors import EncoderError, WeightsError
 from models.facets import FACETS, METADATA
 from models.types import Paper, TaggerSpec
 
@@ -30,9 +31,10 @@ _N_FACETS = len(FACETS)
 _LONGEST_NGRAM = 3
 _POSITIONS = 6  # numbers that say where a sentence stands
 _POSITION_DIM = 16
-# An n-gram vector is a mean over rare and common n-grams alike; this brings it to the size of the others.
+# The n-grams of a sentence weigh as their idf does, all together this much.
 _NGRAM_SCALE = 3.0
-_PAPERS_AT_ONCE = 64
+# Sentences of one batch, padding included; abstracts of like length share one.
+_SENTENCES_AT_ONCE = 1_024
 _WORD = re.compile(r"[a-z]+|\d+|[^\sa-z\d]")
 _VOCABULARY = "vocabulary"
 
@@ -69,7 +71,7 @@ class SequenceModel(nn.Module):
         super().__init__()
         described = _POSITION_DIM + shape.ngram_dim + (shape.projected if shape.n_inputs else 0)
         self.project = nn.Linear(shape.n_inputs, shape.projected) if shape.n_inputs else None
-        # Place 0 stands for a sentence of which no n-gram is known.
+        # Place 0 stands where no n-gram is known, with weight 0.
         self.ngrams = nn.EmbeddingBag(n_ngrams + 1, shape.ngram_dim, mode="sum")
         self.position = nn.Linear(_POSITIONS, _POSITION_DIM)
         self.norm = nn.LayerNorm(described)
@@ -191,30 +193,45 @@ class SequenceTagger:
     """
 
     def __init__(self, path: Path) -> None:
-        told, tensors = _read(path)
-        encoder = told["encoder"]
-        self.spec = TaggerSpec(path.stem, sha256_of(path), encoder, tuple(told["layers"]))
-        names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
-        shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
-        self._describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
-        self._members = [
-            _member(tensors, number, Shape(**told["shape"]), len(names))
-            for number in range(told["n_members"])
-        ]
+        try:
+            told, tensors = _read(path)
+            self.spec = TaggerSpec(path.stem, sha256_of(path), told["encoder"], tuple(told["layers"]))
+            names = bytes(tensors.pop(_VOCABULARY).numpy()).decode().split("\n")
+            shared = (tensors.pop(name).float().numpy() for name in ("idf", "mean", "scale"))
+            self._describer = Describer({name: place for place, name in enumerate(names, start=1)}, *shared)
+            self._members = [
+                _member(tensors, number, Shape(**told["shape"]), len(names))
+                for number in range(told["n_members"])
+            ]
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise WeightsError(
+                f"{path} does not hold the weights of a facet tagger ({error}); make some with: "
+                "akin train facets."
+            ) from error
 
     @torch.inference_mode()
     def tag(
         self, papers: Sequence[Paper], states: Sequence[Float32[np.ndarray, "n_states _ dim"]]
     ) -> list[Float32[np.ndarray, "_ 5"]]:
-        """The probabilities of FACETS for every sentence of every paper, in order; rows sum to 1."""
-        tagged: list[Float32[np.ndarray, "_ 5"]] = []
-        for start in range(0, len(papers), _PAPERS_AT_ONCE):
-            some = papers[start : start + _PAPERS_AT_ONCE]
-            batch = self._describer.batch(some, states[start : start + _PAPERS_AT_ONCE])
+        """The probabilities of FACETS for every sentence of every paper, in order; rows sum to 1.
+
+        Raises EncoderError for states that are not those of ``papers``.
+        """
+        if len(states) != (len(papers) if self.spec.layers else 0):
+            raise EncoderError(
+                f"{self.spec.name!r} got hidden states of {len(states)} papers for {len(papers)}; it reads "
+                f"layers {list(self.spec.layers)}."
+            )
+        lengths = [len(paper.sentences) for paper in papers]
+        tagged: dict[int, Float32[np.ndarray, "_ 5"]] = {}
+        for places in plan_batches(lengths, batch_tokens=_SENTENCES_AT_ONCE):
+            batch = self._describer.batch(
+                [papers[place] for place in places], [states[place] for place in places] if states else []
+            )
             members = torch.stack([member(batch).exp() for member in self._members])
-            for paper, own in zip(some, members.mean(dim=0).numpy(), strict=True):
-                tagged.append(own[: len(paper.sentences)].copy())
-        return tagged
+            for place, own in zip(places, members.mean(dim=0).numpy(), strict=True):
+                tagged[place] = own[: lengths[place]].copy()
+        return [tagged[place] for place in range(len(papers))]
 
 
 def weights_content(
@@ -240,15 +257,9 @@ def weights_content(
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    try:
-        with safe_open(path, framework="pt") as file:
-            told = json.loads((file.metadata() or {})[METADATA])
-            return told, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise WeightsError(
-            f"{path} does not hold the weights of a facet tagger ({error}); make some with: "
-            "akin train facets."
-        ) from error
+    with safe_open(path, framework="pt") as file:
+        told = json.loads((file.metadata() or {})[METADATA])
+        return told, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
 def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:

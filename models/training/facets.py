@@ -5,7 +5,7 @@ The encoder stays as it is: its hidden layers are read once, and the ensemble ov
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float32
 from torch import nn
 
-from models.encoder import Encoder
+from models.encoder import Encoder, states_of
 from models.errors import InputError
 from models.facets import FACETS
 from models.taggers.sequence import Batch, Describer, SequenceModel, Shape, ngrams, weights_content
@@ -65,9 +65,8 @@ def hidden_states(
     """
     states: list[States] = []
     for start in range(0, len(papers) if layers else 0, _PAPERS_PER_CALL):
-        for own in encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers):
-            if own.layers is not None and own.openings is not None:
-                states += [np.concatenate([own.layers, own.openings])]
+        encoded = encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers)
+        states += [states_of(paper, range(len(layers))) for paper in encoded]
         on_progress("encoding", len(states), len(papers))
     return states
 
@@ -113,10 +112,9 @@ def train_tagger(
             members.append(member.eval())
     told = {
         "encoder": encoder,
-        "layers": settings.layers if states else (),
+        "layers": settings.layers,
         "n_papers": len(papers),
-        "seed": settings.seed,
-        "n_epochs": settings.n_epochs,
+        "settings": asdict(settings),
     }
     return weights_content(members, describer, shape, told)
 

@@ -168,10 +168,11 @@ def _heads(
 def balanced_batches(
     labels: Int64[np.ndarray, " n_rows"], *, per_class: int, rng: np.random.Generator
 ) -> Iterator[Int64[np.ndarray, " n_batch"]]:
-    """Batches of BATCH rows without end, ``per_class`` of each label in them.
+    """Batches of BATCH rows without end, in runs of ``per_class`` rows of one label.
 
     Labels take turns in random order, and so do the rows of each: every label counts the same, however many
-    rows it has, and every row is seen before one of its label comes again.
+    rows it has, and every row is seen before one of its label comes again. With fewer labels than the paper's
+    77 a label comes more than once in a batch: ``per_class`` 1 and 33 labels make it about two.
     """
     turns = _endless(np.unique(labels), rng)
     rows = {label: _endless(np.flatnonzero(labels == label), rng) for label in np.unique(labels)}
