@@ -13,7 +13,7 @@ from indexer.durable import storage_errors
 from models.errors import InputError
 from models.sentences import split_sentences
 from models.types import Facet, Paper
-from service.aspect import Aspect, Contrast
+from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.schemas.search import QueryIn
 
 
@@ -31,18 +31,19 @@ def read_aspect(
     focus: float | None,
     *,
     unlike: tuple[str, Sequence[Facet] | None],
-    weight: float,
+    weight: float | None,
 ) -> Aspect:
     """The respect in which papers should be akin, and that in which they should differ; raises InputError.
 
     Sentences are numbers as ``0,3``; ``unlike`` are sentences or facets too, and ``weight`` is theirs.
     """
-    away = unlike[0] or unlike[1]
-    return Aspect(
-        *_choice(sentences, facets, option="--sentences"),
-        focus,
-        Contrast(*_choice(*unlike, option="--unlike-sentences"), weight) if away else None,
-    )
+    contrast = None
+    if unlike[0] or unlike[1]:
+        chosen = _choice(*unlike, option="--unlike-sentences")
+        contrast = Contrast(*chosen, DEFAULT_CONTRAST if weight is None else weight)
+    elif weight is not None:
+        raise InputError("--unlike-weight says how much being unlike counts; give --unlike FACET with it.")
+    return Aspect(*_choice(sentences, facets, option="--sentences"), focus, contrast)
 
 
 def _choice(

@@ -94,8 +94,9 @@ def search(
     ] = None,
     unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
     unlike_weight: Annotated[
-        float, typer.Option(min=1e-3, max=1, help="How much being far counts.")
-    ] = DEFAULT_CONTRAST,
+        float | None,
+        typer.Option(min=1e-3, max=1, help="How much being far counts.", show_default=str(DEFAULT_CONTRAST)),
+    ] = None,
     focus: Annotated[
         float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
     ] = None,

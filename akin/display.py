@@ -43,7 +43,7 @@ def build_summary(report: BuildReport) -> Group:
     ]
     if manifest.generation != "000001":
         lines.append(
-            Text("It is served in place of what was there before; `akin snapshot rollback` brings that back.")
+            Text("It is served in place of what was there before; `akin snapshot rollback` can undo this.")
         )
     if report.reused_papers:
         lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
@@ -70,7 +70,7 @@ def generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], serv
     for name, manifest in found:
         mark, style = ("→", "bold") if name == served else ("", "")
         if isinstance(manifest, SnapshotError):
-            table.add_row(mark, name, "damaged", style="red")
+            table.add_row(mark, name, "cannot be read", style="red")
             continue
         table.add_row(
             mark,

@@ -9,6 +9,7 @@ from evaluation.sets.files import locate
 from indexer.build import ProgressFn
 from indexer.durable import replace_file, storage_errors
 from models.encoder import Encoder
+from models.errors import InputError
 from models.types import Paper
 
 
@@ -18,8 +19,13 @@ def read_labelled(path: Path) -> list[Paper]:
     Raises CollectionMissingError or BrokenRowError.
     """
     reader = importlib.import_module("evaluation.sets.functions").FunctionsSet()
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder.")
     file = path if path.is_file() else locate(reader, path, "train.jsonl")
-    return list(reader.load(file).papers.values())
+    papers = list(reader.load(file).papers.values())
+    if not papers:
+        raise InputError(f"{file} holds no labelled abstract; expected one a line, as CSAbstruct has them.")
+    return papers
 
 
 def train_facets(

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import io
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -164,8 +165,12 @@ def _ids(path: Path | None) -> frozenset[str]:
     """The paper ids of a file, one a line; none without a file."""
     if path is None:
         return frozenset()
-    with storage_errors(path):
-        return frozenset(path.read_text(encoding="utf-8").split("\n")) - {""}
+    try:
+        with storage_errors(path):
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); expected one id a line.") from error
+    return frozenset(line.strip() for line in lines) - {""}
 
 
 def _features(
@@ -186,8 +191,11 @@ def _features(
     made_from = orjson.dumps([content, names, encoder.spec.fingerprint, layers])
     kept = None if cache is None else cache / f"functions-{hashlib.sha256(made_from).hexdigest()[:16]}.npz"
     if kept is not None and kept.is_file():
-        with storage_errors(kept), np.load(kept) as arrays:
-            return training.Features(*(arrays[name] for name in _FEATURES))
+        try:
+            with storage_errors(kept), np.load(kept) as arrays:
+                return training.Features(*(arrays[name] for name in _FEATURES))
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{kept} is damaged ({error}); delete it and run again.") from error
     features = training.encode_examples(examples, names, encoder, layers=layers, on_progress=on_progress)
     if kept is not None:
         stream = io.BytesIO()

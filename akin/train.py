@@ -45,7 +45,7 @@ def functions(
     per_function: Annotated[int, typer.Option(min=2, help="Sentences of each function at most.")] = 300,
     epochs: Annotated[int, typer.Option(min=1, help="The best by the papers held out is kept.")] = 5,
     dim: Annotated[int, typer.Option(min=2, help="Of the function vectors.")] = 128,
-    seed: Annotated[int, typer.Option(help="Decides all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
     limit: Annotated[int | None, typer.Option(min=1, help="Read so many papers at most.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
@@ -111,7 +111,7 @@ def facets(
     text_alone: Annotated[
         bool, typer.Option("--text-alone", help="Read no encoder at all: fits every encoder, knows less.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Decides all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
     device: Annotated[
         Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is any.")
     ] = "auto",

@@ -82,6 +82,8 @@ class TrainedFunctionEncoder:
             layers=tuple(told["layers"]),
             dim=len(self._head.bias),
         )
+        if not (np.isfinite(self._head.weight).all() and np.isfinite(self._head.bias).all()):
+            raise _unusable(path, "some of its numbers are not finite")
         n_inputs = len(self.spec.layers) * encoder.dim
         if self._head.weight.shape[1] != n_inputs:
             raise WeightsError(
@@ -136,6 +138,8 @@ def _read_head(path: Path) -> Head:
             weight, bias = (tensors.get_tensor(name).astype(np.float32) for name in ("weight", "bias"))
     except (OSError, SafetensorError) as error:
         raise _unusable(path, error) from error
+    if (weight.ndim, bias.ndim) != (2, 1):
+        raise _unusable(path, "its tensors are not a matrix and a vector")
     return Head(weight, bias)
 
 

@@ -46,6 +46,11 @@ class Aspect:
     unlike: Contrast | None = None
 
     @property
+    def names_facets(self) -> bool:
+        """Whether the facets of the query's sentences decide what counts."""
+        return bool(self.facets) or (self.unlike is not None and bool(self.unlike.facets))
+
+    @property
     def turn(self) -> float:
         """The focus that applies; of several facets the least, as topic that one of them needs is kept."""
         if self.focus is not None:

@@ -14,9 +14,10 @@ from jaxtyping import Float32
 from indexer.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import SentenceSelectionError
+from models.facets import counted_as
 from models.language import not_english
 from models.transport import SERVING, Scorer
-from models.types import Filters, Paper, RankedPaper, Unit
+from models.types import Facet, Filters, Paper, RankedPaper, Unit
 from service.aspect import Aspect, Selection, facets_missing, focused, select_sentences
 from service.candidates import find_candidates
 from service.rerank import Part, default_tau, rerank
@@ -94,6 +95,11 @@ class _Asked:
     dropped_sentences: int
     warnings: tuple[str, ...]
 
+    @property
+    def present_facets(self) -> frozenset[Facet | None]:
+        """The facets of the sentences that were read."""
+        return frozenset(sentence.facet for sentence in self.paper.sentences[: len(self.vectors)])
+
 
 class SearchEngine:
     """Answers queries from one snapshot; safe to share between threads."""
@@ -140,7 +146,8 @@ class SearchEngine:
             generation=self.snapshot.generation,
             reason=reason,
             detail=None if reason is None else _detail(reason, query.aspect, asked),
-            warnings=asked.warnings + tuple(_warnings(query.aspect, selection, results)),
+            warnings=asked.warnings
+            + tuple(_warnings(query.aspect, selection, results, present=asked.present_facets)),
             took_ms=(time.perf_counter() - started) * 1000,
         )
 
@@ -159,6 +166,9 @@ class SearchEngine:
         (annotated,) = self.annotator.annotate([query.paper])
         encoded = annotated.encoded
         warnings = not_english("abstract", query.paper.abstract)
+        built_with = self.snapshot.manifest.tagger
+        if query.aspect.names_facets and self.annotator.tagger.spec.fingerprint != built_with.fingerprint:
+            warnings += (f"indexed_with_other_tagger:{built_with.name}",)
         return _Asked(annotated.paper, encoded.sentences, query.filters, encoded.dropped_sentences, warnings)
 
     def _rank(
@@ -213,10 +223,15 @@ def _detail(reason: Reason, aspect: Aspect, asked: _Asked) -> str:
     return DETAILS[reason]
 
 
-def _warnings(aspect: Aspect, selection: Selection, results: Sequence[RankedPaper]) -> Iterator[str]:
-    """What a reader of the results should know, each as ``kind:what``."""
-    if selection.like and not selection.unlike and aspect.unlike is not None:
-        yield f"unlike_facet_missing:{','.join(aspect.unlike.facets)}"
+def _warnings(
+    aspect: Aspect, selection: Selection, results: Sequence[RankedPaper], *, present: frozenset[Facet | None]
+) -> Iterator[str]:
+    """What a reader of the results should know, each as ``kind:what``; ``present`` are the query's facets."""
+    if selection.like:
+        unlike = () if aspect.unlike is None else aspect.unlike.facets
+        for kind, facets in (("facet_missing", aspect.facets), ("unlike_facet_missing", unlike)):
+            if missing := [facet for facet in facets if not counted_as(facet) & present]:
+                yield f"{kind}:{','.join(missing)}"
     if unconverged := sum(not result.converged for result in results):
         yield f"not_converged:{unconverged}"
 

@@ -178,7 +178,7 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     (data / "CURRENT").unlink()
     listed = run("snapshot", "list", "--data", data)
     assert re.search(r"000001.*100", listed)
-    assert re.search(r"000002\W+damaged", listed)
+    assert re.search(r"000002\W+cannot be read", listed)
 
 
 def free_port() -> int:

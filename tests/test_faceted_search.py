@@ -1,19 +1,29 @@
 """Search by facets: several at once, as a filter, and what an answer says of the query's own."""
 
 import json
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from annotators import KeywordTagger
+from builds import many_papers, write_corpus
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli import app
 from indexer.columns import allowed_papers, papers_to_table
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.facets import SHIPPED_WEIGHTS
 from models.types import Facet, Filters, Paper, Sentence
 from service.app import create_app
+from service.aspect import Aspect
+from service.search import SearchEngine, SearchQuery, open_engine
 from service.settings import Settings
 
 
@@ -47,6 +57,13 @@ def test_several_facets_choose_the_sentences_of_each(client: TestClient) -> None
     assert [i for i, f in enumerate(facets) if f in {"method", "result"}] == answer["query"]["selected"]
     one, same = search(client, facet="method"), search(client, facet=["method"])
     assert one["results"] == same["results"]
+
+
+def test_a_facet_missing_among_several_is_told(client: TestClient) -> None:
+    """The facets that are there are searched by; a warning names each that is not."""
+    answer = search(client, facet=["method", "other"], unlike={"facet": ["background", "other"]})
+    assert answer["results"]
+    assert ["facet_missing:other", "unlike_facet_missing:other"] == answer["warnings"]
 
 
 def test_the_query_comes_back_with_its_facets(client: TestClient) -> None:
@@ -200,6 +217,7 @@ def test_a_missing_facet_is_told_on_the_command_line(hashed_data: Path) -> None:
     [
         (["--unlike", "method", "--unlike-sentences", "0"], "not both"),
         (["--unlike-sentences", "a"], "--unlike-sentences 'a'"),
+        (["--unlike-weight", "0.5"], "give --unlike FACET with it"),
         (["--facet", "method", "--unlike", "method"], "both like and unlike"),
     ],
 )
@@ -208,3 +226,28 @@ def test_a_wrong_contrast_says_what_to_do(hashed_data: Path, arguments: list[str
     shown = printed(hashed_data, "--paper", "demo:p00-m03", *arguments, status=1)
     assert shown.startswith("error:")
     assert message in shown
+
+
+def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Path, hashing: Encoder) -> None:
+    """A pasted paper tagged by other weights than those of the index is answered with a warning."""
+    given = replace(open_snapshot(hashed_data).paper(0), id="")
+    for name, expected in (("keywords", ()), ("others", ("indexed_with_other_tagger:keywords",))):
+        annotator = Annotator(hashing, tagger=KeywordTagger(name))
+        engine = SearchEngine(open_snapshot(hashed_data), lambda made=annotator: made, n_candidates=50)
+        answer = engine.search(SearchQuery(paper=given, aspect=Aspect(facets=(Facet.METHOD,))))
+        assert expected == answer.warnings
+        assert () == engine.search(SearchQuery(paper=given)).warnings
+
+
+def test_a_collection_outlives_the_weights_it_was_indexed_with(tmp_path: Path) -> None:
+    """When the file that --tagger named is gone, the shipped tagger takes over."""
+    weights = tmp_path / "facets-mine.safetensors"
+    shutil.copy(SHIPPED_WEIGHTS / "facets-surface.safetensors", weights)
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
+    options = ["--encoder", "hashing", "--tagger", str(weights)]
+    done = CliRunner().invoke(app, ["index", str(corpus), "--data", str(tmp_path / "data"), *options])
+    assert 0 == done.exit_code, done.output
+    settings = Settings(data=tmp_path / "data")
+    assert "facets-mine" == open_engine(settings).annotator.tagger.spec.name
+    weights.unlink()
+    assert "facets-surface" == open_engine(settings).annotator.tagger.spec.name

@@ -77,6 +77,8 @@ def measure_facets(
     surface = open_tagger(HashingEncoder().spec)
     collection = FunctionsSet().load(path)
     papers = list(collection.papers.values())
+    if not papers:
+        raise InputError(f"{path} holds no labelled abstract to measure on.")
     name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
     predicted = {name: _codes([each.probabilities for each in annotated])}

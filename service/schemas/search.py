@@ -82,7 +82,7 @@ class UnlikeIn(Strict):
     @model_validator(mode="after")
     def _one_choice(self) -> "UnlikeIn":
         if (self.sentences is None) == (self.facet is None):
-            raise ValueError("unlike needs either sentences or a facet")
+            raise ValueError("unlike takes sentences or a facet, one of the two")
         return self
 
     def to_contrast(self) -> Contrast:
@@ -103,8 +103,8 @@ class SearchIn(Strict):
     )
     unlike: UnlikeIn | None = Field(
         default=None,
-        description="Contrast: prefer papers far from these query sentences; without sentences or facet, all "
-        "the others count.",
+        description="Contrast: prefer papers far from these query sentences; where nothing else is chosen, "
+        "all the others are to be like.",
     )
     focus: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
