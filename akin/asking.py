@@ -15,14 +15,16 @@ from models.sentences import split_sentences
 from models.types import Facet, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.schemas.search import QueryIn
+from service.text_query import MAX_TEXT_CHARS
 
 
 @dataclass(frozen=True, slots=True)
 class AskedPaper:
-    """Exactly one of an indexed paper's id and a paper."""
+    """Exactly one of an indexed paper's id, a paper and a short text."""
 
-    paper_id: str | None
-    paper: Paper | None
+    paper_id: str | None = None
+    paper: Paper | None = None
+    text: str | None = None
 
 
 def read_aspect(
@@ -61,18 +63,22 @@ def _choice(
         ) from error
 
 
-def read_query(*, paper_id: str, sources: Sequence[str]) -> AskedPaper:
-    """The paper behind ``paper_id``, or in the one of ``sources`` that is not empty (``-``: standard input).
+def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> AskedPaper:
+    """The paper behind ``paper_id`` or in the one of ``sources`` given (``-``: standard input), or ``text``.
 
     A file holds the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
     ``title`` and ``abstract`` (text or list of sentences). Raises InputError, StorageError.
     """
     given = [source for source in sources if source]
-    if len(given) + bool(paper_id) != 1:
-        raise InputError("Name the query paper once: --paper ID, --abstract FILE, or - for standard input.")
+    if len(given) + bool(paper_id) + bool(text) != 1:
+        raise InputError(
+            "Name the query once: --paper ID, --abstract FILE, --text TEXT, or - for standard input."
+        )
     if paper_id:
-        return AskedPaper(paper_id, None)
-    return AskedPaper(None, _parse(_read(given[0])))
+        return AskedPaper(paper_id)
+    if text:
+        return AskedPaper(text=_text(text))
+    return AskedPaper(paper=_parse(_read(given[0])))
 
 
 def _read(source: str) -> str:
@@ -102,6 +108,15 @@ def _parse_json(text: str) -> Paper:
     except (ValueError, KeyError, AttributeError) as error:
         raise InputError("The query looks like JSON but is not one object with an abstract.") from error
     return _paper(title, abstract)
+
+
+def _text(text: str) -> str:
+    if len(text) > MAX_TEXT_CHARS:
+        raise InputError(
+            f"The text has {len(text):,} characters, more than {MAX_TEXT_CHARS:,}; give it as an abstract: "
+            "--abstract FILE."
+        )
+    return text
 
 
 def _paper(title: object, abstract: object) -> Paper:

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from akin import evaluate, sentences, train
+from akin import evaluate, keys, mcp, sentences, train
 from akin.asking import read_aspect, read_query
 from akin.display import generation_table, search_answer
 from akin.indexing import Data, Device, embed, index
@@ -54,12 +54,14 @@ app = typer.Typer(
 )
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
 app.add_typer(snapshots, name="snapshot")
+app.add_typer(keys.app, name="keys")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(train.app, name="train")
 app.command()(index)
 app.command()(embed)
 app.command()(sentences.sentences)
 app.command()(sentences.analyze)
+app.command()(mcp.mcp)
 
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]
@@ -85,6 +87,7 @@ def search(
     abstract: Annotated[
         str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
     ] = "",
+    text: Annotated[str, typer.Option(help="A claim or a few words, up to 2,000 characters.")] = "",
     sentences: Annotated[str, typer.Option(help="Numbers of the sentences that count: 0,3")] = "",
     facet: Annotated[
         list[Facet] | None, typer.Option(help="Count the sentences of this facet; may be repeated.")
@@ -105,6 +108,7 @@ def search(
     tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
     year_from: Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")] = None,
     year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")] = None,
     venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
     field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
     has_facet: Annotated[
@@ -113,15 +117,21 @@ def search(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
 ) -> None:
-    """Papers akin to one paper, with the sentences that match marked."""
-    query = read_query(paper_id=paper, sources=(source, abstract))
+    """Papers akin to one paper, or to a short text, with the sentences that match marked."""
+    query = read_query(paper_id=paper, sources=(source, abstract), text=text)
     aspect = read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight)
     chosen = SearchQuery(
         paper_id=query.paper_id,
         paper=query.paper,
+        text=query.text,
         aspect=aspect,
         filters=Filters(
-            year_from, year_to, tuple(venue or ()), tuple(field or ()), has_facets=tuple(has_facet or ())
+            year_from,
+            year_to,
+            tuple(venue or ()),
+            tuple(field or ()),
+            has_facets=tuple(has_facet or ()),
+            authors=tuple(author or ()),
         ),
         scorer=scorer,
         tau=tau,

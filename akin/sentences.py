@@ -39,6 +39,7 @@ def sentences(
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many sentences.")] = 10,
     year_from: Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")] = None,
     year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")] = None,
     venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
     field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
     has_facet: Annotated[
@@ -55,6 +56,7 @@ def sentences(
         filters={
             "year_from": year_from,
             "year_to": year_to,
+            "authors": author or [],
             "venues": venue or [],
             "fields": field or [],
             "has_facets": has_facet or [],

@@ -1,32 +1,60 @@
 """Runs the HTTP service in the foreground until it is stopped; the settings that commands give it."""
 
+import asyncio
+import signal
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 import uvicorn
+from fastapi import FastAPI
 from pydantic import ValidationError
 from rich.console import Console
 
+from indexer.catalog import CATALOG_FILE
 from models.errors import InputError
 from service.app import create_app
+from service.auth import KeyRing, is_loopback
 from service.search import open_engine
 from service.settings import Settings
 from service.telemetry import configure_logging
 
+_LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
 
-class _AnnouncedServer(uvicorn.Server):
-    """Says when it is ready."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+class _GracefulServer(uvicorn.Server):
+    """Says when it is ready; on SIGTERM stops being ready first, and listening only ``drain_s`` later.
+
+    Whoever sends requests here sees the former and goes elsewhere before connections are refused.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, *, announce: Callable[[], None], drain_s: float
+    ) -> None:
         super().__init__(config)
         self._announce = announce
+        self._app = app
+        self._drain_s = drain_s
+        self._drains = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
             self._announce()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._drains = sig == signal.SIGTERM  # a person who presses Ctrl-C need not wait
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.draining = True
+        ends_at = time.monotonic() + self._drain_s
+        while self._drains and time.monotonic() < ends_at:
+            await asyncio.sleep(min(0.05, self._drain_s))
+        await super().shutdown(sockets)
 
 
 def settings_of(**given: Any) -> Settings:
@@ -41,10 +69,17 @@ def settings_of(**given: Any) -> Settings:
 def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:
     """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed once it is ready.
 
-    Raises SnapshotError, EncoderError, InputError (the port is taken).
+    Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or other machines reach
+    the address and there is no key).
     """
     configure_logging(settings.log_level)
-    listener = _listen(settings.host, settings.port)
+    _expect_key_or_loopback(settings)
+    with _listen(settings.host, settings.port) as listener:
+        _serve_on(listener, settings, console, hint=hint)
+    console.print("Stopped.")
+
+
+def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, hint: str) -> None:
     with console.status("Opening the snapshot and loading the encoder"):
         engine = open_engine(settings)
         engine.warm_up()
@@ -55,10 +90,31 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
         if hint:
             console.print(hint, markup=False, soft_wrap=True)
 
-    config = uvicorn.Config(create_app(settings, engine), log_level=settings.log_level, access_log=False)
+    app = create_app(settings, engine)
+    config = uvicorn.Config(
+        app,
+        log_level=settings.log_level,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=settings.deadline_ms // 1000 + _LEAST_GRACE_S,
+    )
+    server = _GracefulServer(config, app, announce=announce, drain_s=settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):  # how a person stops it; requests under way were finished
-        _AnnouncedServer(config, announce).run(sockets=[listener])
-    console.print("Stopped.")
+        server.run(sockets=[listener])
+
+
+def _expect_key_or_loopback(settings: Settings) -> None:
+    if is_loopback(settings.host):
+        return
+    keys = KeyRing(settings.data / CATALOG_FILE)
+    keys.read()
+    keys.close()
+    if not keys.any_usable():
+        raise InputError(
+            f"Other machines can reach the address {settings.host}, and there is no API key: anybody could "
+            f"use the service. Make one first, `akin keys create NAME --data {settings.data}`, or listen on "
+            "127.0.0.1."
+        )
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from indexer import migrations
 from indexer.database import Database
 from indexer.tables import Base, CurrentRow, PaperRow, SentenceRow
-from models.errors import InputError, PaperNotFoundError, StorageError
+from models.errors import InputError, PaperNotFoundError
 from models.types import Facet, Paper, Sentence
 
 CATALOG_FILE: Final = "catalog.sqlite3"  # its name in the data folder
@@ -56,18 +56,7 @@ class Catalog:
             MissingPackageError: PostgreSQL without its driver.
             StorageError: it cannot be opened, or a newer version of Akin wrote it.
         """
-        database = Database(url_or_path)
-        try:
-            with database.reading() as connection:
-                current = migrations.is_current(connection)
-            if not current:
-                # Where another process does it first, nothing is left to do once this one may write.
-                with database.writing() as connection:
-                    migrations.upgrade(connection)
-        except StorageError:
-            database.close()
-            raise
-        return cls(database)
+        return cls(migrations.open_database(url_or_path))
 
     def add(self, papers: Sequence[Paper]) -> int:
         """Adds papers in one transaction and makes each the current version of its id.

@@ -74,7 +74,10 @@ def paper_at(table: pa.Table, position: int) -> Paper:
 
 
 def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
-    """Which rows of ``table`` pass ``filters``; names of venues and fields match whatever their case."""
+    """Which rows of ``table`` pass ``filters``, those on ids aside: a segment finds ids without reading all.
+
+    Names of venues, fields and authors match whatever their case.
+    """
     allowed = np.ones(len(table), dtype=bool)
     if filters.year_from is not None:
         allowed &= _mask(pc.greater_equal(table["year"], filters.year_from))
@@ -82,18 +85,16 @@ def allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_pa
         allowed &= _mask(pc.less_equal(table["year"], filters.year_to))
     if filters.venues:
         allowed &= _mask(_matches(table["venue"], filters.venues))
-    if filters.fields:
-        lists = table["fields"].combine_chunks()
-        allowed &= _holding(lists, _mask(_matches(pc.list_flatten(lists), filters.fields)))
+    for column, names in (("fields", filters.fields), ("authors", filters.authors)):
+        if names:
+            lists = table[column].combine_chunks()
+            allowed &= _holding(lists, _mask(_matches(pc.list_flatten(lists), names)))
     if filters.has_facets:
         lists = table["facets"].combine_chunks()
         codes = np.asarray(pc.list_flatten(lists))
         for facet in filters.has_facets:
             wanted = [FACETS.index(counted) for counted in counted_as(facet)]
             allowed &= _holding(lists, np.isin(codes, wanted))
-    if filters.exclude_ids:
-        excluded = pa.array(sorted(filters.exclude_ids), pa.string())
-        allowed &= ~_mask(pc.is_in(table["id"], value_set=excluded))
     return allowed
 
 

@@ -3,6 +3,7 @@
 DATA/
   CURRENT                        the name of the served generation, swapped in one step
   LOCK                           held by the one writer
+  SECRET                         signs the service's cursors, made by it when first needed; mode 0600
   catalog.sqlite3                papers as the corpus gave them, every version
   building/                      the parts of an unfinished build
   snapshots/000001/              one generation, immutable once it stands here

@@ -1,6 +1,6 @@
 """The tables of the catalog, the same in SQLite and PostgreSQL; ``indexer/migrations`` builds them."""
 
-from sqlalchemy import JSON, ForeignKey, MetaData, String
+from sqlalchemy import JSON, BigInteger, ForeignKey, MetaData, String
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -57,3 +57,20 @@ class CurrentRow(Base):
 
     paper_id: Mapped[str] = mapped_column(primary_key=True)
     paper_key: Mapped[int] = mapped_column(ForeignKey(PaperRow.key), unique=True)
+
+
+class KeyRow(Base):
+    """One API key: never the key itself, but the SHA-256 of its secret; times are Unix seconds, UTC.
+
+    Rows stay: a revoked key is one with ``revoked_at``.
+    """
+
+    __tablename__ = "keys"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    name: Mapped[str]
+    scope: Mapped[str]
+    secret_hash: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[int] = mapped_column(BigInteger)
+    expires_at: Mapped[int | None] = mapped_column(BigInteger)
+    revoked_at: Mapped[int | None] = mapped_column(BigInteger)

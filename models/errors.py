@@ -8,19 +8,30 @@
     │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
     │   ├── CollectionMissingError  a test collection that is not where it was said to be
+    │   ├── AnswerFormatError       an answer asked for in a format there is none in
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
     │       ├── SentenceSelectionError
-    │       └── MissingVectorsError
+    │       ├── MissingVectorsError
+    │       └── CursorError         a cursor that does not go with the search
+    │           └── CursorExpiredError
     ├── EncoderError                an encoder that cannot be loaded or run
     │   └── WeightsError            weights absent, altered or in a refused format
     ├── MissingPackageError         an optional package is not installed
     ├── StorageError                a file or folder that cannot be read or written
     │   └── BuildLockedError        another process is writing to the same data folder
-    └── SnapshotError               a snapshot that cannot be served
-        ├── SnapshotMissingError
-        ├── SnapshotCorruptError
-        └── EncoderMismatchError
+    ├── SnapshotError               a snapshot that cannot be served
+    │   ├── SnapshotMissingError
+    │   ├── SnapshotCorruptError
+    │   └── EncoderMismatchError
+    ├── RefusedError                a request that is turned away, or given up, whatever it asks for
+    │   ├── KeyRefusedError         no key, or one that is unknown, expired or revoked
+    │   ├── ScopeMissingError       a key that may not do this
+    │   ├── BodyTooLargeError
+    │   ├── RateLimitedError        too many requests by one client
+    │   ├── OverloadedError         too many requests by all of them
+    │   └── DeadlineError
+    └── ServiceError                what a client got of a service instead of an answer
 
 A message says what was given, what was expected and what to do.
 """
@@ -70,6 +81,10 @@ class CollectionMissingError(InputError):
     """A test collection that is not where it was said to be; the message tells where to get it."""
 
 
+class AnswerFormatError(InputError):
+    """An answer asked for in a format there is none in; the message lists those there are."""
+
+
 class QueryError(InputError):
     """A search request that is well-formed but cannot be carried out."""
 
@@ -84,6 +99,14 @@ class SentenceSelectionError(QueryError):
 
 class MissingVectorsError(QueryError):
     """A search over vectors that the collection was not indexed with."""
+
+
+class CursorError(QueryError):
+    """A cursor that this service did not make, or that belongs to another search."""
+
+
+class CursorExpiredError(CursorError):
+    """A cursor into a generation that is no longer served."""
 
 
 class EncoderError(AkinError):
@@ -120,3 +143,65 @@ class SnapshotCorruptError(SnapshotError):
 
 class EncoderMismatchError(SnapshotError):
     """A snapshot built with another encoder than the one loaded."""
+
+
+class RefusedError(AkinError):
+    """A request that is turned away, or given up, whatever it asks for."""
+
+    retry_after_s: int | None = None  # whole seconds after which trying again may help; None: it will not
+
+
+class KeyRefusedError(RefusedError):
+    """A request without a key where one is needed, or with one that is unknown, expired or revoked."""
+
+
+class ScopeMissingError(RefusedError):
+    """A request whose key is good, but not for this."""
+
+
+class BodyTooLargeError(RefusedError):
+    """A request whose body is larger than the service reads."""
+
+
+class RateLimitedError(RefusedError):
+    """One client's requests come faster than its share."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class OverloadedError(RefusedError):
+    """More requests wait than can be answered in time."""
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineError(RefusedError):
+    """A request that took longer than the service works on one, or whose client has gone."""
+
+
+class ServiceError(AkinError):
+    """What a client got of a service instead of an answer: a problem (RFC 9457), or nothing.
+
+    ``type`` is that of the problem, ``status`` the HTTP status, ``None`` where nothing was answered;
+    ``request_id`` finds the request in the service's log.
+    """
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        type: str,  # noqa: A002 - the problem's own name for it
+        status: int | None,
+        request_id: str | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.type = type
+        self.status = status
+        self.request_id = request_id
+        self.retry_after_s = retry_after_s

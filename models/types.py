@@ -153,7 +153,8 @@ class Hits:
 class Filters:
     """Which papers may be returned; ``None`` or empty means any. Years are inclusive.
 
-    ``has_facets`` asks for a sentence of each; a stated objective counts as background too.
+    ``has_facets`` asks for a sentence of each; a stated objective counts as background too. ``authors``
+    are whole names as the corpus spells them, whatever their case; one of them suffices.
     """
 
     year_from: int | None = None
@@ -162,6 +163,8 @@ class Filters:
     fields: tuple[str, ...] = ()
     has_facets: tuple[Facet, ...] = ()
     exclude_ids: frozenset[str] = frozenset()
+    authors: tuple[str, ...] = ()
+    ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +189,18 @@ class Alignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Omitted:
+    """The lightest alignments of a result, left out to bound its size: ``count`` of them, taken together.
+
+    ``weight`` is the sum of their weights, ``distance`` their mean distance by weight.
+    """
+
+    count: int
+    weight: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
 class Highlight:
     """A sentence of a result, where it stands in the stored abstract, and its share of the match (0 to 1).
 
@@ -200,9 +215,10 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class RankedPaper:
-    """One result: ``score == -sum(weight * distance)`` over ``alignments`` within 1e-5; higher is better.
+    """One result: ``score == -sum(weight * distance)`` over ``alignments`` and ``omitted`` within 1e-5.
 
-    ``converged`` says whether the scorer's plan met its tolerance.
+    Higher is better. ``omitted`` is empty unless the paper or the query is long. ``converged`` says whether
+    the scorer's plan met its tolerance.
     """
 
     paper: Paper
@@ -210,3 +226,4 @@ class RankedPaper:
     alignments: tuple[Alignment, ...] = ()
     highlights: tuple[Highlight, ...] = ()
     converged: bool = True
+    omitted: tuple[Omitted, ...] = ()

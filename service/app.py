@@ -1,37 +1,83 @@
 """The HTTP application; run it with ``akin serve`` or ``uvicorn --factory service.app:create_app``."""
 
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
-from service.problems import RESPONSES, add_problem_handlers, identity
-from service.routes import analyze, health, papers, search, sentences
+from indexer.catalog import CATALOG_FILE
+from service.auth import KeyRing
+from service.cursors import Cursors
+from service.door import Door, size_threads
+from service.problems import RESPONSES, add_problem_handlers
+from service.routes import (
+    analyze,
+    health,
+    papers,
+    recommendations,
+    search,
+    semantic_scholar,
+    sentences,
+    titles,
+)
 from service.search import SearchEngine, open_engine
+from service.secret import read_secret
 from service.settings import Settings
+
+# What a page of another origin, where those are allowed, may send and read beside the usual.
+_ASKED = ("Authorization", "Content-Type", "X-API-Key")
+_TOLD = (
+    "Retry-After",
+    "RateLimit-Limit",
+    "RateLimit-Remaining",
+    "RateLimit-Reset",
+    "X-Request-ID",
+    "X-Akin-Generation",
+    "X-Akin-Next-Cursor",
+    "X-Akin-Reason",
+)
 
 
 def create_app(settings: Settings | None = None, engine: SearchEngine | None = None) -> FastAPI:
     """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name."""
 
+    settings = settings or Settings()
+    keys = KeyRing(settings.data / CATALOG_FILE)
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.engine = engine or _warm_engine(settings or Settings())
-        yield
+        size_threads(settings)
+        app.state.engine = engine or _warm_engine(settings)
+        app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
+        async with keys.kept_fresh():
+            yield
 
     app = FastAPI(
         title="Akin",
         summary="Papers akin to yours, in the respect you choose.",
         lifespan=lifespan,
         responses=RESPONSES,
+        redirect_slashes=False,
     )
-    app.middleware("http")(_identify)
+    app.add_middleware(Door, settings=settings, keys=keys)
+    if origins := settings.cors_origin_list:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=_ASKED,
+            expose_headers=_TOLD,
+        )
     add_problem_handlers(app)
     app.include_router(search.router)
+    app.include_router(recommendations.router)
     app.include_router(sentences.router)
     app.include_router(analyze.router)
+    # Before single papers, whose ids may be anything.
+    app.include_router(titles.router)
     app.include_router(papers.router)
+    app.include_router(semantic_scholar.router)
     app.include_router(health.router)
     return app
 
@@ -40,11 +86,3 @@ def _warm_engine(settings: Settings) -> SearchEngine:
     engine = open_engine(settings)
     engine.warm_up()
     return engine
-
-
-async def _identify(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Give every request an id and every response the generation it came from."""
-    request.state.request_id = uuid.uuid4().hex
-    response = await call_next(request)
-    response.headers.update(identity(request))
-    return response

@@ -5,11 +5,17 @@ from jaxtyping import Bool, Float32
 
 from indexer.segment import Segment
 from models.types import Candidate
+from service.deadline import check_deadline
 
 # Where to start and how to widen. On 20,000 real abstracts 1.15 searches a query suffice, and a query takes
 # three quarters of the time that 3 hits a paper take, with the same results.
 _HITS_PER_PAPER = 1.5
 _WIDEN = 2
+# So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
+# which of millions of rows it may return takes longer.
+_FEW_PAPERS = 32
+# How many times as many papers each further search of a long list asks for.
+_DEEPER = 2
 
 
 def find_candidates(
@@ -23,19 +29,23 @@ def find_candidates(
 
     A paper's score is -min over (query sentence, its sentence) of L2. The search widens until the list is
     what an unlimited one would give: a paper absent from every sentence's hits is farther than the nearest
-    of the hit lists' ends. Ties are broken by position.
+    of the hit lists' ends. Ties are broken by position. Raises DeadlineError.
     """
     n_allowed = int(np.count_nonzero(allowed))
     wanted = min(n_papers, n_allowed)
     if wanted == 0:
         return []
-    allowed_rows = None if n_allowed == len(allowed) else allowed[segment.paper_of_row]
+    n_dropped = len(allowed) - n_allowed
+    few = n_dropped <= _FEW_PAPERS
+    allowed_rows = None if few else allowed[segment.paper_of_row]
     n_rows = len(segment.paper_of_row) if allowed_rows is None else int(np.count_nonzero(allowed_rows))
-    n_hits = min(int(wanted * _HITS_PER_PAPER), n_rows)
+    n_hits = min(int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER), n_rows)
     while True:
+        check_deadline()
         hits = segment.index.search(query, n_hits, allowed=allowed_rows)
         found = hits.rows >= 0
         papers, scores = _best_by_paper(segment.paper_of_row[hits.rows[found]], hits.scores[found])
+        papers, scores = papers[allowed[papers]], scores[allowed[papers]]
         # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
         unseen = float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf)))
         if n_hits == n_rows or (len(papers) >= wanted and scores[wanted - 1] >= unseen):
@@ -44,6 +54,30 @@ def find_candidates(
                 for paper, score in zip(papers[:wanted], scores[:wanted], strict=True)
             ]
         n_hits = min(n_hits * _WIDEN, n_rows)
+
+
+def list_candidates(
+    segment: Segment,
+    query: Float32[np.ndarray, "n_query dim"],
+    *,
+    n_papers: int,
+    first: int,
+    allowed: Bool[np.ndarray, " n_papers"],
+) -> list[Candidate]:
+    """The first ``n_papers`` of a list that is the same however far it is read; fewer if fewer are allowed.
+
+    ``first`` papers come from one search, the rest from wider ones, in order, but for what was found before:
+    an approximate index may find other papers when it is asked for more. The list depends on ``first``.
+    """
+    listed: dict[int, Candidate] = {}
+    n_searched = first
+    while True:
+        for candidate in find_candidates(segment, query, n_papers=n_searched, allowed=allowed):
+            listed.setdefault(candidate.position, candidate)
+        # Fewer than asked for: there are no more.
+        if n_searched >= n_papers or len(listed) < n_searched:
+            return list(listed.values())[:n_papers]
+        n_searched *= _DEEPER
 
 
 def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

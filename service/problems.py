@@ -1,6 +1,7 @@
 """Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
 
 import re
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,26 +13,52 @@ from starlette.exceptions import HTTPException
 
 from models.errors import (
     AkinError,
+    AnswerFormatError,
+    BodyTooLargeError,
     BuildLockedError,
+    CursorExpiredError,
+    DeadlineError,
     EncoderError,
     InputError,
+    KeyRefusedError,
     MissingPackageError,
     PaperNotFoundError,
+    RateLimitedError,
+    RefusedError,
+    ScopeMissingError,
+    ServiceError,
     SnapshotError,
     StorageError,
 )
+from service.headers import standard_headers
 from service.schemas.operations import ProblemOut
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {
     PaperNotFoundError: 404,
     InputError: 422,
+    AnswerFormatError: 406,
+    CursorExpiredError: 410,
     BuildLockedError: 409,
     StorageError: 503,
     SnapshotError: 503,
     EncoderError: 503,
     MissingPackageError: 503,
+    RefusedError: 503,
+    KeyRefusedError: 401,
+    ScopeMissingError: 403,
+    BodyTooLargeError: 413,
+    RateLimitedError: 429,
+    DeadlineError: 504,
+    ServiceError: 502,
 }
+# What a client must be told beside the problem.
+HEADERS: dict[type[AkinError], dict[str, str]] = {
+    KeyRefusedError: {"WWW-Authenticate": 'Bearer realm="akin"'},
+    ScopeMissingError: {"WWW-Authenticate": 'Bearer realm="akin", error="insufficient_scope"'},
+    BodyTooLargeError: {"Connection": "close"},  # what is left of the body is not read
+}
+_RETRY_AFTER_S = 5  # where an error of ours does not say when trying again may help
 # What the OpenAPI document says of every endpoint's errors.
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
@@ -39,10 +66,23 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
     }
     for status, description in (
+        (401, "A key is needed, and none, or no valid one, was given"),
+        (403, "The key is not good for this"),
         (404, "No such paper or path"),
+        (413, "The body is too large"),
         (422, "The request cannot be carried out; detail says why"),
-        (503, "Not ready; try again later"),
+        (429, "Too many requests; Retry-After says when to try again"),
+        (503, "Not ready, or too busy; Retry-After says when to try again"),
+        (504, "It took longer than the service works on one request"),
     )
+}
+# Where Semantic Scholar's clients ask. They know other statuses (403 for a key, 429 for "wait and try again")
+# and read what went wrong from these members, of which RFC 9457 lets a problem have as many as it likes.
+_SCHOLAR_PATHS = ("/graph/v1/", "/recommendations/v1/")
+_SCHOLAR_STATUS = {401: 403, 422: 400, 503: 429}
+_SCHOLAR_MEMBERS = ("error", "message")
+SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {**RESPONSES[422], "description": "The request cannot be carried out; detail and error say why"}
 }
 _MAX_ERRORS = 10
 _MAX_DETAIL = 1_000
@@ -65,6 +105,10 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The response for one error; ``slug`` is the stable part of its type."""
+    for_scholar = request.scope["path"].startswith(_SCHOLAR_PATHS)
+    retry_later = status == 503
+    if for_scholar:
+        status = _SCHOLAR_STATUS.get(status, status)
     body = ProblemOut(
         type=f"urn:akin:problem:{slug}",
         title=title,
@@ -73,21 +117,22 @@ def problem(
         request_id=request.state.request_id,
         errors=errors or [],
     )
-    headers = {**identity(request), **(headers or {})}
-    if status == 503:
-        headers["Retry-After"] = "5"
+    headers = {**standard_headers(request), **(headers or {})}
+    if retry_later:
+        headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
+    members = body.model_dump(exclude_defaults=True)
+    members |= dict.fromkeys(_SCHOLAR_MEMBERS if for_scholar else (), body.detail)
     return Response(
-        orjson.dumps(body.model_dump(exclude_defaults=True)),
+        orjson.dumps(members),
         status_code=status,
         media_type="application/problem+json",
         headers=headers,
     )
 
 
-def identity(request: Request) -> dict[str, str]:
-    """The headers every response carries: the request's id and the generation that answered."""
-    generation = request.app.state.engine.snapshot.generation
-    return {"X-Request-ID": request.state.request_id, "X-Akin-Generation": generation}
+def problem_of(request: Request, error: Exception) -> Response:
+    """The response for an error that is expected: one of ours, or of HTTP."""
+    return _akin_error(request, error) if isinstance(error, AkinError) else _http_error(request, error)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
@@ -106,9 +151,16 @@ def _akin_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, AkinError):
         raise error
     words = _words(type(error).__name__)
-    status = status_of(type(error))
+    headers = dict(HEADERS.get(type(error), {}))
+    if isinstance(error, RefusedError) and error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
     return problem(
-        request, status=status, slug=words.replace(" ", "-"), title=words.capitalize(), detail=str(error)
+        request,
+        status=status_of(type(error)),
+        slug=words.replace(" ", "-"),
+        title=words.capitalize(),
+        detail=str(error),
+        headers=headers,
     )
 
 
@@ -150,6 +202,10 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _unexpected(request: Request, error: Exception) -> Response:
-    _log.error("unexpected_error", path=request.url.path, error=type(error).__name__, exc_info=error)
+    # In words already: a logger that nobody configured would add local variables, among them keys.
+    exception = "".join(traceback.format_exception(error))
+    _log.error(
+        "unexpected_error", path=request.scope["path"], error=type(error).__name__, exception=exception
+    )
     detail = "Something went wrong on our side. The request id finds it in the log."
     return problem(request, status=500, slug="internal", title="Internal error", detail=detail)

@@ -2,16 +2,32 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from indexer.segment import Segment
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
-from models.types import Alignment, Candidate, EncoderSpec, Highlight, PackedVectors, Paper, RankedPaper, Unit
+from models.types import (
+    Alignment,
+    Candidate,
+    EncoderSpec,
+    Highlight,
+    Omitted,
+    PackedVectors,
+    Paper,
+    RankedPaper,
+    Unit,
+)
+from service.deadline import check_deadline
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10
+
+# The most cells and highlights of one result, so that no answer grows with the square of its abstracts.
+MOST_ALIGNMENTS = 64
+MOST_HIGHLIGHTS = 32
 
 # The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
 # docs/why.md, "A temperature for unit vectors".
@@ -41,16 +57,21 @@ def rerank(
     parts: Sequence[Part],
     candidates: Sequence[Candidate],
     *,
+    skip: int = 0,
     limit: int,
     scorer: Scorer,
     settings: TransportSettings,
     unit: Unit,
 ) -> list[RankedPaper]:
-    """The best ``limit`` candidates with their alignments, best first; ties are broken by position."""
+    """The best ``limit`` candidates but the first ``skip``, with their alignments, best first.
+
+    Ties are broken by position. Raises DeadlineError.
+    """
+    check_deadline()
     positions = np.array([candidate.position for candidate in candidates], dtype=np.int64)
     rows, offsets = gather(segment.vectors, positions)
     compared = [score_papers(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
-    best = np.lexsort((positions, -total_scores(parts, compared)))[:limit]
+    best = np.lexsort((positions, -total_scores(parts, compared)))[skip : skip + limit]
     return [
         explain(segment.paper(int(positions[i])), parts, [plans[int(i)] for plans in compared], unit=unit)
         for i in best
@@ -79,23 +100,33 @@ def gather(
 def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit: Unit) -> RankedPaper:
     """A paper with its score and the cells of the plans that make it up, each part's heaviest first.
 
-    Cells weigh as much as their part does, so those of a contrast are negative. Highlights are the sentences
-    that match what the paper should be like, the first part. Row ``i`` of a plan belongs to its part's query
-    sentence ``i``, column ``j`` to sentence ``j``; with one vector a paper, the only cell belongs to the two
-    whole abstracts.
+    Cells weigh as much as their part does, so those of a contrast are negative. Past MOST_ALIGNMENTS, shared
+    equally by the parts, a part's lightest cells are summed up. Highlights are the sentences that match what
+    the paper should be like, the first part; the lightest past MOST_HIGHLIGHTS are left out.
+
+    Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``; with one
+    vector a paper, the only cell belongs to the two whole abstracts.
     """
     if unit is Unit.DOCUMENT:
         whole = Highlight(None, 0, len(paper.abstract), 1.0)
         cell = Alignment(None, None, 1.0, float(plans[0].cost[0, 0]))
         return RankedPaper(paper, plans[0].score, (cell,), (whole,), plans[0].converged)
     paired = list(zip(parts, plans, strict=True))
+    cells = [list(_cells(part, plan)) for part, plan in paired]
+    most = max(MOST_ALIGNMENTS // len(cells), 1)
     return RankedPaper(
         paper,
         score=sum(part.weight * plan.score for part, plan in paired),
-        alignments=tuple(cell for part, plan in paired for cell in _cells(part, plan)),
-        highlights=tuple(_highlights(paper, plans[0])),
+        alignments=tuple(cell for of_part in cells for cell in of_part[:most]),
+        highlights=tuple(islice(_highlights(paper, plans[0]), MOST_HIGHLIGHTS)),
         converged=all(plan.converged for plan in plans),
+        omitted=tuple(_summed(of_part[most:]) for of_part in cells if len(of_part) > most),
     )
+
+
+def _summed(cells: Sequence[Alignment]) -> Omitted:
+    weight = sum(cell.weight for cell in cells)
+    return Omitted(len(cells), weight, sum(cell.weight * cell.distance for cell in cells) / weight)
 
 
 def _cells(part: Part, plan: Plan) -> Iterator[Alignment]:

@@ -1,11 +1,12 @@
 """Search: one query paper in, ranked and explained papers out."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import structlog
@@ -19,9 +20,13 @@ from models.language import not_english
 from models.transport import SERVING, Scorer
 from models.types import Facet, Filters, Paper, RankedPaper, Unit
 from service.aspect import Aspect, Selection, facets_missing, focused, select_sentences
-from service.candidates import find_candidates
+from service.candidates import list_candidates
+from service.identifiers import Identifiers
+from service.paging import FIRST_PAGE, LONGEST_LIST, Page, stretches
 from service.rerank import Part, default_tau, rerank
 from service.settings import Settings
+from service.text_query import text_paper, text_warnings
+from service.titles import Titles
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 _CANDIDATES_PER_RESULT = 5
@@ -36,8 +41,10 @@ class Reason(StrEnum):
     """Why an answer holds no paper."""
 
     FILTERED_OUT = "filtered_out"
+    NO_SEED_RESOLVED = "no_seed_resolved"
     NOTHING_ELSE_INDEXED = "nothing_else_indexed"
     NO_SENTENCE_OF_THAT_FACET = "no_sentence_of_that_facet"
+    NO_SUCH_TITLE = "no_such_title"
 
 
 # The same for a person, but for what depends on the query.
@@ -49,19 +56,22 @@ DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """What to search for: a paper (``paper_id`` of an indexed one, or ``paper``) and what of it matters.
+    """What to search for: a paper (``paper_id`` of an indexed one, or ``paper``), or ``text``; what matters.
 
-    ``limit`` counts papers; ``tau`` is the temperature of the marginals (``None``: what suits
-    the encoder).
+    ``text`` is a claim or a few words, of which no part can be chosen.
+    ``limit`` counts papers, those after ``page.offset`` of the ranked list; ``tau`` is the temperature of the
+    marginals (``None``: what suits the encoder).
     """
 
     paper_id: str | None = None
     paper: Paper | None = None
+    text: str | None = None
     aspect: Aspect = field(default_factory=Aspect)
     filters: Filters = field(default_factory=Filters)
     scorer: Scorer = Scorer.OT
     tau: float | None = None
     limit: int = 10
+    page: Page = FIRST_PAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,8 @@ class SearchAnswer:
 
     ``selected`` are the query sentences that papers should be like, ``unlike`` those they should be unlike;
     ``dropped_sentences`` of the query's lie past the encoder's token limit. ``reason``, and ``detail``, which
-    tells a person, are set when there are no results. ``took_ms`` is wall time.
+    tells a person, are set when there are no results. ``next_page`` is ``None`` at the end of the list.
+    ``took_ms`` is wall time.
     """
 
     query: Paper
@@ -78,6 +89,7 @@ class SearchAnswer:
     unlike: tuple[int, ...]
     dropped_sentences: int
     results: tuple[RankedPaper, ...]
+    next_page: Page | None
     generation: str
     reason: Reason | None
     detail: str | None
@@ -101,13 +113,26 @@ class _Asked:
         return frozenset(sentence.facet for sentence in self.paper.sentences[: len(self.vectors)])
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The papers of one page and where the next one begins; or why there are none.
+
+    ``cut_at`` is set on the last page where more papers would follow than a list may have.
+    """
+
+    results: tuple[RankedPaper, ...] = ()
+    next_page: Page | None = None
+    reason: Reason | None = None
+    cut_at: int | None = None
+
+
 class SearchEngine:
     """Answers queries from one snapshot; safe to share between threads."""
 
     def __init__(self, snapshot: Snapshot, load: Callable[[], Annotator], *, n_candidates: int) -> None:
         self.snapshot = snapshot
         self._load = load
-        self._n_candidates = n_candidates
+        self.n_candidates = n_candidates
 
     @cached_property
     def annotator(self) -> Annotator:
@@ -119,8 +144,22 @@ class SearchEngine:
         self.snapshot.expect_encoder(annotator.encoder.spec)
         return annotator
 
+    @cached_property
+    def identifiers(self) -> Identifiers:
+        """Papers by the names other services give them."""
+        return Identifiers(self.snapshot)
+
+    @cached_property
+    def titles(self) -> Titles:
+        """The titles of the collection."""
+        return Titles(self.snapshot.segment.column("title"))
+
     def warm_up(self) -> None:
-        """Load the encoder and the indexes and answer one query, so that the first user pays for none."""
+        """Load the encoder and the indexes and answer one query, so that the first user pays for none.
+
+        The titles are read meanwhile, for seconds where there are a million.
+        """
+        Thread(target=lambda: self.titles, name="titles", daemon=True).start()
         first = self.snapshot.paper(0)
         self.search(SearchQuery(paper=first, limit=1))
         segment = self.snapshot.segment
@@ -136,18 +175,19 @@ class SearchEngine:
         asked = self._resolve(query)
         unit = self.snapshot.manifest.encoder.unit
         selection = select_sentences(query.aspect, asked.paper, n_vectors=len(asked.vectors), unit=unit)
-        results, reason = self._rank(query, asked, selection)
+        ranked = self._rank(query, asked, selection)
         return SearchAnswer(
             query=asked.paper,
             selected=selection.like,
             unlike=selection.unlike,
             dropped_sentences=asked.dropped_sentences,
-            results=results,
+            results=ranked.results,
+            next_page=ranked.next_page,
             generation=self.snapshot.generation,
-            reason=reason,
-            detail=None if reason is None else _detail(reason, query.aspect, asked),
+            reason=ranked.reason,
+            detail=None if ranked.reason is None else _detail(ranked.reason, query.aspect, asked),
             warnings=asked.warnings
-            + tuple(_warnings(query.aspect, selection, results, present=asked.present_facets)),
+            + tuple(_warnings(query.aspect, selection, ranked, present=asked.present_facets)),
             took_ms=(time.perf_counter() - started) * 1000,
         )
 
@@ -161,8 +201,12 @@ class SearchEngine:
             return _Asked(
                 paper, vectors, filters, len(paper.sentences) - len(vectors) if by_sentence else 0, ()
             )
+        if query.text is not None:
+            paper = text_paper(query.text, query.aspect)
+            (encoded,) = self.annotator.encoder.encode([paper])
+            return _Asked(paper, encoded.sentences, query.filters, 0, text_warnings(paper.abstract))
         if query.paper is None:
-            raise SentenceSelectionError("The query names no paper; give an id, or a title and abstract.")
+            raise SentenceSelectionError("The query is empty; give an id, a title and abstract, or a text.")
         (annotated,) = self.annotator.annotate([query.paper])
         encoded = annotated.encoded
         warnings = not_english("abstract", query.paper.abstract)
@@ -176,32 +220,47 @@ class SearchEngine:
         query: SearchQuery,
         asked: _Asked,
         selection: Selection,
-    ) -> tuple[tuple[RankedPaper, ...], Reason | None]:
+    ) -> _Ranked:
         if not selection.like:
-            return (), Reason.NO_SENTENCE_OF_THAT_FACET
+            return _Ranked(reason=Reason.NO_SENTENCE_OF_THAT_FACET)
         segment = self.snapshot.segment
         encoder = self.snapshot.manifest.encoder
         parts = _parts(query.aspect, selection, asked.vectors, encoder.unit)
-        n_papers = max(self._n_candidates, query.limit * _CANDIDATES_PER_RESULT)
-        candidates = find_candidates(
-            segment,
-            parts[0].vectors,
-            n_papers=n_papers * _CONTRAST_CANDIDATES if selection.unlike else n_papers,
-            allowed=segment.allowed_papers(asked.filters),
+        allowed = segment.allowed_papers(asked.filters)
+        page = Page(query.page.offset, query.page.depth or self._depth(query.limit, selection))
+        n_allowed = int(np.count_nonzero(allowed))
+        n_listed = min(n_allowed, LONGEST_LIST)
+        if page.offset >= n_listed:
+            any_other = query.filters == Filters()
+            return _Ranked(reason=Reason.NOTHING_ELSE_INDEXED if any_other else Reason.FILTERED_OUT)
+        stop = min(page.offset + query.limit, n_listed)
+        shown = list(stretches(page, stop))
+        candidates = list_candidates(
+            segment, parts[0].vectors, n_papers=shown[-1].stop, first=page.depth, allowed=allowed
         )
-        if not candidates:
-            only_self = replace(query.filters, exclude_ids=frozenset()) == Filters()
-            return (), Reason.NOTHING_ELSE_INDEXED if only_self else Reason.FILTERED_OUT
-        results = rerank(
-            segment,
-            parts,
-            candidates,
-            limit=query.limit,
-            scorer=query.scorer,
-            settings=replace(SERVING, tau=query.tau or default_tau(encoder)),
-            unit=encoder.unit,
+        settings = replace(SERVING, tau=query.tau or default_tau(encoder))
+        results = tuple(
+            ranked
+            for stretch in shown
+            for ranked in rerank(
+                segment,
+                parts,
+                candidates[stretch.start : stretch.stop],
+                skip=stretch.skip,
+                limit=stretch.limit,
+                scorer=query.scorer,
+                settings=settings,
+                unit=encoder.unit,
+            )
         )
-        return tuple(results), None
+        if stop < n_listed:
+            return _Ranked(results, Page(stop, page.depth))
+        return _Ranked(results, cut_at=n_listed if n_listed < n_allowed else None)
+
+    def _depth(self, limit: int, selection: Selection) -> int:
+        """How many papers are re-ranked together."""
+        n_papers = max(self.n_candidates, limit * _CANDIDATES_PER_RESULT)
+        return n_papers * _CONTRAST_CANDIDATES if selection.unlike else n_papers
 
 
 def _parts(
@@ -224,7 +283,7 @@ def _detail(reason: Reason, aspect: Aspect, asked: _Asked) -> str:
 
 
 def _warnings(
-    aspect: Aspect, selection: Selection, results: Sequence[RankedPaper], *, present: frozenset[Facet | None]
+    aspect: Aspect, selection: Selection, ranked: _Ranked, *, present: frozenset[Facet | None]
 ) -> Iterator[str]:
     """What a reader of the results should know, each as ``kind:what``; ``present`` are the query's facets."""
     if selection.like:
@@ -232,8 +291,10 @@ def _warnings(
         for kind, facets in (("facet_missing", aspect.facets), ("unlike_facet_missing", unlike)):
             if missing := [facet for facet in facets if not counted_as(facet) & present]:
                 yield f"{kind}:{','.join(missing)}"
-    if unconverged := sum(not result.converged for result in results):
+    if unconverged := sum(not result.converged for result in ranked.results):
         yield f"not_converged:{unconverged}"
+    if ranked.cut_at is not None:
+        yield f"list_ends_at:{ranked.cut_at}"
 
 
 def open_engine(settings: Settings) -> SearchEngine:

@@ -13,16 +13,15 @@ from indexer.segment import Segment
 from indexer.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
-from models.language import not_english
 from models.types import Facet, Filters, Paper, Sentence, Unit
+from service.deadline import check_deadline
 from service.search import DETAILS, Reason, SearchEngine
+from service.text_query import text_warnings
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
 _WIDEN = 2
 _MOST_ROWS = 5_000
-# The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
-_FEWEST_CHARS_TO_TELL = 40
 _NO_SUCH_FACET = "No sentence of the papers searched has a facet asked for; choose another."
 
 
@@ -94,7 +93,7 @@ def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnsw
 
     Of sentences that say the same word for word the nearest stands for all. Raises PaperNotFoundError,
     SentenceSelectionError; MissingVectorsError where the collection has none of sentences, or of functions;
-    EncoderMismatchError where a text cannot be compared with them.
+    EncoderMismatchError where a text cannot be compared with them; DeadlineError.
     """
     started = time.perf_counter()
     snapshot = engine.snapshot
@@ -106,6 +105,7 @@ def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnsw
     segment = snapshot.segment
     index = segment.index if query.by is Likeness.MEANING else segment.function_index
     asked = _of_paper(snapshot, query) if query.paper_id is not None else _of_text(engine, query)
+    check_deadline()
     allowed = _allowed_rows(segment, asked.filters, query.facets)
     reason = None if allowed is None or allowed.any() else _why_none(segment, asked.filters, query)
     results, repeated = _nearest(segment, index, asked.vector, allowed=allowed, limit=query.limit)
@@ -159,8 +159,7 @@ def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
         vector = encoded.sentences
     else:
         vector = _function_vector(engine, paper)
-    warnings = not_english("text", text) if len(text) >= _FEWEST_CHARS_TO_TELL else ()
-    return _Asked(paper, 0, vector, query.filters, warnings)
+    return _Asked(paper, 0, vector, query.filters, text_warnings(text))
 
 
 def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:

@@ -1,29 +1,39 @@
 """Settings of the service, read once from the environment (prefix ``AKIN_``) and passed down as values.
 
-| variable          | default     | unit       | meaning                                                    |
-|-------------------|-------------|------------|------------------------------------------------------------|
-| `AKIN_DATA`       | `akin-data` | folder     | where `akin index` published                               |
-| `AKIN_HOST`       | `127.0.0.1` | address    | where to listen                                            |
-| `AKIN_PORT`       | `8000`      | port       | where to listen                                            |
-| `AKIN_ENCODER`    | empty       | name       | encoder for pasted papers; empty: the snapshot's own       |
-| `AKIN_TAGGER`     | empty       | file       | facet weights for pasted papers; empty: the snapshot's own |
-| `AKIN_FUNCTIONS`  | empty       | file       | function weights for sentences; empty: the snapshot's own  |
-| `AKIN_DEVICE`     | `auto`      | name       | `auto`, `cpu` or `cuda`, for the encoder and the index     |
-| `AKIN_CANDIDATES` | `200`       | papers     | how many papers single match hands to the re-ranking       |
-| `AKIN_LOG_LEVEL`  | `info`      | name       | `debug`, `info`, `warning` or `error`                      |
+| variable            | default     | unit     | meaning                                                    |
+|---------------------|-------------|----------|------------------------------------------------------------|
+| `AKIN_DATA`         | `akin-data` | folder   | where `akin index` published                               |
+| `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
+| `AKIN_PORT`         | `8000`      | port     | where to listen                                            |
+| `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
+| `AKIN_TAGGER`       | empty       | file     | facet weights for pasted papers; empty: the snapshot's own |
+| `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
+| `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu` or `cuda`, for the encoder and the index     |
+| `AKIN_CANDIDATES`   | `200`       | papers   | how many papers single match hands to the re-ranking       |
+| `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: one made and kept |
+| `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
+| `AKIN_RUNNING`      | `0`         | requests | how many compute at once; 0: as many as there are cores    |
+| `AKIN_QUEUE`        | `16`        | requests | how many may wait for each that computes; others get 503   |
+| `AKIN_DEADLINE_MS`  | `30000`     | ms       | how long one request is worked on, waiting included        |
+| `AKIN_RATE`         | `6000`      | requests | a minute for one key, or address; 0: any number            |
+| `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, with commas between  |
+| `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from not being ready to listening no more      |
 """
 
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class Settings(BaseSettings):
     """Every setting of the service; the module's table says what each means."""
 
-    model_config = SettingsConfigDict(env_prefix="AKIN_", extra="ignore", frozen=True)
+    # An error that showed what it was given would show a secret.
+    model_config = SettingsConfigDict(
+        env_prefix="AKIN_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     data: Path = Path("akin-data")
     host: str = "127.0.0.1"
@@ -33,4 +43,16 @@ class Settings(BaseSettings):
     functions: Path | None = None
     device: Literal["auto", "cpu", "cuda"] = "auto"
     candidates: int = Field(default=200, ge=1, le=10_000)
+    secret: SecretStr | None = Field(default=None, min_length=32)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    running: int = Field(default=0, ge=0, le=1_000)
+    queue: int = Field(default=16, ge=0, le=1_000)
+    deadline_ms: int = Field(default=30_000, ge=10, le=3_600_000)
+    rate: int = Field(default=6_000, ge=0, le=10_000_000)
+    cors_origins: str = ""
+    drain_ms: int = Field(default=1_000, ge=0, le=600_000)
+
+    @property
+    def cors_origin_list(self) -> list[str]:
+        """The origins whose pages may call the service."""
+        return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]

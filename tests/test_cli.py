@@ -50,7 +50,7 @@ def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
 
 
 def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
-    """`akin search --json` prints what POST /v1/search answers, took_ms aside."""
+    """`akin search --json` prints what POST /v1/search answers, but for took_ms and the service's cursor."""
     printed = json.loads(
         run(
             "search",
@@ -68,6 +68,8 @@ def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
     body = {"query": {"paper_id": "demo:p03-m07"}, "facet": "method", "limit": 3}
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         answered = client.post("/v1/search", json=body).json()
+    assert answered.pop("next_cursor") is not None
+    assert printed.pop("next_cursor") is None
     del printed["took_ms"], answered["took_ms"]
     assert answered == printed
 

@@ -261,5 +261,13 @@ def test_settings_and_their_table_agree() -> None:
 def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     """The published document lists the routes there are."""
     paths = client.get("/openapi.json").json()["paths"]
-    searching = {"/v1/search", "/v1/sentences/search", "/v1/analyze"}
-    assert {*searching, "/v1/papers/{paper_id}", "/livez", "/readyz"} == set(paths)
+    searching = {"/v1/search", "/v1/sentences/search", "/v1/analyze", "/v1/recommendations"}
+    papers = {"/v1/papers", "/v1/papers/suggest", "/v1/papers/{paper_id}"}
+    of_others = {
+        "/graph/v1/paper/batch",
+        "/graph/v1/paper/search/match",
+        "/graph/v1/paper/{paper_id}",
+        "/recommendations/v1/papers/",
+        "/recommendations/v1/papers/forpaper/{paper_id}",
+    }
+    assert {*searching, *papers, *of_others, "/livez", "/readyz"} == set(paths)

@@ -16,10 +16,33 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
+from indexer.database import Database
 from models.errors import StorageError
 
 # Alembic keeps its current context in module globals, so two threads must not migrate at once.
 _ALEMBIC = threading.Lock()
+
+
+def open_database(url_or_path: str | Path) -> Database:
+    """A database with the newest schema: made, or brought up to date, first; several processes may at once.
+
+    Raises:
+        InputError: a URL of another kind of database, or none at all.
+        MissingPackageError: PostgreSQL without its driver.
+        StorageError: it cannot be opened, or a newer version of Akin wrote it.
+    """
+    database = Database(url_or_path)
+    try:
+        with database.reading() as connection:
+            current = is_current(connection)
+        if not current:
+            # Where another process does it first, nothing is left to do once this one may write.
+            with database.writing() as connection:
+                upgrade(connection)
+    except StorageError:
+        database.close()
+        raise
+    return database
 
 
 def configuration(connection: Connection) -> Config:

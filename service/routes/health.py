@@ -1,6 +1,6 @@
 """Whether the process lives and whether it can answer."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, HTTPException, Request
 
 from service.routes.engine import EngineDep
 from service.schemas.operations import HealthOut
@@ -15,8 +15,10 @@ def livez() -> HealthOut:
 
 
 @router.get("/readyz")
-def readyz(engine: EngineDep) -> HealthOut:
-    """A verified snapshot is open and its encoder loaded."""
+def readyz(request: Request, engine: EngineDep) -> HealthOut:
+    """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end."""
+    if getattr(request.app.state, "draining", False):
+        raise HTTPException(503, "The process is about to end; ask another.")
     manifest = engine.snapshot.manifest
     return HealthOut(
         status="ok",

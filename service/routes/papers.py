@@ -2,18 +2,44 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request, Response
 
+from indexer.rows import MAX_ID_CHARS
+from indexer.snapshot import Snapshot
+from service.formats import PAPER_FORMATS, SUFFIXES, Format
 from service.routes.engine import EngineDep
+from service.routes.formats import accepted, documented, paper_file
 from service.schemas.base import PaperAnswerOut, PaperOut
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"])
 
 
+_PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)))]
+
+
 # ``:path`` because identifiers such as DOIs hold slashes.
-@router.get("/{paper_id:path}")
-def paper(paper_id: Annotated[str, Path(min_length=1, max_length=200)], engine: EngineDep) -> PaperAnswerOut:
-    """One paper by its id."""
+@router.get("/{paper_id:path}", response_model=PaperAnswerOut, responses=documented(*PAPER_FORMATS))
+def paper(
+    paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
+) -> PaperAnswerOut | Response:
+    """One paper by its id; with ``.bib`` or ``.ris`` after the id, or by Accept, as BibTeX or RIS."""
     snapshot = engine.snapshot
-    found = snapshot.paper(snapshot.position(paper_id))
-    return PaperAnswerOut(paper=PaperOut.model_validate(found), generation=snapshot.generation)
+    position, form = _named(snapshot, paper_id)
+    form = form or accepted(request, response, PAPER_FORMATS)
+    found = PaperOut.model_validate(snapshot.paper(position))
+    if form is not Format.JSON:
+        return paper_file(form, found)
+    return PaperAnswerOut(paper=found, generation=snapshot.generation)
+
+
+def _named(snapshot: Snapshot, name: str) -> tuple[int, Format | None]:
+    """The paper that ``name`` is the id of, or else the paper and the format it is asked for in.
+
+    So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
+    """
+    if snapshot.segment.position(name) is None:
+        for suffix, form in SUFFIXES.items():
+            position = snapshot.segment.position(name.removesuffix(suffix))
+            if name.endswith(suffix) and position is not None:
+                return position, form
+    return snapshot.position(name), None

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.sentences import sentences_from_list, split_sentences
@@ -39,6 +39,14 @@ class Strict(BaseModel):
     """A request: nothing unknown, nothing converted, no NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_flooded(cls, given: object) -> object:
+        # An error for each of 100,000 unknown fields would take a second, in which nobody is answered.
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            raise ValueError("it holds a field that is not known here")
+        return given
 
 
 class Out(BaseModel):

@@ -4,19 +4,24 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from indexer.rows import MAX_SENTENCES
+from indexer.rows import MAX_ID_CHARS, MAX_SENTENCES
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
+from service.cursors import MAX_CURSOR_CHARS
 from service.schemas.base import Abstract, Out, PaperOut, SentenceOut, Strict, Title, pasted_paper
 from service.search import Reason, SearchAnswer, SearchQuery
+from service.text_query import MAX_TEXT_CHARS
 
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
 _Year = Annotated[int, Field(ge=1000, le=2100)]
 _Facet = Annotated[Facet, Field(strict=False)]
 _FacetList = Annotated[list[_Facet], Field(min_length=1, max_length=len(Facet))]
 Facets = _Facet | _FacetList
-_Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)]
+# More than a reference manager holds of one subject; as many as a ranked list has.
+_MOST_IDS = 10_000
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)]
 
 
 def _numbers(given: list[int] | None) -> tuple[int, ...] | None:
@@ -50,6 +55,24 @@ class QueryIn(Strict):
         return None if self.abstract is None else pasted_paper(self.title, self.abstract)
 
 
+class SearchQueryIn(QueryIn):
+    """What to start from: a paper, or a short text such as a claim."""
+
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)] | None = Field(
+        default=None,
+        description="Taken as one sentence without facet, so sentences, facet, unlike and focus stay out.",
+    )
+
+    @model_validator(mode="after")
+    def _one_paper(self) -> "SearchQueryIn":
+        n_given = sum(given is not None for given in (self.paper_id, self.abstract, self.text))
+        if n_given != 1:
+            raise ValueError("give either paper_id, or title and abstract, or text")
+        if self.abstract is None and self.title:
+            raise ValueError("a title goes with an abstract, not with paper_id or text")
+        return self
+
+
 class FiltersIn(Strict):
     """Which papers may be returned; names match whatever their case."""
 
@@ -57,6 +80,16 @@ class FiltersIn(Strict):
     year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
     venues: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
     fields: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
+    authors: Annotated[list[_Name], Field(max_length=100)] = Field(
+        default_factory=list,
+        description="Whole names as the collection spells them; any one of them suffices.",
+    )
+    ids: Annotated[list[_Id], Field(min_length=1, max_length=_MOST_IDS)] | None = Field(
+        default=None, description="Only these papers; ids the collection does not hold are passed over."
+    )
+    exclude_ids: Annotated[list[_Id], Field(max_length=_MOST_IDS)] = Field(
+        default_factory=list, description="None of these papers."
+    )
     has_facets: Annotated[list[_Facet], Field(max_length=len(Facet))] = Field(
         default_factory=list,
         description="Only papers with a sentence of each of these facets; objective counts as background.",
@@ -65,14 +98,21 @@ class FiltersIn(Strict):
     def to_filters(self) -> Filters:
         """The same as a domain value."""
         return Filters(
-            self.year_from, self.year_to, tuple(self.venues), tuple(self.fields), tuple(self.has_facets)
+            self.year_from,
+            self.year_to,
+            tuple(self.venues),
+            tuple(self.fields),
+            tuple(self.has_facets),
+            exclude_ids=frozenset(self.exclude_ids),
+            authors=tuple(self.authors),
+            ids=frozenset(self.ids or ()),
         )
 
 
 class UnlikeIn(Strict):
     """The respect in which papers should differ from the query: some of its sentences, or a facet of them."""
 
-    sentences: _Numbers | None = Field(default=None, description="Numbers, from 0, of query sentences.")
+    sentences: Numbers | None = Field(default=None, description="Numbers, from 0, of query sentences.")
     facet: Facets | None = Field(default=None, description="A facet, or a list of them.")
     weight: Annotated[float, Field(gt=0, le=1)] = Field(
         default=DEFAULT_CONTRAST,
@@ -93,8 +133,8 @@ class UnlikeIn(Strict):
 class SearchIn(Strict):
     """A search: a paper, the respect in which others should be akin to it, and what to return."""
 
-    query: QueryIn
-    sentences: _Numbers | None = Field(
+    query: SearchQueryIn
+    sentences: Numbers | None = Field(
         default=None, description="Numbers, from 0, of the query sentences that count."
     )
     facet: Facets | None = Field(
@@ -117,7 +157,11 @@ class SearchIn(Strict):
         default=None,
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
-    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    limit: Annotated[int, Field(ge=1, le=100)] = Field(default=10, description="Papers on this page.")
+    cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
+        default=None,
+        description="next_cursor of the page before, sent with the same body; only limit may differ.",
+    )
 
     @model_validator(mode="after")
     def _one_aspect(self) -> "SearchIn":
@@ -126,10 +170,11 @@ class SearchIn(Strict):
         return self
 
     def to_query(self) -> SearchQuery:
-        """The same as a domain value."""
+        """The same as a domain value, from the first page."""
         return SearchQuery(
             paper_id=self.query.paper_id,
             paper=self.query.to_paper(),
+            text=self.query.text,
             aspect=Aspect(
                 _numbers(self.sentences),
                 facet_tuple(self.facet),
@@ -155,10 +200,19 @@ class AlignmentOut(Out):
     distance: float
 
 
+class OmittedOut(Out):
+    """The lightest alignments, ``count`` of them, summed up; ``distance`` is their mean by weight."""
+
+    count: int
+    weight: float
+    distance: float
+
+
 class HighlightOut(Out):
     """A sentence of the result, ``abstract[start:end]``, and its share of the match; null: all of it.
 
-    The match is that with the query sentences to be like; contrast has no part in it.
+    The match is that with the query sentences to be like; contrast has no part in it. Where a paper has more
+    sentences, the heaviest 32 stand here, and what their weights lack to 1 is that of the others.
     """
 
     sentence: int | None
@@ -168,11 +222,16 @@ class HighlightOut(Out):
 
 
 class ResultOut(Out):
-    """One paper with its score, higher is better: minus the sum of weight x distance over the alignments."""
+    """One paper with its score, higher is better.
+
+    It is minus the sum of weight x distance over ``alignments`` and, where there are more than 64 of them and
+    the lightest are summed up (one entry, or one each for the sentences to be like and unlike), ``omitted``.
+    """
 
     paper: PaperOut
     score: float
     alignments: tuple[AlignmentOut, ...]
+    omitted: tuple[OmittedOut, ...]
     highlights: tuple[HighlightOut, ...]
     converged: bool
 
@@ -198,10 +257,14 @@ class QueryOut(BaseModel):
 
 
 class SearchOut(BaseModel):
-    """Ranked papers, best first; ``reason``, and ``detail`` in words, say why where there are none."""
+    """Ranked papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
+
+    ``next_cursor`` leads to the next page and is null at the end of the list, after 10,000 papers at most.
+    """
 
     query: QueryOut
     results: list[ResultOut]
+    next_cursor: str | None
     generation: str
     reason: Reason | None
     detail: str | None
@@ -209,8 +272,8 @@ class SearchOut(BaseModel):
     took_ms: float
 
     @classmethod
-    def of(cls, answer: SearchAnswer) -> "SearchOut":
-        """From the domain value."""
+    def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "SearchOut":
+        """From the domain value and the cursor of its next page."""
         query = QueryOut(
             id=answer.query.id or None,
             title=answer.query.title,
@@ -222,6 +285,7 @@ class SearchOut(BaseModel):
         return cls(
             query=query,
             results=[ResultOut.model_validate(ranked) for ranked in answer.results],
+            next_cursor=next_cursor,
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,

@@ -1,0 +1,66 @@
+"""``akin keys``: make, show and revoke the keys that the service asks for."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from akin.indexing import Data
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys, Scope
+
+app = typer.Typer(help="The API keys of a data folder.", no_args_is_help=True)
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Who or what will use it.")],
+    data: Data,
+    scope: Annotated[Scope, typer.Option(help="read; ingest: also add papers; admin: all.")] = Scope.READ,
+    expires_days: Annotated[
+        int, typer.Option(min=0, max=3650, help="Days until it expires; 0: it never does.")
+    ] = 365,
+) -> None:
+    """Make a key and print it, alone, on standard output: it is shown this once and stored nowhere."""
+    with Keys.open(data / CATALOG_FILE) as keys:
+        made = keys.create(name, scope=scope, expires_days=expires_days or None)
+    _err.print(
+        f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
+        "shown again. Send it as `Authorization: Bearer KEY`; the service now asks everybody for one.",
+        markup=False,
+        soft_wrap=True,
+    )
+    typer.echo(made.token)
+
+
+@app.command("list")
+def list_keys(data: Data) -> None:
+    """Every key there ever was: its id, name, scope and dates, never the key itself."""
+    table = Table("id", "name", "scope", "created", "expires", "state")
+    now = datetime.now(UTC).timestamp()
+    with Keys.open(data / CATALOG_FILE) as keys:
+        for key in keys.all():
+            state = "usable" if key.usable(now) else "expired"
+            state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
+            dates = (_day(key.created_at), _day(key.expires_at))
+            table.add_row(key.id, escape(key.name), key.scope, *dates, state)
+    _out.print(table if table.row_count else "There are no keys; the service answers its own machine alone.")
+
+
+@app.command()
+def revoke(
+    data: Data, key: Annotated[str, typer.Argument(help="Its id, or the name that one or several have.")]
+) -> None:
+    """End a key, or all keys of one name; a running service refuses them within seconds."""
+    with Keys.open(data / CATALOG_FILE) as keys:
+        revoked = keys.revoke(key)
+    _out.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
+
+
+def _day(seconds: int | None) -> str:
+    return "never" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"

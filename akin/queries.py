@@ -1,0 +1,83 @@
+"""What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
+
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+FacetName = Literal["background", "objective", "method", "result", "other"]
+ScorerName = Literal["ot", "single", "mean_min", "attention", "exact_ot"]
+
+
+class Unlike(TypedDict, total=False):
+    """The respect in which papers should differ: ``sentences`` or ``facet`` of the query, and its weight."""
+
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    weight: float
+
+
+class Filters(TypedDict, total=False):
+    """Which papers may be returned; years are inclusive, names match whatever their case."""
+
+    year_from: int
+    year_to: int
+    venues: Sequence[str]
+    fields: Sequence[str]
+    authors: Sequence[str]
+    ids: Sequence[str]
+    exclude_ids: Sequence[str]
+    has_facets: Sequence[FacetName]
+
+
+class SearchRequest(TypedDict, total=False):
+    """A paper (``paper_id``, or ``title`` and ``abstract``) or a short ``text``; what counts; what to return.
+
+    ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
+    """
+
+    paper_id: str
+    title: str
+    abstract: str | Sequence[str]
+    text: str
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    unlike: Unlike
+    focus: float
+    filters: Filters
+    scorer: ScorerName
+    tau: float
+    limit: int
+    cursor: str
+
+
+class Seed(TypedDict, total=False):
+    """A paper, the respect in which others should be akin to it, and how much it counts."""
+
+    paper_id: str
+    title: str
+    abstract: str | Sequence[str]
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    weight: float
+
+
+class RecommendationsRequest(TypedDict, total=False):
+    """Papers to start from, papers to keep away from, and what to return."""
+
+    seeds: Sequence[Seed]
+    negatives: Sequence[Seed]
+    akin_to: Literal["some", "all"]
+    negative_weight: float
+    filters: Filters
+    limit: int
+
+
+class SentenceRequest(TypedDict, total=False):
+    """A sentence (``text``, or number ``sentence`` of ``paper_id``), in what others should be like it."""
+
+    text: str
+    paper_id: str
+    sentence: int
+    by: Literal["meaning", "function"]
+    facet: FacetName | Sequence[FacetName]
+    filters: Filters
+    limit: int

@@ -1,0 +1,168 @@
+"""Overload: what the service still answers, and how fast it refuses the rest, at four times its capacity.
+
+Starts `akin serve` on a free port, finds its capacity with clients that wait for their answers, then offers
+four times that rate over as many connections as it takes, open-loop (requests do not wait for one another):
+
+python benchmarks/overload.py DATA [--seconds 10] [--rounds 3] [--running 2]
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+LOAD = 4.0
+MOST_CONNECTIONS = 2_000
+
+
+@dataclass
+class Load:
+    """What came back: per status the seconds from sending to the answer's first byte."""
+
+    seconds: float = 0.0
+    by_status: dict[int, list[float]] = field(default_factory=dict)
+    broken: Counter[str] = field(default_factory=Counter)
+    without_retry_after: int = 0
+
+    def rate(self, status: int) -> float:
+        """Answers of a status a second."""
+        return len(self.by_status.get(status, [])) / self.seconds
+
+    def p(self, percent: float, *statuses: int) -> float:
+        """A percentile, in ms, over some statuses."""
+        times = [each for status in statuses for each in self.by_status.get(status, [])]
+        return float(np.percentile(times, percent)) * 1000 if times else float("nan")
+
+
+def request_bytes(abstract: str) -> bytes:
+    """A search for a pasted paper, which has to be encoded, searched for and re-ranked."""
+    body = json.dumps({"query": {"title": "", "abstract": abstract}, "limit": 10}).encode()
+    head = (
+        "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def ask(port: int, request: bytes, load: Load) -> None:
+    """Sends one request over a connection of its own, as many new clients do."""
+    started = time.perf_counter()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        took_s = time.perf_counter() - started
+        while await reader.read(65_536):
+            pass
+        writer.close()
+    except (OSError, asyncio.IncompleteReadError) as error:
+        load.broken[type(error).__name__] += 1
+        return
+    status = int(head[9:12])
+    load.by_status.setdefault(status, []).append(took_s)
+    if status in {429, 503} and b"retry-after:" not in head.lower():
+        load.without_retry_after += 1
+
+
+async def closed_loop(port: int, request: bytes, *, n_clients: int, seconds: float) -> Load:
+    """Each client sends its next request when the last was answered: the rate is the capacity."""
+    load, started = Load(), time.monotonic()
+
+    async def client() -> None:
+        while time.monotonic() - started < seconds:
+            await ask(port, request, load)
+
+    await asyncio.gather(*(client() for _ in range(n_clients)))
+    load.seconds = time.monotonic() - started
+    return load
+
+
+async def open_loop(port: int, request: bytes, *, per_second: float, seconds: float) -> Load:
+    """Requests come at a rate of their own, whatever becomes of the others."""
+    load = Load()
+    started, tasks, n = time.monotonic(), set(), 0
+    while (elapsed := time.monotonic() - started) < seconds:
+        while n < elapsed * per_second and len(tasks) < MOST_CONNECTIONS:
+            task = asyncio.create_task(ask(port, request, load))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            n += 1
+        await asyncio.sleep(0.002)
+    await asyncio.gather(*tasks)
+    load.seconds = time.monotonic() - started  # what was still queued is answered in it too
+    return load
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory a process has held."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def serve(data: Path, running: int) -> tuple[subprocess.Popen[str], int]:
+    """A service of its own, without rate limits, and its port."""
+    settings = {"AKIN_RATE": "0", "AKIN_RUNNING": str(running), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", "0", "--device", "cpu"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **settings, "PYTHONUNBUFFERED": "1", "COLUMNS": "300"},
+    )
+    assert process.stdout is not None
+    serving = next(line for line in process.stdout if line.startswith("Serving"))
+    return process, int(serving.rpartition("http://")[2].split()[0].rpartition(":")[2])
+
+
+def report(name: str, load: Load, memory_mib: float) -> None:
+    """One line."""
+    counts = {status: len(times) for status, times in sorted(load.by_status.items())}
+    print(
+        f"{name:>9}: {load.rate(200):7.1f} answers/s, "
+        f"p50 {load.p(50, 200):.0f} ms, p99 {load.p(99, 200):.0f} ms; "
+        f"refused: p50 {load.p(50, 429, 503):.1f} ms, p99 {load.p(99, 429, 503):.1f} ms, "
+        f"{load.without_retry_after} without Retry-After; {counts}; broken {dict(load.broken)}; "
+        f"peak memory {memory_mib:.0f} MiB"
+    )
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--seconds", type=float, default=10, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="in turn, for a machine that others use too")
+    parser.add_argument("--running", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    request = request_bytes(
+        "Rivers flood towns. We fit a graph network to gauges. It forecasts floods a day ahead."
+    )
+    process, port = serve(given.data, given.running)
+    n_clients = 4 * given.running
+    try:
+        asyncio.run(closed_loop(port, request, n_clients=n_clients, seconds=3))
+        ratios = []
+        for _ in range(given.rounds):
+            capacity = asyncio.run(closed_loop(port, request, n_clients=n_clients, seconds=given.seconds))
+            report("capacity", capacity, peak_mib(process.pid))
+            overload = open_loop(port, request, per_second=LOAD * capacity.rate(200), seconds=given.seconds)
+            overloaded = asyncio.run(overload)
+            report(f"{LOAD:g} x", overloaded, peak_mib(process.pid))
+            ratios.append(overloaded.rate(200) / capacity.rate(200))
+        print("goodput / capacity:", ", ".join(f"{ratio:.2f}" for ratio in ratios))
+    finally:
+        process.terminate()
+        process.wait()
+
+
+if __name__ == "__main__":
+    main()

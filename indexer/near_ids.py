@@ -1,0 +1,97 @@
+"""Ids that someone who gave an unknown one may have meant: a slip of the keyboard, or another prefix."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int8, Int32, Int64, UInt8
+
+from models.transport.compiled import compiled
+
+# More edits than these make another id; in a short one, fewer.
+_MOST_EDITS = 2
+_SHORT_BYTES = 6
+# An id with another prefix ("10.1/x" for "doi:10.1/x") shares at least so much.
+_SHARED_BYTES = 4
+
+
+def near_ids(ids: pa.ChunkedArray, wanted: str, *, limit: int) -> list[int]:
+    """Where the ids nearest to ``wanted`` stand, the nearest first; at most ``limit``, often none.
+
+    Near are ids at most two edits away (one for a short id), upper and lower case being the same, and ids
+    that are the end of ``wanted``, or end with it, after a ``:``, ``/`` or ``.``: those count as one edit.
+    Every id is looked at: 5 to 18 ms for 100,000.
+    """
+    pattern = np.frombuffer(wanted.strip().encode("utf-8", "replace").lower(), np.uint8)
+    most = _MOST_EDITS if len(pattern) >= _SHORT_BYTES else _MOST_EDITS - 1
+    edits = np.empty(len(ids), np.int8)
+    start = 0
+    for texts, offsets in _packed(ids):
+        end = start + len(offsets) - 1
+        _count_edits(texts, offsets, pattern, most, edits[start:end])
+        start = end
+    near = np.flatnonzero(edits <= most)
+    nearest: Int64[np.ndarray, " n"] = near[np.argsort(edits[near], kind="stable")][:limit]
+    return [int(position) for position in nearest]
+
+
+def _packed(ids: pa.ChunkedArray) -> Iterator[tuple[UInt8[np.ndarray, " n_bytes"], Int32[np.ndarray, " n"]]]:
+    """The UTF-8 of all ids of a chunk end to end, and where each begins and the last ends."""
+    for chunk in ids.chunks:
+        _, offsets, texts = chunk.buffers()
+        bounds = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+        yield np.frombuffer(texts, np.uint8), bounds
+
+
+@compiled
+def _count_edits(
+    texts: UInt8[np.ndarray, " n_bytes"],
+    offsets: Int32[np.ndarray, " n_plus_1"],
+    wanted: UInt8[np.ndarray, " n_wanted"],
+    most: int,
+    edits: Int8[np.ndarray, " n"],
+) -> None:
+    """Levenshtein's distance of each id to ``wanted``, in bytes, up to ``most``; ``most + 1`` beyond."""
+    n_wanted = len(wanted)
+    row = np.empty(n_wanted + 1, np.int64)
+    for number in range(len(edits)):
+        text = texts[offsets[number] : offsets[number + 1]]
+        edits[number] = most + 1
+        if _one_ends_the_other(text, wanted):
+            edits[number] = 1
+        if abs(len(text) - n_wanted) > most:
+            continue
+        for j in range(n_wanted + 1):
+            row[j] = j
+        for i in range(len(text)):
+            # Farther than ``most`` from the diagonal there are more edits than that.
+            first = max(i - most, 0)
+            diagonal = row[first]
+            least = row[first] = i + 1 if first == 0 else most + 1
+            for j in range(first, min(i + most + 1, n_wanted)):
+                changed = diagonal + (_lower(text[i]) != wanted[j])
+                diagonal = row[j + 1]
+                row[j + 1] = min(changed, diagonal + 1, row[j] + 1)
+                least = min(least, row[j + 1])
+            if least > most:
+                break
+        else:
+            edits[number] = min(edits[number], row[n_wanted])
+
+
+@compiled
+def _one_ends_the_other(a: UInt8[np.ndarray, " n"], b: UInt8[np.ndarray, " m"]) -> bool:
+    """Whether the longer ends with the shorter, after a mark that closes a prefix."""
+    n_shared = min(len(a), len(b))
+    if n_shared < _SHARED_BYTES or len(a) == len(b):
+        return False
+    for back in range(1, n_shared + 1):
+        if _lower(a[len(a) - back]) != _lower(b[len(b) - back]):
+            return False
+    mark: int = a[len(a) - n_shared - 1] if len(a) > n_shared else b[len(b) - n_shared - 1]
+    return mark in (58, 47, 46)  # : / .
+
+
+@compiled
+def _lower(byte: int) -> int:
+    return byte + 32 if 65 <= byte <= 90 else byte

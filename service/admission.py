@@ -1,0 +1,73 @@
+"""Admission: how many requests compute at once, how many may wait, and who is turned away at once."""
+
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Final
+
+import anyio
+
+from models.errors import OverloadedError
+from service.deadline import Deadline
+
+_SMOOTHING: Final = 0.1  # the share of the latest request in the mean of what requests take
+
+
+class Admission:
+    """Places for ``n_running`` requests at work and a queue of ``n_waiting``, first come, first served.
+
+    A request joins the queue only where it can expect its turn before its deadline, so that what is refused
+    is refused at once. All on one event loop.
+    """
+
+    def __init__(self, n_running: int, n_waiting: int) -> None:
+        self._n_running = n_running
+        self._n_waiting = n_waiting
+        self._free = anyio.Semaphore(n_running)
+        self._mean_s = 0.0
+
+    def expected_wait_s(self) -> float:
+        """How long a request that came now would wait for its turn; 0 while there is a free place."""
+        if self._free.value > 0:
+            return 0.0
+        return (self._free.statistics().tasks_waiting + 1) * self._mean_s / self._n_running
+
+    def expect_room(self, deadline: Deadline) -> None:
+        """Raises OverloadedError where a request could not join the queue now."""
+        wait_s = self.expected_wait_s()
+        full = self._free.value == 0 and self._free.statistics().tasks_waiting >= self._n_waiting
+        if full or wait_s >= deadline.remaining_s:
+            raise _overloaded(wait_s)
+
+    @asynccontextmanager
+    async def place(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
+        """Waits for a place and holds it until the context ends or what it yields is called.
+
+        Raises OverloadedError where there is no room, or the deadline passes first.
+        """
+        self.expect_room(deadline)
+        with deadline.waiting, anyio.move_on_after(deadline.remaining_s) as in_time:
+            await self._free.acquire()
+        if deadline.waiting.cancelled_caught or in_time.cancelled_caught:
+            raise _overloaded(self.expected_wait_s())
+        started, held = monotonic(), True
+
+        def leave() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._mean_s += _SMOOTHING * (monotonic() - started - self._mean_s)
+                self._free.release()
+
+        try:
+            yield leave
+        finally:
+            leave()
+
+
+def _overloaded(wait_s: float) -> OverloadedError:
+    return OverloadedError(
+        "More requests wait than can be answered in time; try again later, with fewer at once.",
+        retry_after_s=max(1, math.ceil(wait_s)),
+    )

@@ -1,0 +1,55 @@
+"""When work on a request must end: its time is up, or its client has gone."""
+
+import time
+from contextvars import ContextVar
+
+from anyio import CancelScope
+
+from models.errors import DeadlineError
+
+
+class Deadline:
+    """The end of one request, ``seconds`` from now; threads may ask while the event loop abandons it.
+
+    ``waiting`` is cancelled when the request ends before its turn has come.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._ends_at = time.monotonic() + seconds
+        self._abandoned = False
+        self.waiting = CancelScope()
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left; not above 0 once it has passed."""
+        return 0.0 if self._abandoned else self._ends_at - time.monotonic()
+
+    def abandon(self) -> None:
+        """The client has gone: nobody wants the answer."""
+        self._abandoned = True
+        self.waiting.cancel()
+
+    def check(self) -> None:
+        """Raises DeadlineError once it has passed."""
+        if self.remaining_s <= 0:
+            raise DeadlineError(
+                f"The request was given up after {self._seconds:g} s, the most the service works on one; ask "
+                "for less: fewer results, fewer sentences, or the scorer ot."
+            )
+
+
+# Not a parameter: it would run through every function between an endpoint and the loops that it ends.
+_current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+def set_deadline(deadline: Deadline) -> None:
+    """Makes it the one that ``check_deadline`` asks, here and in the threads started from here."""
+    _current.set(deadline)
+
+
+def check_deadline() -> None:
+    """Raises DeadlineError once the request under way has passed its; outside of a request there is none."""
+    deadline = _current.get()
+    if deadline is not None:
+        deadline.check()

@@ -1,0 +1,104 @@
+"""The door: what every request passes on its way in, and every response on its way out."""
+
+import os
+import uuid
+from collections.abc import Callable
+
+from anyio import to_thread
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from models.errors import AkinError, BodyTooLargeError
+from service.admission import Admission
+from service.auth import OPEN_PATHS, KeyRing
+from service.deadline import Deadline, set_deadline
+from service.headers import standard_headers
+from service.limits import RateLimits, refusal
+from service.problems import problem_of
+from service.request_body import Bodies, refuse_the_rest
+from service.settings import Settings
+
+# Threads beside those that compute: health, and errors that are put into words.
+_SPARE_THREADS = 8
+
+
+class Door:
+    """The middleware around the application, in this order: key, rate, size, queue, deadline.
+
+    What costs least is asked first, and nothing is read or computed for a request that will be refused.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, keys: KeyRing) -> None:
+        self._app = app
+        self._keys = keys
+        self._limits = RateLimits(settings.rate) if settings.rate else None
+        self._bodies = Bodies()
+        n_running = running_at_once(settings)
+        self._admission = Admission(n_running, n_running * settings.queue)
+        self._deadline_s = settings.deadline_ms / 1000
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets one request in, or answers it with the problem that keeps it out."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        request.state.request_id = uuid.uuid4().hex
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _add_headers(message, request)
+            await send(message)
+
+        try:
+            if scope["path"] in OPEN_PATHS:
+                await self._app(scope, receive, send_with_headers)
+            else:
+                await self._guarded(request, receive, send_with_headers)
+        except BodyTooLargeError as error:
+            await refuse_the_rest(problem_of(request, error), scope, receive, send_with_headers)
+        except (AkinError, HTTPException) as error:
+            await problem_of(request, error)(scope, receive, send_with_headers)
+
+    async def _guarded(self, request: Request, receive: Receive, send: Send) -> None:
+        caller = self._keys.admit(request)
+        if self._limits is not None:
+            within, allowance = self._limits.count(caller.name)
+            request.state.allowance = allowance.headers()
+            if not within:
+                raise refusal(allowance)
+        # Before its body is read; again after it, when others may have come.
+        self._admission.expect_room(Deadline(self._deadline_s))
+        async with self._bodies.read(request, receive) as body:
+            deadline = Deadline(self._deadline_s)
+            async with body.watched(deadline), self._admission.place(deadline) as leave:
+                set_deadline(deadline)
+                await self._app(request.scope, body.receive, _leaving(send, leave))
+
+
+def running_at_once(settings: Settings) -> int:
+    """How many requests compute at once."""
+    return settings.running or os.cpu_count() or 1
+
+
+def size_threads(settings: Settings) -> None:
+    """As many threads for endpoints as may be at work, and some for what never waits."""
+    to_thread.current_default_thread_limiter().total_tokens = running_at_once(settings) + _SPARE_THREADS
+
+
+def _leaving(send: Send, leave: Callable[[], None]) -> Send:
+    """Gives the place back when the answer starts: a client that reads slowly holds up nobody."""
+
+    async def send_and_leave(message: Message) -> None:
+        leave()
+        await send(message)
+
+    return send_and_leave
+
+
+def _add_headers(message: Message, request: Request) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in standard_headers(request, headers.get("content-type", "")).items():
+        headers.setdefault(name, value)

@@ -1,0 +1,61 @@
+"""The formats an answer comes in, chosen by the request's Accept header (RFC 9110, section 12.5.1)."""
+
+from enum import StrEnum
+
+from models.errors import AnswerFormatError
+
+
+class Format(StrEnum):
+    """A media type that papers come in; of those a client likes equally, the first here is taken."""
+
+    JSON = "application/json"
+    CSV = "text/csv"
+    BIBTEX = "application/x-bibtex"
+    RIS = "application/x-research-info-systems"
+    NDJSON = "application/x-ndjson"
+
+
+LIST_FORMATS = tuple(Format)
+PAPER_FORMATS = (Format.JSON, Format.BIBTEX, Format.RIS)
+# How the formats that also have an address of their own end: GET /v1/papers/{id}.bib.
+SUFFIXES = {".bib": Format.BIBTEX, ".ris": Format.RIS}
+
+
+def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
+    """The one of ``offered`` that ``accept`` likes best; the first where it names none at all.
+
+    Raises AnswerFormatError where it wants none of them.
+    """
+    ranges = [_media_range(part) for part in accept.lower().split(",") if part.strip()]
+    if not ranges:
+        return offered[0]
+    best = max(offered, key=lambda form: _quality(form, ranges))  # of equals the first
+    if _quality(best, ranges) == 0:
+        raise AnswerFormatError(
+            f"The Accept header allows no format of this answer; it comes as {', '.join(offered)}. "
+            "Name one of them, or */*."
+        )
+    return best
+
+
+def _media_range(part: str) -> tuple[str, float]:
+    """A range and how much it is liked, from 0 to 1; 0 for what cannot be read."""
+    name, *parameters = (piece.strip() for piece in part.split(";"))
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            try:
+                quality = float(value)
+            except ValueError:
+                return name, 0.0
+            return name, quality if 0 <= quality <= 1 else 0.0
+    return name, 1.0
+
+
+def _quality(form: Format, ranges: list[tuple[str, float]]) -> float:
+    """What the most specific range that covers ``form`` gives it; 0 where none does."""
+    for covering in (form.value, f"{form.partition('/')[0]}/*", "*/*"):
+        given = [quality for name, quality in ranges if name == covering]
+        if given:
+            return max(given)
+    return 0.0

@@ -1,0 +1,209 @@
+"""Finds papers by the names other services give them: DOIs, arXiv and ACL ids, PubMed numbers, addresses."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import pyarrow.compute as pc
+from jaxtyping import Int64
+
+from indexer.snapshot import Snapshot
+from models.errors import PaperNotFoundError
+
+_DOI = re.compile(r"10\.\d{4,9}/\S+")
+_ARXIV_DOI = "10.48550/arxiv."
+_ARXIV_VERSION = re.compile(r"v\d+$")
+_S2_HASH = re.compile(r"[0-9a-f]{40}")
+_ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
+# An address without what does not tell two papers apart; the same pattern for addresses given and stored.
+_NOT_IN_ADDRESS = r"^[A-Za-z]+://(?i:www\.|dx\.)?|/*#.*$|/+$"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a paper may be called in a collection: ids, tried in order, then its DOI, then its address."""
+
+    ids: tuple[str, ...] = ()
+    doi: str | None = None
+    address: str | None = None
+
+
+def _by_doi(doi: str) -> Names:
+    """DOIs know no case; the arXiv gives each of its papers one."""
+    doi = doi.strip().lower()
+    paper = _ARXIV_VERSION.sub("", doi.removeprefix(_ARXIV_DOI)) if doi.startswith(_ARXIV_DOI) else None
+    return Names((f"arxiv:{paper}",) if paper else (), doi=doi)
+
+
+def _by_arxiv(paper: str) -> Names:
+    """Without the version; archives before 2007 are lower case (``math/0309136``, subject class dropped)."""
+    paper = _ARXIV_VERSION.sub("", paper.strip().lower())
+    archive, slash, number = paper.partition("/")
+    paper = archive.partition(".")[0] + slash + number if slash else paper
+    return Names((f"arxiv:{paper}", paper), _ARXIV_DOI + paper, f"arxiv.org/abs/{paper}")
+
+
+def _by_acl(paper: str) -> Names:
+    """Old ids start with a capital (``P18-1001``), new ones are lower case (``2020.acl-main.447``)."""
+    paper = paper.strip()
+    paper = paper.upper() if _ANTHOLOGY_OLD.fullmatch(paper) else paper.lower()
+    return Names((f"acl:{paper}", paper), address=f"aclanthology.org/{paper}")
+
+
+def _by_pmcid(number: str) -> Names:
+    """With or without the ``PMC`` they start with."""
+    name = "PMC" + number.strip().upper().removeprefix("PMC")
+    ids = (f"pmcid:{name}", f"pmcid:{name.removeprefix('PMC')}", name)
+    return Names(ids, address=f"ncbi.nlm.nih.gov/pmc/articles/{name}")
+
+
+def _by_number(*prefixes: str, address: str | None = None) -> Callable[[str], Names]:
+    """For numbers, which mean nothing without their prefix: a paper whose id is a bare one is not meant."""
+
+    def names(number: str) -> Names:
+        number = number.strip()
+        ids = tuple(prefix + number for prefix in prefixes)
+        return Names(ids, address=None if address is None else address + number)
+
+    return names
+
+
+def _by_address(url: str) -> Names:
+    """What the address names where it is of a service we know; in any case the address."""
+    try:
+        parts = urlsplit(url.strip())
+    except ValueError:  # brackets that hold no IPv6 address
+        return Names()
+    host, path = (parts.hostname or "").removeprefix("www."), unquote(parts.path).strip("/")
+    last = path.rpartition("/")[2]
+    known = Names()
+    if host in {"doi.org", "dx.doi.org"}:
+        known = _by_doi(path)
+    elif host.endswith("arxiv.org") and path.startswith(("abs/", "pdf/")):
+        known = _by_arxiv(path[4:].removesuffix(".pdf"))
+    elif host in {"aclanthology.org", "aclweb.org"}:
+        known = _by_acl(last.removesuffix(".pdf"))
+    elif host == "pubmed.ncbi.nlm.nih.gov":
+        known = SCHEMES["pmid"](last)
+    elif host.endswith("ncbi.nlm.nih.gov") and last.upper().startswith("PMC"):
+        known = _by_pmcid(last)
+    elif host.endswith("semanticscholar.org"):
+        known = _by_s2_page(last)
+    return Names(known.ids, known.doi, address_key(url))
+
+
+def _by_s2_page(last: str) -> Names:
+    if last.lower().startswith("corpusid:"):
+        return SCHEMES["corpusid"](last.partition(":")[2])
+    return Names((f"s2:{last}", last))
+
+
+# Semantic Scholar's prefixes, which know no case, and how a collection may call the paper. OpenAlex took over
+# the numbers of the Microsoft Academic Graph.
+SCHEMES: dict[str, Callable[[str], Names]] = {
+    "doi": _by_doi,
+    "arxiv": _by_arxiv,
+    "acl": _by_acl,
+    "corpusid": _by_number("s2:"),
+    "mag": _by_number("mag:", "openalex:W"),
+    "pmid": _by_number("pmid:", address="pubmed.ncbi.nlm.nih.gov/"),
+    "pmcid": _by_pmcid,
+    "url": _by_address,
+}
+
+
+def names_of(given: str) -> Names:
+    """What the paper that ``given`` names may be called; a name of no known scheme calls it nothing.
+
+    ``given`` has one of Semantic Scholar's prefixes, or is a DOI, an address or one of its 40-digit ids.
+    """
+    prefix, colon, rest = given.strip().partition(":")
+    if colon and rest.strip() and prefix.lower() in SCHEMES:
+        return SCHEMES[prefix.lower()](rest)
+    if prefix.lower() in {"http", "https"}:
+        return _by_address(given)
+    if _DOI.fullmatch(given.strip()):
+        return _by_doi(given)
+    if _S2_HASH.fullmatch(given.strip().lower()):
+        return Names((f"s2:{given.strip().lower()}",))
+    return Names()
+
+
+def address_key(url: str) -> str:
+    """An address without scheme, ``www.``, fragment and closing slash, its host in lower case."""
+    host, slash, rest = re.sub(_NOT_IN_ADDRESS, "", url.strip()).partition("/")
+    return host.lower() + slash + rest
+
+
+class Identifiers:
+    """The names of the papers of one snapshot; DOIs and addresses are sorted when first asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def position(self, given: str) -> int | None:
+        """Where the paper that ``given`` names stands; ``None`` where the collection does not hold it.
+
+        An id of the collection always means the paper with that id, whatever else it may look like.
+        """
+        names = names_of(given)
+        return next(self._positions(given, names), None)
+
+    def resolve(self, given: str) -> str:
+        """The id of the paper that ``given`` names; raises PaperNotFoundError."""
+        position = self.position(given)
+        if position is None:
+            raise PaperNotFoundError(
+                "No paper of this collection has the id given. Give an id of the collection, or a name it "
+                f"may know the paper by: {', '.join(f'{scheme.upper()}:...' for scheme in SCHEMES)}."
+            )
+        return self._snapshot.paper(position).id
+
+    def _positions(self, given: str, names: Names) -> Iterator[int]:
+        for paper_id in (given, *names.ids):
+            if (position := self._snapshot.segment.position(paper_id)) is not None:
+                yield position
+        if names.doi is not None:
+            yield from self._dois.positions(names.doi)
+        if names.address is not None:
+            yield from self._addresses.positions(names.address)
+
+    @cached_property
+    def _dois(self) -> "_SortedColumn":
+        return _SortedColumn(pc.utf8_lower(self._snapshot.segment.column("doi")))
+
+    @cached_property
+    def _addresses(self) -> "_SortedColumn":
+        urls = self._snapshot.segment.column("url")
+        keys = pc.replace_substring_regex(urls, pattern=_NOT_IN_ADDRESS, replacement="")
+        host = pc.utf8_lower(pc.replace_substring_regex(keys, pattern="/.*$", replacement=""))
+        path = pc.replace_substring_regex(keys, pattern="^[^/]*", replacement="")
+        return _SortedColumn(pc.binary_join_element_wise(host, path, ""))
+
+
+class _SortedColumn:
+    """The texts of a column in order, without its nulls, and where each stands."""
+
+    def __init__(self, column: Any) -> None:
+        order = pc.sort_indices(column)[: len(column) - column.null_count]
+        self._texts = column.take(order)
+        self._order: Int64[np.ndarray, " n"] = np.asarray(order, dtype=np.int64)
+
+    def positions(self, text: str) -> Iterator[int]:
+        """Where ``text`` stands, first to last."""
+        n = len(self._order)
+        first = bisect_left(range(n), _bytes(text), key=lambda i: _bytes(self._texts[i].as_py()))
+        for i in range(first, n):
+            if self._texts[i].as_py() != text:
+                return
+            yield int(self._order[i])
+
+
+def _bytes(text: str) -> bytes:
+    """The order of Arrow is that of UTF-8."""
+    return text.encode("utf-8", "surrogatepass")

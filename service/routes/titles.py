@@ -1,0 +1,41 @@
+"""``GET /v1/papers?title=`` and ``GET /v1/papers/suggest``; include it before the routes of single papers."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from models.errors import InputError, PaperNotFoundError
+from service.routes.engine import EngineDep
+from service.routes.papers import paper
+from service.schemas.base import PaperAnswerOut
+from service.schemas.titles import PrefixIn, SuggestionsOut, TitleIn, TitlesOut
+from service.title_search import find_titles, suggest_titles
+
+
+def _each_once(request: Request) -> None:
+    """Refuse a parameter that comes twice: one of the two would be ignored."""
+    given = request.query_params
+    if len(given.multi_items()) != len(given):
+        raise InputError("A parameter of the address is given twice; give each once.")
+
+
+router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_each_once)])
+
+
+@router.get("")
+def by_title(asked: Annotated[TitleIn, Query()], engine: EngineDep) -> TitlesOut:
+    """Papers by a title that may be misspelt or lack its subtitle, the most alike first."""
+    return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
+
+
+@router.get("/suggest", response_model=SuggestionsOut | PaperAnswerOut)
+def suggest(
+    asked: Annotated[PrefixIn, Query()], engine: EngineDep, request: Request, response: Response
+) -> SuggestionsOut | PaperAnswerOut | Response:
+    """Papers whose titles hold the words typed so far; for showing while someone types."""
+    if asked.prefix is not None:
+        return SuggestionsOut.of(suggest_titles(engine, asked.prefix, limit=asked.limit))
+    try:
+        return paper("suggest", engine, request, response)
+    except PaperNotFoundError as error:
+        raise InputError("Give the beginning of a title, as /v1/papers/suggest?prefix=graph.") from error

@@ -1,0 +1,76 @@
+"""The secret that signs what clients hand back: given, or made once and kept in the data folder."""
+
+import errno
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from pydantic import SecretStr
+
+from indexer.durable import storage_errors, sync
+from models.errors import StorageError
+
+SECRET_FILE = "SECRET"  # noqa: S105  # the name of the file, not what is in it
+_SECRET_BYTES = 32
+# What a folder answers that is not there or cannot be written to; some network shares know no links.
+_CANNOT_KEEP = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTSUP, errno.ENOSYS}
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A key, and whether other processes and a restart of this one know it too."""
+
+    key: bytes
+    shared: bool
+
+
+def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
+    """``given``, or the secret of the folder ``data``, made now where there is none; no output shows it.
+
+    Where the folder cannot keep one, this process makes one of its own and the log warns of it: what it
+    signed is refused by other processes and after a restart. Raises StorageError for a damaged file.
+    """
+    if given is not None:
+        return Secret(given.get_secret_value().encode(), shared=True)
+    path = data / SECRET_FILE
+    try:
+        if not path.exists():
+            _make(path)
+        key = path.read_bytes()
+    except OSError as error:
+        if error.errno in _CANNOT_KEEP:
+            _log.warning(
+                "secret_not_kept",
+                folder=str(data),
+                reason=os.strerror(error.errno),
+                effect="cursors end with this process and are refused by others; set AKIN_SECRET",
+            )
+            return Secret(secrets.token_bytes(_SECRET_BYTES), shared=False)
+        with storage_errors(path):
+            raise
+    if len(key) != _SECRET_BYTES:
+        raise StorageError(
+            f"{path}: holds {len(key)} bytes, expected {_SECRET_BYTES}; remove it and start again"
+        )
+    return Secret(key, shared=True)
+
+
+def _make(path: Path) -> None:
+    """Write a new secret, readable by its owner alone; of several processes the first one's stays."""
+    prepared = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    descriptor = os.open(prepared, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(secrets.token_bytes(_SECRET_BYTES))
+            stream.flush()
+            os.fsync(stream.fileno())
+        # A link is never half there and, unlike a rename, never replaces what another process made.
+        path.hardlink_to(prepared)
+    except FileExistsError:
+        return
+    finally:
+        prepared.unlink()
+    sync(path.parent)

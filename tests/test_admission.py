@@ -1,0 +1,310 @@
+"""Admission and deadlines: who computes, who waits, who is turned away, and when work ends."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from indexer.snapshot import Snapshot
+from models.errors import DeadlineError, OverloadedError
+from service.admission import Admission
+from service.app import create_app
+from service.deadline import Deadline, check_deadline, set_deadline
+from service.search import SearchEngine
+from service.settings import Settings
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    """Runs a scenario on an event loop of its own."""
+
+    async def bounded() -> None:
+        await asyncio.wait_for(scenario(), timeout=20)
+
+    asyncio.run(bounded())
+
+
+def test_as_many_compute_as_may_and_the_rest_wait_their_turn() -> None:
+    """Two of five run at once, and they start in the order in which they came."""
+
+    async def scenario() -> None:
+        admission = Admission(2, 10)
+        running, most, order = 0, 0, []
+
+        async def work(number: int) -> None:
+            nonlocal running, most
+            async with admission.place(Deadline(10.0)):
+                order.append(number)
+                running += 1
+                most = max(most, running)
+                await asyncio.sleep(0.02)
+                running -= 1
+
+        await asyncio.gather(*(work(number) for number in range(5)))
+        assert (2, [0, 1, 2, 3, 4]) == (most, order)
+
+    run(scenario)
+
+
+def test_a_full_queue_turns_away_at_once() -> None:
+    """One at work, one waiting, room for no more: the third is refused without waiting, and told when."""
+
+    async def scenario() -> None:
+        admission = Admission(1, 1)
+        async with admission.place(Deadline(10.0)):
+            waiting = asyncio.ensure_future(_pass(admission))
+            await asyncio.sleep(0.01)
+            started = time.perf_counter()
+            with pytest.raises(OverloadedError) as refused:
+                await _pass(admission)
+            assert time.perf_counter() - started < 0.05
+            assert refused.value.retry_after_s is not None
+        await waiting
+        await _pass(admission)
+
+    run(scenario)
+
+
+async def _pass(admission: Admission, seconds: float = 10.0) -> None:
+    async with admission.place(Deadline(seconds)):
+        pass
+
+
+def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
+    """With a mean of 10 s a request, one that must start within a second is refused though there is room."""
+
+    async def scenario() -> None:
+        admission = Admission(1, 100)
+        admission._mean_s = 10.0
+        await _pass(admission, 1.0)  # nobody at work: it starts
+        admission._mean_s = 10.0
+        async with admission.place(Deadline(60.0)):
+            started = time.perf_counter()
+            with pytest.raises(OverloadedError):
+                await _pass(admission, 1.0)
+            assert time.perf_counter() - started < 0.5
+
+    run(scenario)
+
+
+def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
+    """The wait ends with the deadline, and the place in the queue is free again."""
+
+    async def scenario() -> None:
+        admission = Admission(1, 1)
+        async with admission.place(Deadline(10.0)):
+            for _ in range(3):
+                with pytest.raises(OverloadedError):
+                    await _pass(admission, 0.02)
+        await _pass(admission)
+
+    run(scenario)
+
+
+def test_a_client_that_goes_leaves_the_queue() -> None:
+    """Abandoning a waiting request frees its place at once."""
+
+    async def scenario() -> None:
+        admission = Admission(1, 1)
+        async with admission.place(Deadline(10.0)):
+            deadline = Deadline(10.0)
+
+            async def wait() -> None:
+                async with admission.place(deadline):
+                    pytest.fail("it had gone")
+
+            waiting = asyncio.ensure_future(wait())
+            await asyncio.sleep(0.01)
+            deadline.abandon()
+            started = time.perf_counter()
+            with pytest.raises(OverloadedError):
+                await waiting
+            assert time.perf_counter() - started < 1
+            admission.expect_room(Deadline(10.0))
+
+    run(scenario)
+
+
+def test_the_place_is_free_once_left() -> None:
+    """Leaving early lets the next one in; leaving twice lets in no two."""
+
+    async def scenario() -> None:
+        admission = Admission(1, 0)
+        async with admission.place(Deadline(10.0)) as leave:
+            leave()
+            leave()
+            async with admission.place(Deadline(10.0)):
+                with pytest.raises(OverloadedError):
+                    await _pass(admission)
+        await _pass(admission)
+
+    run(scenario)
+
+
+def test_a_deadline_passes_by_time_or_by_going() -> None:
+    """Both end the work, in the thread that asks; without a deadline nothing ends."""
+
+    async def scenario() -> None:
+        check_deadline()
+        for deadline in (Deadline(0.0), Deadline(100.0)):
+            deadline.abandon()
+            set_deadline(deadline)
+            with pytest.raises(DeadlineError):
+                await asyncio.to_thread(check_deadline)
+
+    run(scenario)
+
+
+class Wire:
+    """A connection to an application: what is sent over it, and a client that may go."""
+
+    def __init__(self, app: FastAPI, body: bytes) -> None:
+        self._app = app
+        self._body = body
+        self.gone = asyncio.Event()
+        self.sent: list[Any] = []
+        self.answered_at = 0.0
+
+    async def receive(self) -> Any:
+        """The body, then the news that the client has gone."""
+        if self._body:
+            body, self._body = self._body, b""
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        """Keeps what the application sends."""
+        self.sent.append(message)
+        self.answered_at = self.answered_at or time.perf_counter()
+
+    async def search(self) -> int:
+        """Sends the request; its status."""
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": "/v1/search",
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(b"content-type", b"application/json")],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 1),
+            "state": {},
+        }
+        await self._app(scope, self.receive, self.send)
+        status: int = self.sent[0]["status"]
+        return status
+
+
+BODY = b'{"query": {"paper_id": "demo:p03-m07"}, "limit": 1}'
+
+
+class Slow:
+    """An engine whose searches stop at a gate between resolving and ranking, and count how far they get."""
+
+    def __init__(self, snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+        def never() -> Any:
+            raise AssertionError
+
+        self.engine = SearchEngine(snapshot, never, n_candidates=10)
+        self.gate = threading.Event()
+        self.n_resolved = 0
+        self.n_ranked = 0
+        resolve = SearchEngine._resolve
+
+        def slow(*given: Any) -> Any:
+            self.n_resolved += 1
+            self.gate.wait(10)
+            return resolve(*given)
+
+        monkeypatch.setattr(SearchEngine, "_resolve", slow)
+
+
+def serve(
+    slow: Slow, tmp_path: Path, scenario: Callable[[FastAPI], Awaitable[None]], **settings: int
+) -> None:
+    """Runs a scenario with the service over a slow engine."""
+
+    async def served() -> None:
+        app = create_app(Settings(data=tmp_path, **settings), slow.engine)  # type: ignore[arg-type]  # keywords pass through
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(app.router.lifespan_context(app))
+            await scenario(app)
+
+    run(served)
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    """Waits for something to happen."""
+    while not happened():
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def slow(hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> Slow:
+    """A slow engine over the demo corpus."""
+    return Slow(hashed_snapshot, monkeypatch)
+
+
+def test_a_full_service_says_when_to_come_back(slow: Slow, tmp_path: Path) -> None:
+    """One at work, two waiting, seven refused at once with Retry-After; then three succeed."""
+
+    async def scenario(app: FastAPI) -> None:
+        wires = [Wire(app, BODY) for _ in range(10)]
+        started = time.perf_counter()
+        tasks = [asyncio.ensure_future(wire.search()) for wire in wires]
+        await until(lambda: sum(task.done() for task in tasks) == 7 and slow.n_resolved == 1)
+        refused = [wire for wire, task in zip(wires, tasks, strict=True) if task.done()]
+        assert {503} == {wire.sent[0]["status"] for wire in refused}
+        assert all(b"retry-after" in dict(wire.sent[0]["headers"]) for wire in refused)
+        assert max(wire.answered_at - started for wire in refused) < 1
+        slow.gate.set()
+        assert [200] * 3 + [503] * 7 == sorted(await asyncio.gather(*tasks))
+
+    serve(slow, tmp_path, scenario, running=1, queue=2)
+
+
+def test_work_ends_at_the_deadline(slow: Slow, tmp_path: Path) -> None:
+    """A search that resolves too late is not ranked: 504, a problem."""
+
+    async def scenario(app: FastAPI) -> None:
+        wire = Wire(app, BODY)
+        task = asyncio.ensure_future(wire.search())
+        await asyncio.sleep(0.15)
+        slow.gate.set()
+        assert 504 == await task
+        assert b"urn:akin:problem:deadline" in wire.sent[1]["body"]
+
+    serve(slow, tmp_path, scenario, deadline_ms=100)
+
+
+def test_nobody_works_for_a_client_that_has_gone(
+    slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one at work stops at its next stage, the one waiting never starts, and the place is free."""
+    ranked: list[object] = []
+    monkeypatch.setattr("service.search.rerank", lambda *given, **_: ranked.append(given) or [])
+
+    async def scenario(app: FastAPI) -> None:
+        wires = [Wire(app, BODY), Wire(app, BODY)]
+        tasks = [asyncio.ensure_future(wire.search()) for wire in wires]
+        await until(lambda: slow.n_resolved == 1)
+        for wire in wires:
+            wire.gone.set()
+        await until(tasks[1].done)
+        slow.gate.set()
+        await asyncio.gather(*tasks)
+        assert (1, []) == (slow.n_resolved, ranked)
+        last = Wire(app, BODY)
+        await last.search()
+        assert 1 == len(ranked)
+
+    serve(slow, tmp_path, scenario, running=1, queue=2)

@@ -1,0 +1,209 @@
+"""Cursors and the secret that signs them: read as written, refused when anything about them is not."""
+
+import errno
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import SecretStr, ValidationError
+from structlog.testing import capture_logs
+
+from indexer.manifest import Manifest
+from indexer.snapshot import current_generation, read_manifest
+from models.errors import CursorError, CursorExpiredError, StorageError
+from models.transport import Scorer
+from models.types import Facet, Filters, Paper, Sentence
+from service.aspect import Aspect, Contrast
+from service.cursors import MAX_CURSOR_CHARS, Cursors
+from service.paging import Page, Stretch, stretches
+from service.search import SearchQuery
+from service.secret import SECRET_FILE, Secret, read_secret
+from service.settings import Settings
+
+CURSORS = Cursors(Secret(b"k" * 32, shared=True))
+QUERY = SearchQuery(paper_id="a/b", filters=Filters(exclude_ids=frozenset({"x", "y", "z"})))
+COUNTS = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(scope="module")
+def manifest(hashed_data: Path) -> Manifest:
+    """Some generation's."""
+    return read_manifest(hashed_data, current_generation(hashed_data))
+
+
+@settings(deadline=None)
+@given(offset=COUNTS, depth=COUNTS)
+def test_a_cursor_is_read_as_it_was_written(manifest: Manifest, offset: int, depth: int) -> None:
+    """Every place in a list survives the way to the client and back, in an address-safe text."""
+    cursor = CURSORS.write(Page(offset, depth), QUERY, manifest)
+    assert Page(offset, depth) == CURSORS.read(cursor, QUERY, manifest)
+    assert len(cursor) <= MAX_CURSOR_CHARS
+    assert cursor.replace("-", "").replace("_", "").isalnum()
+
+
+@settings(deadline=None)
+@given(data=st.data(), offset=st.integers(0, 10_000))
+def test_an_altered_cursor_is_refused(manifest: Manifest, data: st.DataObject, offset: int) -> None:
+    """One character replaced, added or taken away anywhere makes a cursor invalid, however it decodes."""
+    cursor = CURSORS.write(Page(offset, 200), QUERY, manifest)
+    place = data.draw(st.integers(0, len(cursor)))
+    length = data.draw(st.integers(0, 2))
+    put = data.draw(st.text(max_size=2) | st.sampled_from(["=", "A", "+", "/", "\n"]))
+    altered = cursor[:place] + put + cursor[place + length :]
+    if altered != cursor:
+        with pytest.raises(CursorError):
+            CURSORS.read(altered, QUERY, manifest)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=120) | st.binary(max_size=80).map(lambda raw: raw.hex()))
+def test_what_is_no_cursor_is_refused(manifest: Manifest, text: str) -> None:
+    """Any other text raises CursorError and nothing else."""
+    with pytest.raises(CursorError):
+        CURSORS.read(text, QUERY, manifest)
+
+
+def test_another_secret_makes_other_cursors(manifest: Manifest) -> None:
+    """A cursor signed with one secret is refused under another."""
+    cursor = CURSORS.write(Page(10, 200), QUERY, manifest)
+    with pytest.raises(CursorError, match="AKIN_SECRET"):
+        Cursors(Secret(b"j" * 32, shared=True)).read(cursor, QUERY, manifest)
+
+
+PASTED = Paper("", "t", "One. Two.", (Sentence("One.", 0, 4), Sentence("Two.", 5, 9)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(QUERY, paper_id="a/c"),
+        replace(QUERY, paper_id=None, paper=PASTED),
+        replace(QUERY, aspect=Aspect(sentences=(0,))),
+        replace(QUERY, aspect=Aspect(facets=(Facet.METHOD,))),
+        replace(QUERY, aspect=Aspect(focus=0.5)),
+        replace(QUERY, aspect=Aspect(facets=(Facet.METHOD,), unlike=Contrast(facets=(Facet.RESULT,)))),
+        replace(QUERY, filters=replace(QUERY.filters, exclude_ids=frozenset({"x", "y"}))),
+        replace(QUERY, filters=replace(QUERY.filters, ids=frozenset({"x"}))),
+        replace(QUERY, filters=replace(QUERY.filters, authors=("x",))),
+        replace(QUERY, filters=replace(QUERY.filters, year_from=2000)),
+        replace(QUERY, scorer=Scorer.SINGLE),
+        replace(QUERY, tau=0.5),
+    ],
+)
+def test_a_cursor_of_another_search_is_refused(manifest: Manifest, other: SearchQuery) -> None:
+    """Whatever in the search differs, the cursor does not fit it."""
+    cursor = CURSORS.write(Page(10, 200), QUERY, manifest)
+    with pytest.raises(CursorError, match="another search"):
+        CURSORS.read(cursor, other, manifest)
+
+
+class SameHash(str):
+    """Texts that a set keeps in the order in which they came, as other texts are kept in another process."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return 7
+
+
+def test_limit_place_and_order_of_ids_do_not_matter(manifest: Manifest) -> None:
+    """The next page may have another size, and a set of ids has no order."""
+    x, y = SameHash("x"), SameHash("y")
+    orders = [frozenset([x, y]), frozenset([y, x])]
+    assert list(orders[0]) != list(orders[1])
+    first, other = (replace(QUERY, filters=Filters(ids=ids)) for ids in orders)
+    cursor = CURSORS.write(Page(10, 200), first, manifest)
+    assert Page(10, 200) == CURSORS.read(cursor, replace(other, limit=77, page=Page(5, 5)), manifest)
+
+
+@pytest.mark.parametrize("paper_id", ["\ud800", "\0", "🙂"])
+def test_any_text_can_be_digested(manifest: Manifest, paper_id: str) -> None:
+    """Half a surrogate pair in an id, or a number of hundreds of digits, is no reason to fail."""
+    query = replace(QUERY, paper_id=paper_id, aspect=Aspect(sentences=(10**400,)))
+    assert Page(1, 2) == CURSORS.read(CURSORS.write(Page(1, 2), query, manifest), query, manifest)
+
+
+def test_another_generation_of_the_same_name_is_gone_too(manifest: Manifest) -> None:
+    """What was indexed anew from nothing is told from what had its number before."""
+    cursor = CURSORS.write(Page(10, 200), QUERY, manifest)
+    with pytest.raises(CursorExpiredError, match="without a cursor"):
+        CURSORS.read(cursor, QUERY, replace(manifest, created="another day"))
+
+
+@settings(deadline=None)
+@given(offset=st.integers(0, 5_000), n_papers=st.integers(1, 300), depth=st.integers(1, 700))
+def test_stretches_cover_a_page_once(offset: int, n_papers: int, depth: int) -> None:
+    """What the stretches show, put together, is the page and nothing else."""
+    shown = [
+        stretch.start + number
+        for stretch in stretches(Page(offset, depth), offset + n_papers)
+        for number in range(stretch.skip, stretch.skip + stretch.limit)
+    ]
+    assert list(range(offset, offset + n_papers)) == shown
+
+
+def test_a_page_across_two_stretches_takes_from_both() -> None:
+    """The end of one stretch is followed by the start of the next."""
+    assert [Stretch(0, 200, 190, 10), Stretch(200, 400, 0, 90)] == list(stretches(Page(190, 200), 290))
+
+
+def test_a_secret_is_made_once_and_kept(tmp_path: Path) -> None:
+    """Of many starts at once all get the same secret, later ones too; only its owner may read the file."""
+    with ThreadPoolExecutor(16) as pool:
+        secrets = list(pool.map(lambda _: read_secret(tmp_path), range(64)))
+    assert {read_secret(tmp_path).key} == {secret.key for secret in secrets}
+    assert all(secret.shared for secret in secrets)
+    assert 0o600 == stat.S_IMODE((tmp_path / SECRET_FILE).stat().st_mode)
+    assert [SECRET_FILE] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_folder_that_keeps_nothing_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Over a read-only folder each start has its own secret, and the log says what that means."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("service.secret.os.open", refuse)
+    with capture_logs() as logs:
+        first, second = read_secret(tmp_path), read_secret(tmp_path)
+    assert (False, False, True) == (first.shared, second.shared, first.key != second.key)
+    assert "AKIN_SECRET" in logs[0]["effect"]
+    assert "warning" == logs[0]["log_level"]
+
+
+def test_a_secret_kept_in_a_read_only_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a secret was made before, nothing need be written."""
+    made = read_secret(tmp_path)
+    monkeypatch.setattr("service.secret.os.open", lambda *_: pytest.fail("nothing is to be written"))
+    assert made.key == read_secret(tmp_path).key
+
+
+def test_a_chosen_goes_first_and_never_shows(tmp_path: Path) -> None:
+    """AKIN_SECRET leaves the folder alone, and neither value nor settings print it."""
+    chosen = "correct horse battery staple, twice"
+    given_settings = Settings(data=tmp_path, secret=SecretStr(chosen))
+    secret = read_secret(given_settings.data, given_settings.secret)
+    assert (chosen.encode(), []) == (secret.key, list(tmp_path.iterdir()))
+    assert chosen not in repr(secret) + repr(given_settings)
+
+
+def test_a_secret_too_short_is_refused_unseen() -> None:
+    """Fewer than 32 characters are no secret, and the error does not repeat them."""
+    with pytest.raises(ValidationError) as refused:
+        Settings(secret=SecretStr("hunter2"))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_damaged_secret_is_named(tmp_path: Path) -> None:
+    """A file cut short raises StorageError that says what to do."""
+    (tmp_path / SECRET_FILE).write_bytes(b"short")
+    with pytest.raises(StorageError, match="remove it"):
+        read_secret(tmp_path)

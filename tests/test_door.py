@@ -1,0 +1,235 @@
+"""What keeps a request out: keys, scopes, rates, sizes, and an origin that is not allowed."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys, Scope
+from indexer.snapshot import open_snapshot
+from models.encoder import Encoder
+from service import auth
+from service.app import create_app
+from service.auth import is_loopback, scope_needed
+from service.request_body import MAX_BODY_BYTES
+from service.search import SearchEngine
+from service.settings import Settings
+
+BODY = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
+
+
+@pytest.fixture
+def engine(hashed_data: Path) -> SearchEngine:
+    """An engine over the demo corpus whose answers need no encoder."""
+
+    def none_loaded() -> Encoder:
+        raise AssertionError("no test here pastes a paper")
+
+    return SearchEngine(open_snapshot(hashed_data), none_loaded, n_candidates=50)  # type: ignore[arg-type]  # never called
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Iterator[Keys]:
+    """The keys of the folder that ``settings`` names."""
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        yield keys
+
+
+def client_of(
+    engine: SearchEngine, data: Path, *, address: str = "127.0.0.1", **settings: object
+) -> TestClient:
+    """A client at ``address`` of a service whose keys are in ``data``."""
+    app = create_app(Settings(data=data, **settings), engine)  # type: ignore[arg-type]  # keywords pass through
+    return TestClient(app, client=(address, 50_000))
+
+
+def test_with_a_key_there_is_no_way_around_it(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
+    """Once a key exists, what is not health or the interface's description asks for one, as a problem."""
+    token = keys.create("reader", scope=Scope.READ, expires_days=1).token
+    with client_of(engine, tmp_path) as client:
+        for path in ("/livez", "/readyz", "/openapi.json"):
+            assert 200 == client.get(path).status_code
+        refused = client.post("/v1/search", json=BODY)
+        assert (401, "urn:akin:problem:key-refused") == (refused.status_code, refused.json()["type"])
+        assert "Bearer" in refused.headers["WWW-Authenticate"]
+        for path in ("/v1/papers/demo:p03-m07", "/nowhere", "//v1/papers/x", "/livez/", "/redoc"):
+            assert 401 == client.get(path).status_code
+        for headers in (
+            {"Authorization": f"Bearer {token}"},
+            {"x-api-key": token},
+            {"Authorization": f"bearer {token}"},
+        ):
+            assert 200 == client.post("/v1/search", json=BODY, headers=headers).status_code
+        for wrong in (token[:-1], token + "x", "", token.split("_", 2)[2], "x" * 100_000):
+            assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": wrong}).status_code
+
+
+def test_every_documented_path_but_health_needs_a_key(
+    engine: SearchEngine, keys: Keys, tmp_path: Path
+) -> None:
+    """No endpoint of the document answers without a key, those added later included."""
+    keys.create("a", scope=Scope.READ, expires_days=1)
+    with client_of(engine, tmp_path) as client:
+        for path, methods in client.get("/openapi.json").json()["paths"].items():
+            for method in methods:
+                # Where Semantic Scholar's clients ask, a key that is missing is 403, as there.
+                expected = {200} if path in {"/livez", "/readyz"} else {401, 403}
+                assert client.request(method, path).status_code in expected, path
+
+
+def test_an_expired_or_revoked_key_is_refused(
+    engine: SearchEngine, keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key past its last second, or revoked, opens nothing, and the service does not open up again."""
+    token = keys.create("a", scope=Scope.ADMIN, expires_days=1).token
+    now = auth.time.time()
+    with client_of(engine, tmp_path) as client:
+        assert 200 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
+        monkeypatch.setattr(auth.time, "time", lambda: now + 86_401.0)
+        assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
+        monkeypatch.undo()
+    keys.revoke("a")
+    with client_of(engine, tmp_path) as client:
+        assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
+        assert 401 == client.post("/v1/search", json=BODY).status_code
+
+
+def test_a_key_to_read_changes_nothing(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
+    """What would change the collection needs the scope ingest: 403 with read, past the door with ingest."""
+    read = keys.create("r", scope=Scope.READ, expires_days=1).token
+    ingest = keys.create("i", scope=Scope.INGEST, expires_days=1).token
+    with client_of(engine, tmp_path) as client:
+        for method, path in (("POST", "/v1/papers"), ("POST", "/v1/papers/"), ("DELETE", "/v1/papers/x")):
+            refused = client.request(method, path, headers={"x-api-key": read})
+            assert (403, "urn:akin:problem:scope-missing") == (refused.status_code, refused.json()["type"])
+            assert client.request(method, path, headers={"x-api-key": ingest}).status_code in {404, 405}
+    assert Scope.READ is scope_needed("POST", "/v1/search")
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "status"),
+    [
+        ("127.0.0.1", "127.0.0.1:8000", 200), ("::1", "[::1]:8000", 200), ("127.8.9.1", "localhost", 200),
+        ("testclient", "testserver", 200), ("192.0.2.7", "127.0.0.1", 401), ("2001:db8::1", "localhost", 401),
+        ("127.0.0.1", "evil.example.org", 401), ("127.0.0.1", "evil.example.org:8000", 401),
+    ],
+)  # fmt: skip
+def test_without_keys_only_this_machine_is_answered(
+    engine: SearchEngine, tmp_path: Path, address: str, host: str, status: int
+) -> None:
+    """No key: loopback alone, by no name that a web site could point here, whatever server runs it."""
+    with client_of(engine, tmp_path, address=address) as client:
+        answer = client.post("/v1/search", json=BODY, headers={"Host": host})
+        assert status == answer.status_code
+        if status == 401:
+            assert "akin keys create" in answer.json()["detail"]
+
+
+def test_loopback_is_this_machine_alone() -> None:
+    """Only addresses that no other machine reaches count as loopback."""
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.1.2.3", "::1")))
+    everywhere = "0.0.0.0"  # noqa: S104 - which is the point
+    assert not any(map(is_loopback, (everywhere, "::", "", "10.0.0.1", "example.org", "localhost.a.org")))
+
+
+def test_a_caller_above_its_rate_waits(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
+    """The sixth of five requests a minute gets 429 with Retry-After; another key has its own five."""
+    tokens = [keys.create(name, scope=Scope.READ, expires_days=1).token for name in "ab"]
+    with client_of(engine, tmp_path, rate=5) as client:
+        for token in tokens:
+            answers = [client.get("/v1/papers/demo:p03-m07", headers={"x-api-key": token}) for _ in range(6)]
+            assert [200] * 5 + [429] == [answer.status_code for answer in answers]
+            assert ["4", "3", "2", "1", "0", "0"] == [a.headers["RateLimit-Remaining"] for a in answers]
+            assert {"5"} == {answer.headers["RateLimit-Limit"] for answer in answers}
+            assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60
+            assert "urn:akin:problem:rate-limited" == answers[-1].json()["type"]
+        assert 200 == client.get("/livez").status_code
+
+
+def test_rate_zero_is_no_limit(engine: SearchEngine, tmp_path: Path) -> None:
+    """With 0 nothing is counted and nothing is said about limits."""
+    with client_of(engine, tmp_path, rate=0) as client:
+        assert "RateLimit-Limit" not in client.get("/v1/papers/demo:p03-m07").headers
+
+
+def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
+    """One byte above the limit gets 413, declared or in parts; at the limit it is read."""
+
+    def parts(n_bytes: int) -> Iterator[bytes]:
+        for start in range(0, n_bytes, 100_000):
+            yield b" " * min(100_000, n_bytes - start)
+
+    json_type = {"Content-Type": "application/json"}
+    with client_of(engine, tmp_path) as client:
+        for content in (b" " * (MAX_BODY_BYTES + 1), parts(MAX_BODY_BYTES + 1)):
+            refused = client.post("/v1/search", content=content, headers=json_type)
+            assert (413, "close") == (refused.status_code, refused.headers["Connection"])
+        assert 422 == client.post("/v1/search", content=parts(MAX_BODY_BYTES), headers=json_type).status_code
+
+
+def test_every_response_is_marked_as_it_should_be_treated(engine: SearchEngine, tmp_path: Path) -> None:
+    """Good, refused, unknown and broken: each forbids sniffing, framing, referrers and running anything."""
+    with client_of(engine, tmp_path) as client:
+        answers = [client.get(path) for path in ("/livez", "/nowhere", "/v1/papers/demo:p03-m07")]
+        answers.append(client.post("/v1/search", json={}))
+        for answer in answers:
+            assert ("nosniff", "DENY", "no-referrer") == tuple(
+                answer.headers[name]
+                for name in ("X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy")
+            )
+            assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+            assert not {"server", "x-powered-by"} & set(answer.headers)
+
+
+def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
+    """By default no page of another origin is let in; a named one may ask, without a key for asking first."""
+    keys.create("a", scope=Scope.READ, expires_days=1)
+    origin = {"Origin": "https://a.example"}
+    with client_of(engine, tmp_path) as client:
+        assert "access-control-allow-origin" not in client.get("/livez", headers=origin).headers
+    allowed = "https://a.example, https://b.example"
+    with client_of(engine, tmp_path, cors_origins=allowed) as client:
+        asking = {
+            **origin,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization",
+        }
+        assert 200 == client.options("/v1/search", headers=asking).status_code
+        refused = client.post("/v1/search", json=BODY, headers=origin)
+        assert (401, "https://a.example") == (
+            refused.status_code,
+            refused.headers["access-control-allow-origin"],
+        )
+        other = client.get("/livez", headers={"Origin": "https://c.example"})
+        assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_trailing_slash_is_no_redirect(engine: SearchEngine, tmp_path: Path) -> None:
+    """No answer sends a client to an address made from what it sent."""
+    with client_of(engine, tmp_path) as client:
+        assert 404 == client.post("/v1/search/", json=BODY, follow_redirects=False).status_code
+
+
+def test_a_fault_of_ours_logs_no_key(
+    engine: SearchEngine,
+    keys: Keys,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The traceback of an unexpected error is logged, by a logger left as it comes, without the key."""
+    token = keys.create("a", scope=Scope.READ, expires_days=1).token
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("service.search.SearchEngine.search", fail)
+    app = create_app(Settings(data=tmp_path), engine)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        answer = client.post("/v1/search", json=BODY, headers={"x-api-key": token})
+    assert 500 == answer.status_code
+    logged = "".join(capfd.readouterr())
+    assert "RuntimeError: ours" in logged
+    assert token not in logged

@@ -1,0 +1,109 @@
+"""Merging: which seeds count for a paper, and how much."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.types import Paper
+from service.merge import Kinship, seed_weights
+from service.seeds import ResolvedSeed
+
+
+def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> ResolvedSeed:
+    """A seed of which only list and weight matter."""
+    return ResolvedSeed(
+        number=number,
+        negative=negative,
+        paper=Paper(f"s{number}", "", "", ()),
+        position=number,
+        selected=(0,),
+        dropped_sentences=0,
+        vectors=np.zeros((1, 2), np.float32),
+        weight=weight,
+    )
+
+
+def merged(
+    scores: list[list[float]],
+    seeds: list[ResolvedSeed],
+    *,
+    akin_to: Kinship = Kinship.SOME,
+    usual: float = 1.0,
+    negative_weight: float = 0.4,
+) -> np.ndarray:
+    """The weights of seeds whose usual distances are equal."""
+    return seed_weights(
+        np.array(scores),
+        np.full(len(seeds), usual),
+        seeds,
+        akin_to=akin_to,
+        negative_weight=negative_weight,
+    )
+
+
+def test_one_seed_is_a_search() -> None:
+    """A seed alone counts once, whatever is usual for it."""
+    assert [[1.0, 1.0]] == merged([[-0.5, -0.9]], [seed(0)], usual=1.3).tolist()
+
+
+def test_all_seeds_count_as_they_were_given() -> None:
+    """Akin to all: the weights given, near or far."""
+    weights = merged([[-0.2], [-0.9]], [seed(0, weight=3.0), seed(1)], akin_to=Kinship.ALL)
+    assert [0.75, 0.25] == pytest.approx(weights[:, 0])
+
+
+def test_the_nearer_seed_counts_more() -> None:
+    """Akin to some: e times more for a fifth of the usual distance, times the weights given."""
+    (near,), (far,) = merged([[-1.4], [-1.8]], [seed(0), seed(1, weight=2.0)], usual=2.0)
+    assert (np.e / 2, 1) == pytest.approx((near / far, near + far))
+
+
+def test_no_more_than_the_ten_nearest_seeds_count() -> None:
+    """Of 12 seeds the two farthest weigh nothing, so an explanation does not grow with the list."""
+    scores = [[-1 - 0.01 * n] for n in range(12)]
+    weights = merged(scores, [seed(n) for n in range(12)])
+    assert [True] * 10 + [False] * 2 == (weights[:, 0] > 0).tolist()
+    everyone = merged(scores, [seed(n) for n in range(12)], akin_to=Kinship.ALL)
+    assert (everyone > 0).all()
+
+
+def test_a_seed_near_to_everything_does_not_decide_alone() -> None:
+    """Distances count in units of what is usual for their seed."""
+    scores = np.array([[-0.6, -0.6], [-1.0, -1.2]])
+    weights = seed_weights(
+        scores, np.array([0.6, 1.2]), [seed(0), seed(1)], akin_to=Kinship.SOME, negative_weight=0.4
+    )
+    assert weights[1, 0] * 1.2 > weights[0, 0] * 0.6
+    totals = (weights * scores).sum(axis=0)
+    assert totals[0] > totals[1]
+
+
+def test_negatives_subtract() -> None:
+    """Negatives weigh minus their weight together, the nearest most, however many seeds count."""
+    seeds = [seed(0), seed(0, negative=True), seed(1, negative=True)]
+    for akin_to in Kinship:
+        weights = merged([[-0.5], [-0.6], [-1.0]], seeds, akin_to=akin_to, negative_weight=0.7)[:, 0]
+        assert (1.0, -0.7) == pytest.approx((weights[0], weights[1:].sum()))
+        assert weights[1] < weights[2] < 0
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    scores=st.lists(st.lists(st.floats(-20, 0), min_size=3, max_size=3), min_size=1, max_size=14),
+    usual=st.lists(st.floats(1e-5, 30), min_size=14, max_size=14),
+    given_weights=st.lists(st.floats(0.01, 100), min_size=14, max_size=14),
+    akin_to=st.sampled_from(Kinship),
+)
+def test_weights_are_always_numbers(
+    scores: list[list[float]], usual: list[float], given_weights: list[float], akin_to: Kinship
+) -> None:
+    """Whatever the distances: finite, not negative, and the seeds' parts of a score sum to 1."""
+    n = len(scores)
+    units = np.array(usual[:n])
+    seeds = [seed(i, weight=given_weights[i]) for i in range(n)]
+    weights = seed_weights(np.array(scores), units, seeds, akin_to=akin_to, negative_weight=0.4)
+    assert np.isfinite(weights).all()
+    assert (weights >= 0).all()
+    unit = np.average(units, weights=given_weights[:n])
+    assert np.ones(3) == pytest.approx((weights * units[:, None]).sum(axis=0) / unit)

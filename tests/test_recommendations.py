@@ -1,0 +1,279 @@
+"""``POST /v1/recommendations``: many seeds, negatives, and what cannot be resolved."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.settings import Settings
+
+ID = "demo:p03-m07"
+TEXT = {"title": "A draft", "abstract": "Rivers flood towns. We fit a graph network to gauges."}
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus under the hashing encoder."""
+    with TestClient(
+        create_app(Settings(data=hashed_data, device="cpu")), raise_server_exceptions=False
+    ) as client:
+        yield client
+
+
+def recommend(client: TestClient, *seeds: dict[str, Any], **body: Any) -> dict[str, Any]:
+    """The answer to a request that must succeed."""
+    response = client.post("/v1/recommendations", json={"seeds": list(seeds), **body})
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def by_id(*ids: str, **fields: Any) -> list[dict[str, Any]]:
+    """Seeds by id, all with the same fields."""
+    return [{"paper_id": each, **fields} for each in ids]
+
+
+def found(answer: dict[str, Any]) -> list[str]:
+    """The ids of the results."""
+    return [result["paper"]["id"] for result in answer["results"]]
+
+
+def cells(result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Everything a score is made of."""
+    return [*result["alignments"], *result["omitted"]]
+
+
+MIXED: list[dict[str, Any]] = [
+    {"paper_id": ID, "facet": "method"},
+    {"paper_id": "demo:p00-m03", "sentences": [0, 2], "weight": 3},
+    {**TEXT, "facet": ["method", "background"]},
+    {"title": "", "abstract": ["One sentence.", "Another one."]},
+]
+
+
+@pytest.mark.parametrize("akin_to", ["some", "all"])
+def test_alignments_sum_to_the_score(client: TestClient, akin_to: str) -> None:
+    """Seeds of all kinds and negatives: minus the weighted distances is the score, and scores descend."""
+    answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), akin_to=akin_to, limit=20)
+    scores = [result["score"] for result in answer["results"]]
+    assert (20, sorted(scores, reverse=True)) == (len(scores), scores)
+    for result in answer["results"]:
+        parts = cells(result)
+        assert result["score"] == pytest.approx(-sum(p["weight"] * p["distance"] for p in parts), abs=1e-5)
+        assert 1 == pytest.approx(sum(p["weight"] for p in parts if p["weight"] > 0), abs=0.2)
+        assert -0.4 == pytest.approx(sum(p["weight"] for p in parts if p["weight"] < 0), abs=0.1)
+        assert 64 >= len(result["alignments"])
+        assert 1 == pytest.approx(sum(h["weight"] for h in result["highlights"]), abs=1e-6)
+
+
+def test_an_alignment_names_its_seed(client: TestClient) -> None:
+    """Its seed, whether that is a negative one, and a sentence of it that was chosen."""
+    answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), akin_to="all")
+    chosen = {(seed["seed"], seed["negative"]): seed["selected"] for seed in answer["seeds"]}
+    assert [(0, False), (1, False), (2, False), (3, False), (0, True)] == list(chosen)
+    assert [0, 2] == chosen[1, False]
+    for result in answer["results"]:
+        for cell in result["alignments"]:
+            assert cell["query_sentence"] in chosen[cell["seed"], cell["negative"]]
+            assert cell["negative"] == (cell["weight"] < 0)
+            assert 0 <= cell["sentence"] < len(result["paper"]["sentences"])
+
+
+def test_one_seed_gives_what_a_search_gives(client: TestClient) -> None:
+    """The same papers, scores and first alignments."""
+    answer = recommend(client, {"paper_id": ID, "facet": "method"})
+    searched = client.post("/v1/search", json={"query": {"paper_id": ID}, "facet": "method"}).json()
+    assert found(searched) == found(answer)
+    for one, other in zip(answer["results"], searched["results"], strict=True):
+        assert other["score"] == pytest.approx(one["score"], abs=1e-9)
+        alike = {key: one["alignments"][0][key] for key in other["alignments"][0]}
+        assert other["alignments"][0] == pytest.approx(alike)
+        assert other["highlights"][0]["sentence"] == one["highlights"][0]["sentence"]
+
+
+def test_the_order_and_repetition_of_seeds_do_not_matter(client: TestClient) -> None:
+    """Papers and scores are the same for a list turned round, and for one given twice."""
+    seeds = by_id(ID, "demo:p00-m03", "demo:p01-m01")
+    first = recommend(client, *seeds)
+    for other in (recommend(client, *reversed(seeds)), recommend(client, *seeds, *seeds)):
+        assert found(first) == found(other)
+        assert [r["score"] for r in first["results"]] == pytest.approx(
+            [r["score"] for r in other["results"]], abs=1e-9
+        )
+
+
+def test_a_weight_draws_results_to_its_seed(client: TestClient) -> None:
+    """A seed with nearly all the weight decides as if it were alone, under both ways to be akin."""
+    alone = found(recommend(client, *by_id("demo:p00-m03"), filters={"exclude_ids": [ID]}))
+    for akin_to in ("some", "all"):
+        heavy = by_id("demo:p00-m03", weight=100) + by_id(ID, weight=0.01)
+        assert alone == found(recommend(client, *heavy, akin_to=akin_to))
+
+
+def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
+    """Neither by id nor pasted, in other letter case and spacing too; all others are."""
+    papers = [client.get(f"/v1/papers/demo:p0{i}-m00").json()["paper"] for i in range(4)]
+    pasted = [
+        {"title": papers[0]["title"].upper(), "abstract": "Something else."},
+        {"title": "Another", "abstract": papers[1]["abstract"].replace(" ", "\n ")},
+    ]
+    answer = recommend(client, *pasted, *by_id("demo:p02-m00"), negatives=by_id("demo:p03-m00"), limit=100)
+    everyone = {f"demo:p0{i}-m0{j}" for i in range(10) for j in range(10)}
+    assert everyone - {f"demo:p0{i}-m00" for i in range(4)} == set(found(answer))
+
+
+def test_negatives_push_papers_down(client: TestClient) -> None:
+    """The paper nearest to a negative falls, the more the heavier negatives weigh."""
+    near = found(recommend(client, *by_id("demo:p00-m03")))[0]
+    places = []
+    for body in ({}, {"negatives": by_id(ID)}, {"negatives": by_id(ID), "negative_weight": 1}):
+        last = recommend(client, *by_id("demo:p00-m03"), limit=100, **body)
+        places.append(found(last).index(found(recommend(client, *by_id(ID)))[0]))
+    assert near != ID
+    assert places == sorted(places)
+    assert places[0] < places[-1]
+
+
+def test_seeds_that_cannot_be_used_are_explained(client: TestClient) -> None:
+    """Each is listed with its reason, near ids or titles are offered, and the other seeds answer."""
+    title = client.get(f"/v1/papers/{ID}").json()["paper"]["title"]
+    seeds = [
+        *by_id(ID, "demo:p3-m07"),
+        {"paper_id": "demo:p00-m03", "facet": "other"},
+        {"paper_id": ID, "sentences": [150]},
+        {"paper_id": title[:30]},
+        {"paper_id": "zzz"},
+    ]
+    answer = recommend(client, *seeds, negatives=by_id("demo:p03-m0"))
+    listed = {(each["seed"], each["negative"]): each for each in answer["unresolved"]}
+    assert {
+        (1, False): "not_indexed",
+        (2, False): "no_sentence_of_that_facet",
+        (3, False): "selection_impossible",
+        (4, False): "not_indexed",
+        (5, False): "not_indexed",
+        (0, True): "not_indexed",
+    } == {key: each["reason"] for key, each in listed.items()}
+    assert all(each["detail"] for each in listed.values())
+    offered = {key: [paper["id"] for paper in each["did_you_mean"]] for key, each in listed.items()}
+    assert ID == offered[1, False][0]
+    assert ([ID], [], 3) == (offered[4, False], offered[5, False], len(offered[0, True]))
+    assert found(recommend(client, *by_id(ID))) == found(answer)
+
+
+def test_without_any_usable_seed_there_is_a_reason(client: TestClient) -> None:
+    """No results, no error: what was wrong with each seed is listed, negatives or not."""
+    answer = recommend(client, *by_id("nope-1", "nope-2"), negatives=by_id(ID))
+    assert ([], "no_seed_resolved", 2) == (answer["results"], answer["reason"], len(answer["unresolved"]))
+    assert answer["detail"]
+
+
+def test_every_empty_answer_has_its_reason(client: TestClient) -> None:
+    """Filters that let nothing pass, and a list that holds the whole collection."""
+    filtered = recommend(client, *by_id(ID), filters={"year_from": 2090})
+    assert ([], "filtered_out") == (filtered["results"], filtered["reason"])
+    everyone = by_id(*(f"demo:p0{i}-m0{j}" for i in range(10) for j in range(10)))
+    answer = recommend(client, *everyone)
+    assert ([], "nothing_else_indexed") == (answer["results"], answer["reason"])
+    assert filtered["detail"] != answer["detail"]
+
+
+def test_filters_choose_who_may_answer(client: TestClient) -> None:
+    """All and only the papers that pass come back."""
+    answer = recommend(client, *by_id(ID), filters={"year_from": 2015, "year_to": 2016}, limit=100)
+    snapshot = client.app.state.engine.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    papers = [snapshot.paper(i) for i in range(len(snapshot))]
+    assert {p.id for p in papers if p.year in {2015, 2016} and p.id != ID} == set(found(answer))
+
+
+def test_five_hundred_seeds_are_answered_in_little(client: TestClient) -> None:
+    """The answer stays small though all of them count, and one paper may be a seed in several respects."""
+    ids = [f"demo:p0{i}-m0{j}" for i in range(9) for j in range(10)]
+    seeds = [seed for facet in ("method", "background") for seed in by_id(*ids, facet=facet)]
+    answer = recommend(client, *(seeds * 3)[:500], akin_to="all")
+    assert [f"demo:p09-m0{j}" for j in range(10)] == sorted(found(answer))
+    assert 500 == len(answer["seeds"]) + len(answer["unresolved"])
+    assert 200_000 > len(json.dumps(answer["results"]))
+
+
+def test_the_same_request_gives_the_same_answer(client: TestClient) -> None:
+    """Two identical requests differ in took_ms alone."""
+    first, second = (recommend(client, *MIXED, negatives=by_id("demo:p05-m05")) for _ in range(2))
+    del first["took_ms"], second["took_ms"]
+    assert first == second
+
+
+def test_a_score_does_not_depend_on_the_limit(client: TestClient) -> None:
+    """The first papers of a longer answer are the shorter answer."""
+    short, long = (recommend(client, *MIXED, limit=n)["results"] for n in (3, 50))
+    assert short == long[:3]
+
+
+def test_a_list_can_be_had_as_a_file(client: TestClient) -> None:
+    """CSV by content negotiation, a line a paper."""
+    response = client.post(
+        "/v1/recommendations", json={"seeds": by_id(ID), "limit": 4}, headers={"Accept": "text/csv"}
+    )
+    assert (200, 5) == (response.status_code, len(response.text.splitlines()))
+
+
+BAD_REQUESTS: list[Any] = [
+    {},
+    {"seeds": []},
+    {"seeds": [{}]},
+    {"seeds": by_id(ID) * 501},
+    {"seeds": by_id(ID) * 300, "negatives": by_id(ID) * 201},
+    {"seeds": [{"paper_id": ID, "abstract": "x"}]},
+    {"seeds": [{"paper_id": ID, "facet": "method", "sentences": [0]}]},
+    {"seeds": [{"paper_id": ID, "facet": "vibe"}]},
+    {"seeds": [{"paper_id": ID, "weight": 0}]},
+    {"seeds": [{"paper_id": ID, "weight": "1"}]},
+    {"seeds": [{"paper_id": ID, "surprise": 1}]},
+    {"seeds": by_id(ID), "akin_to": "none"},
+    {"seeds": by_id(ID), "negative_weight": 0},
+    {"seeds": by_id(ID), "limit": 101},
+    {"seeds": by_id(ID), "surprise": 1},
+    {"seeds": ID},
+]
+
+
+@pytest.mark.parametrize("body", BAD_REQUESTS)
+def test_a_wrong_request_gets_a_problem(client: TestClient, body: Any) -> None:
+    """422 problem+json of at most 4 kB."""
+    response = client.post("/v1/recommendations", json=body)
+    assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert len(response.content) <= 4096
+
+
+POISON = [
+    b'{"seeds": [{"paper_id": "\\udfff"}]}',
+    b'{"seeds": [{"paper_id": "a", "weight": NaN}]}',
+    b'{"seeds": [{"paper_id": "a", "weight": 1e999}]}',
+    b'{"seeds": [{"title": "x", "abstract": "\\ud800"}]}',
+    b'{"seeds": [{"paper_id": "a", "sentences": [' + b"9" * 10_000 + b"]}]}",
+    b'{"seeds": ' + b"[" * 100_000,
+    b"\xff\xfe",
+]
+
+
+@pytest.mark.parametrize("content", POISON)
+def test_poison_gets_a_problem(client: TestClient, content: bytes) -> None:
+    """Hostile bodies get a 4xx problem of at most 4 kB."""
+    response = client.post(
+        "/v1/recommendations", content=content, headers={"Content-Type": "application/json"}
+    )
+    assert 400 <= response.status_code < 500
+    assert "application/problem+json" == response.headers["content-type"]
+    assert len(response.content) <= 4096
+
+
+def test_strange_ids_are_only_unknown(client: TestClient) -> None:
+    """NUL, line breaks, paths and emoji in an id: listed as unresolved."""
+    strange = ["\x00", "a\r\nb", "../../etc/passwd", "🙂 🙂 🙂 🙂 🙂", "%00", "_%(", ".*", "x" * 200]
+    answer = recommend(client, *by_id(*strange))
+    assert len(strange) == len(answer["unresolved"])
+    assert not any(each["did_you_mean"] for each in answer["unresolved"])

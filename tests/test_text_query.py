@@ -1,0 +1,154 @@
+"""Searches by a short text: a claim or a few words, over HTTP and on the command line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from akin.cli import app
+from service.app import create_app
+from service.settings import Settings
+from service.text_query import MAX_TEXT_CHARS
+
+CLAIM = "Graph networks forecast floods better than gauges do."
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus under the hashing encoder."""
+    service = create_app(Settings(data=hashed_data, device="cpu"))
+    with TestClient(service, raise_server_exceptions=False) as client:
+        yield client
+
+
+def search(client: TestClient, **body: Any) -> dict[str, Any]:
+    """The answer to a search that must succeed, without the time it took."""
+    response = client.post("/v1/search", json=body)
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    del answer["took_ms"]
+    return answer
+
+
+@pytest.mark.parametrize("scorer", ["ot", "single", "mean_min", "attention", "exact_ot"])
+def test_a_text_is_answered_and_explained(client: TestClient, scorer: str) -> None:
+    """Every alignment is with the one query sentence, and they add up to the score."""
+    answer = search(client, query={"text": CLAIM}, scorer=scorer, limit=20)
+    assert 20 == len(answer["results"])
+    for result in answer["results"]:
+        cells = result["alignments"]
+        assert {0} == {cell["query_sentence"] for cell in cells}
+        assert 1 == pytest.approx(sum(cell["weight"] for cell in cells), abs=1e-6)
+        assert result["score"] == pytest.approx(-sum(c["weight"] * c["distance"] for c in cells), abs=1e-5)
+
+
+def test_a_text_is_one_sentence_without_a_facet(client: TestClient) -> None:
+    """However many sentences it holds it counts as one, has no title, id or facet, and white space goes."""
+    text = "Rivers flood. We fit graphs. Gauges help."
+    query = search(client, query={"text": f"\n {text} "})["query"]
+    assert (None, "", [0], [], 0) == tuple(
+        query[key] for key in ("id", "title", "selected", "unlike", "dropped_sentences")
+    )
+    assert [{"text": text, "start": 0, "end": len(text), "facet": None}] == query["sentences"]
+
+
+def test_what_a_paper_says_finds_it(client: TestClient) -> None:
+    """A sentence of a paper, given as text, finds that paper first and aligns with that sentence."""
+    paper = client.get("/v1/papers/demo:p03-m07").json()["paper"]
+    third = paper["sentences"][2]
+    text = paper["abstract"][third["start"] : third["end"]]
+    best = search(client, query={"text": text}, scorer="single", limit=1)["results"][0]
+    assert ("demo:p03-m07", 2) == (best["paper"]["id"], best["alignments"][0]["sentence"])
+
+
+def test_filters_and_reasons_apply(client: TestClient) -> None:
+    """Filters act, and an empty answer has its reason."""
+    found = search(client, query={"text": CLAIM}, filters={"year_from": 2015}, limit=50)["results"]
+    assert all(result["paper"]["year"] >= 2015 for result in found)
+    assert found
+    assert "filtered_out" == search(client, query={"text": CLAIM}, filters={"year_from": 2090})["reason"]
+
+
+def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
+    """A long text that is not English is noted; of a few words nothing is guessed."""
+    french = "Les réseaux de neurones prévoient les crues des rivières mieux que les stations de mesure."
+    assert ["text_not_english:fr"] == search(client, query={"text": french})["warnings"]
+    assert [] == search(client, query={"text": "state a gap"})["warnings"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"facet": "method"},
+        {"sentences": [0]},
+        {"unlike": {"facet": "background"}},
+        {"unlike": {"sentences": [0]}},
+        {"focus": 0.3},
+    ],
+)
+def test_nothing_can_be_chosen_in_a_text(client: TestClient, more: dict[str, Any]) -> None:
+    """What chooses among sentences is refused with the remedy, never ignored."""
+    response = client.post("/v1/search", json={"query": {"text": CLAIM}, **more})
+    assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert "give the text as an abstract" in response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"text": ""},
+        {"text": " \n\t"},
+        {"text": "x" * (MAX_TEXT_CHARS + 1)},
+        {"text": 7},
+        {"text": ["x"]},
+        {"text": CLAIM, "abstract": "y"},
+        {"text": CLAIM, "paper_id": "demo:p03-m07"},
+        {"text": CLAIM, "title": "y"},
+        {"text": None},
+    ],
+)
+def test_a_wrong_text_gets_a_problem(client: TestClient, query: dict[str, Any]) -> None:
+    """A text is a readable one of at most 2,000 characters, and all there is."""
+    response = client.post("/v1/search", json={"query": query})
+    assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
+
+
+@pytest.mark.parametrize("text", ["\x00", "\u200b", "🙂", "\u202e\u202d", "a" * MAX_TEXT_CHARS, "数" * 2_000])
+def test_odd_texts_are_harmless(client: TestClient, text: str) -> None:
+    """Whatever characters a text holds, there is an answer whose scores are numbers."""
+    answer = search(client, query={"text": text})
+    assert all(result["score"] <= 0 for result in answer["results"])
+    assert answer["results"]
+
+
+def test_the_command_line_asks_the_same(client: TestClient, hashed_data: Path) -> None:
+    """``--text`` gives what the service answers, and prints the text as what papers are akin to."""
+    command = ["search", "--data", str(hashed_data), "--text", CLAIM, "--limit", "3"]
+    by_json = CliRunner().invoke(app, [*command, "--json"])
+    assert 0 == by_json.exit_code, by_json.output
+    printed = json.loads(by_json.stdout)
+    del printed["took_ms"]
+    answer = search(client, query={"text": CLAIM}, limit=3)
+    assert answer["results"] == printed["results"]
+    assert answer["query"] == printed["query"]
+    assert f"Akin to: {CLAIM}" in " ".join(CliRunner().invoke(app, command).output.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", CLAIM, "--paper", "demo:p03-m07"], "Name the query once"),
+        (["--text", CLAIM, "--facet", "method"], "give the text as an abstract"),
+        (["--text", "  "], "blank"),
+        (["--text", "x" * 2_001], "2,001 characters"),
+    ],
+)
+def test_a_wrong_command_says_what_to_do(hashed_data: Path, arguments: list[str], message: str) -> None:
+    """A contradiction ends with one clear line."""
+    result = CliRunner().invoke(app, ["search", "--data", str(hashed_data), *arguments])
+    assert 1 == result.exit_code
+    assert message in " ".join(result.output.split())
