@@ -30,7 +30,8 @@ def ids(answer: SearchAnswer) -> list[str]:
 def largest_gap(answer: SearchAnswer) -> float:
     """How far, at most, a score of the answer is from its explanation."""
     return max(
-        abs(result.score + sum(a.weight * a.distance for a in result.alignments)) for result in answer.results
+        abs(result.score + sum(a.weight * a.distance for a in (*result.alignments, *result.omitted)))
+        for result in answer.results
     )
 
 

@@ -86,6 +86,8 @@ def test_ctrl_c_is_a_clear_message(tmp_path: Path) -> None:
         [*AKIN, "index", str(corpus), "--encoder", "hashing", "--data", str(data)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        # A test run in the background of a script ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     )
     wait_for(lambda: any((data / "building").glob("vectors-*")), process)
     process.send_signal(signal.SIGINT)

@@ -47,13 +47,13 @@ def test_contrast_decomposes(seed: int, sizes: tuple[int, int, int], weight: flo
     ranked = explain(
         Paper("p", "T", "x. " * n_sentence, sentences), parts, [p[0] for p in compared], unit=Unit.SENTENCE
     )
-    cells = ranked.alignments
+    cells = [*ranked.alignments, *ranked.omitted]
     assert -sum(c.weight * c.distance for c in cells) == pytest.approx(ranked.score, abs=1e-5)
     assert total_scores(parts, compared)[0] == pytest.approx(ranked.score, abs=1e-12)
     assert 1 == pytest.approx(sum(c.weight for c in cells if c.weight > 0), abs=1e-6)
     assert -weight == pytest.approx(sum(c.weight for c in cells if c.weight < 0), abs=1e-6)
-    assert {c.query_sentence for c in cells if c.weight > 0} <= set(like.sentences)
-    assert {c.query_sentence for c in cells if c.weight < 0} <= set(unlike.sentences)
+    assert {c.query_sentence for c in ranked.alignments if c.weight > 0} <= set(like.sentences)
+    assert {c.query_sentence for c in ranked.alignments if c.weight < 0} <= set(unlike.sentences)
     assert 1 == pytest.approx(sum(h.weight for h in ranked.highlights), abs=1e-6)
 
 
