@@ -14,7 +14,6 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from rich.console import Console
 
-from indexer.catalog import CATALOG_FILE
 from models.errors import InputError
 from service.app import create_app
 from service.auth import KeyRing, is_loopback
@@ -106,7 +105,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
 def _expect_key_or_loopback(settings: Settings) -> None:
     if is_loopback(settings.host):
         return
-    keys = KeyRing(settings.data / CATALOG_FILE)
+    keys = KeyRing(settings.catalog)
     keys.read()
     keys.close()
     if not keys.any_usable():

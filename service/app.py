@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
-from indexer.catalog import CATALOG_FILE
 from service.auth import KeyRing
 from service.cursors import Cursors
 from service.door import Door, size_threads
@@ -43,7 +42,7 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name."""
 
     settings = settings or Settings()
-    keys = KeyRing(settings.data / CATALOG_FILE)
+    keys = KeyRing(settings.catalog)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -3,6 +3,7 @@
 | variable            | default     | unit     | meaning                                                    |
 |---------------------|-------------|----------|------------------------------------------------------------|
 | `AKIN_DATA`         | `akin-data` | folder   | where `akin index` published                               |
+| `AKIN_CATALOG_URL`  | empty       | URL      | papers, keys and jobs in PostgreSQL; empty: in `AKIN_DATA` |
 | `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
 | `AKIN_PORT`         | `8000`      | port     | where to listen                                            |
 | `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
@@ -26,6 +27,8 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from indexer.catalog import CATALOG_FILE
+
 
 class Settings(BaseSettings):
     """Every setting of the service; the module's table says what each means."""
@@ -36,6 +39,7 @@ class Settings(BaseSettings):
     )
 
     data: Path = Path("akin-data")
+    catalog_url: SecretStr | None = None
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     encoder: str = ""
@@ -51,6 +55,13 @@ class Settings(BaseSettings):
     rate: int = Field(default=6_000, ge=0, le=10_000_000)
     cors_origins: str = ""
     drain_ms: int = Field(default=1_000, ge=0, le=600_000)
+
+    @property
+    def catalog(self) -> str | Path:
+        """Where papers, keys and jobs are kept: a URL, or the SQLite file of the data folder."""
+        if self.catalog_url is not None and self.catalog_url.get_secret_value():
+            return self.catalog_url.get_secret_value()
+        return self.data / CATALOG_FILE
 
     @property
     def cors_origin_list(self) -> list[str]:
