@@ -7,6 +7,12 @@ from indexer.segment import Segment
 from models.types import Candidate
 from service.deadline import check_deadline
 
+# Single match hands the re-ranking at least this many papers for each result asked for.
+CANDIDATES_PER_RESULT = 5
+# So many times as many where papers are ranked by more than what found them, as with contrast: on 20,000 real
+# abstracts 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), at 6 ms more.
+MORE_CANDIDATES = 5
+
 # Where to start and how to widen. On 20,000 real abstracts 1.15 searches a query suffice, and a query takes
 # three quarters of the time that 3 hits a paper take, with the same results.
 _HITS_PER_PAPER = 1.5
@@ -16,6 +22,12 @@ _WIDEN = 2
 _FEW_PAPERS = 32
 # How many times as many papers each further search of a long list asks for.
 _DEEPER = 2
+
+
+def depth_for(limit: int, *, least: int, contrast: bool) -> int:
+    """How many papers are re-ranked together for ``limit`` results; ``least`` without contrast."""
+    n_papers = max(least, limit * CANDIDATES_PER_RESULT)
+    return n_papers * MORE_CANDIDATES if contrast else n_papers
 
 
 def find_candidates(

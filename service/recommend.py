@@ -10,16 +10,15 @@ from jaxtyping import Int64
 from indexer.segment import Segment
 from models.transport import SERVING
 from models.types import Filters, Paper
+from service.candidates import CANDIDATES_PER_RESULT, MORE_CANDIDATES
 from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship, score_seeds, seed_weights, usual_distances
+from service.reasons import Reason, health_warnings
 from service.recommended import Recommendation, explain_papers
 from service.rerank import default_tau
-from service.search import Reason, SearchEngine
+from service.search import SearchEngine
 from service.seed_candidates import seed_candidates
 from service.seeds import ResolvedSeed, Seed, UnresolvedSeed, resolve_seeds
 
-# As many as for a search, and so many times more, for papers are ranked by more than what found them.
-_CANDIDATES = 5
-_CANDIDATES_PER_RESULT = 5
 _DETAILS = {
     Reason.NO_SEED_RESOLVED: "None of the seeds can be used; unresolved says of each why.",
     Reason.FILTERED_OUT: "No paper but the seeds passes the filters; widen them.",
@@ -119,12 +118,12 @@ def _candidates(
     segment = engine.snapshot.segment
     allowed = segment.allowed_papers(query.filters).copy()
     allowed[[seed.position for seed in seeds if seed.position is not None]] = False
-    at_least = query.limit * _CANDIDATES_PER_RESULT
+    at_least = query.limit * CANDIDATES_PER_RESULT
     return seed_candidates(
         segment,
         [seed for seed in seeds if not seed.negative],
         akin_to=query.akin_to,
-        n_papers=max(engine.n_candidates * _CANDIDATES, at_least),
+        n_papers=max(engine.n_candidates * MORE_CANDIDATES, at_least),
         at_least=at_least,
         allowed=allowed,
     )
@@ -158,5 +157,4 @@ def _wording(text: str) -> str:
 def _warnings(seeds: Sequence[ResolvedSeed], results: Sequence[Recommendation]) -> Iterator[str]:
     """What a reader of the results should know, each once and as ``kind:what``."""
     yield from sorted({warning for seed in seeds for warning in seed.warnings})
-    if unconverged := sum(not result.converged for result in results):
-        yield f"not_converged:{unconverged}"
+    yield from health_warnings(result.converged for result in results)

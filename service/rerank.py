@@ -20,6 +20,7 @@ from models.types import (
     RankedPaper,
     Unit,
 )
+from service.aspect import Aspect, Selection, focused
 from service.deadline import check_deadline
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
@@ -50,6 +51,19 @@ class Part:
     vectors: Float32[np.ndarray, "n_query dim"]
     sentences: tuple[int, ...]
     weight: float = 1.0
+
+
+def query_parts(
+    aspect: Aspect, selection: Selection, vectors: Float32[np.ndarray, "n_sentence dim"], *, unit: Unit
+) -> list[Part]:
+    """The sentences to be like, turned by the focus; then those to be unlike, as they are."""
+    if unit is Unit.DOCUMENT:
+        return [Part(vectors, selection.like)]
+    parts = [Part(focused(vectors, selection.like, focus=aspect.turn), selection.like)]
+    if aspect.unlike is not None and selection.unlike:
+        # Unturned: the topic they carry is what to keep away from.
+        parts.append(Part(vectors[list(selection.unlike)], selection.unlike, -aspect.unlike.weight))
+    return parts
 
 
 def rerank(

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
 from threading import Thread
@@ -15,43 +14,20 @@ from jaxtyping import Float32
 from indexer.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import SentenceSelectionError
-from models.facets import counted_as
 from models.language import not_english
 from models.transport import SERVING, Scorer
 from models.types import Facet, Filters, Paper, RankedPaper, Unit
-from service.aspect import Aspect, Selection, facets_missing, focused, select_sentences
-from service.candidates import list_candidates
+from service.aspect import Aspect, Selection, facets_missing, select_sentences
+from service.candidates import depth_for, list_candidates
 from service.identifiers import Identifiers
 from service.paging import FIRST_PAGE, LONGEST_LIST, Page, stretches
-from service.rerank import Part, default_tau, rerank
+from service.reasons import DETAILS, Reason, facet_warnings, health_warnings
+from service.rerank import default_tau, query_parts, rerank
 from service.settings import Settings
 from service.text_query import text_paper, text_warnings
 from service.titles import Titles
 
-# Single match hands the re-ranking at least this many papers for each result asked for.
-_CANDIDATES_PER_RESULT = 5
-# So many times as many with contrast, which ranks by more than what found them: on 20,000 real abstracts
-# 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), at 6 ms more.
-_CONTRAST_CANDIDATES = 5
-
 log = structlog.get_logger(__name__)
-
-
-class Reason(StrEnum):
-    """Why an answer holds no paper."""
-
-    FILTERED_OUT = "filtered_out"
-    NO_SEED_RESOLVED = "no_seed_resolved"
-    NOTHING_ELSE_INDEXED = "nothing_else_indexed"
-    NO_SENTENCE_OF_THAT_FACET = "no_sentence_of_that_facet"
-    NO_SUCH_TITLE = "no_such_title"
-
-
-# The same for a person, but for what depends on the query.
-DETAILS = {
-    Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
-    Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +139,8 @@ class SearchEngine:
         first = self.snapshot.paper(0)
         self.search(SearchQuery(paper=first, limit=1))
         segment = self.snapshot.segment
-        if self.snapshot.manifest.functions is not None and len(segment.row_facets):
+        _ = segment.row_facets  # read when first asked for, then kept
+        if self.snapshot.manifest.functions is not None:
             segment.function_index.search(segment.function_vectors[:1].astype(np.float32), 1)
 
     def search(self, query: SearchQuery) -> SearchAnswer:
@@ -186,8 +163,7 @@ class SearchEngine:
             generation=self.snapshot.generation,
             reason=ranked.reason,
             detail=None if ranked.reason is None else _detail(ranked.reason, query.aspect, asked),
-            warnings=asked.warnings
-            + tuple(_warnings(query.aspect, selection, ranked, present=asked.present_facets)),
+            warnings=tuple(_warnings(query.aspect, selection, ranked, asked)),
             took_ms=(time.perf_counter() - started) * 1000,
         )
 
@@ -215,19 +191,15 @@ class SearchEngine:
             warnings += (f"indexed_with_other_tagger:{built_with.name}",)
         return _Asked(annotated.paper, encoded.sentences, query.filters, encoded.dropped_sentences, warnings)
 
-    def _rank(
-        self,
-        query: SearchQuery,
-        asked: _Asked,
-        selection: Selection,
-    ) -> _Ranked:
+    def _rank(self, query: SearchQuery, asked: _Asked, selection: Selection) -> _Ranked:
         if not selection.like:
             return _Ranked(reason=Reason.NO_SENTENCE_OF_THAT_FACET)
         segment = self.snapshot.segment
         encoder = self.snapshot.manifest.encoder
-        parts = _parts(query.aspect, selection, asked.vectors, encoder.unit)
+        parts = query_parts(query.aspect, selection, asked.vectors, unit=encoder.unit)
         allowed = segment.allowed_papers(asked.filters)
-        page = Page(query.page.offset, query.page.depth or self._depth(query.limit, selection))
+        depth = depth_for(query.limit, least=self.n_candidates, contrast=bool(selection.unlike))
+        page = Page(query.page.offset, query.page.depth or depth)
         n_allowed = int(np.count_nonzero(allowed))
         n_listed = min(n_allowed, LONGEST_LIST)
         if page.offset >= n_listed:
@@ -257,24 +229,6 @@ class SearchEngine:
             return _Ranked(results, Page(stop, page.depth))
         return _Ranked(results, cut_at=n_listed if n_listed < n_allowed else None)
 
-    def _depth(self, limit: int, selection: Selection) -> int:
-        """How many papers are re-ranked together."""
-        n_papers = max(self.n_candidates, limit * _CANDIDATES_PER_RESULT)
-        return n_papers * _CONTRAST_CANDIDATES if selection.unlike else n_papers
-
-
-def _parts(
-    aspect: Aspect, selection: Selection, vectors: Float32[np.ndarray, "n_sentence dim"], unit: Unit
-) -> list[Part]:
-    """The sentences to be like, turned by the focus; then those to be unlike, as they are."""
-    if unit is Unit.DOCUMENT:
-        return [Part(vectors, selection.like)]
-    parts = [Part(focused(vectors, selection.like, focus=aspect.turn), selection.like)]
-    if aspect.unlike is not None and selection.unlike:
-        # Unturned: the topic they carry is what to keep away from.
-        parts.append(Part(vectors[list(selection.unlike)], selection.unlike, -aspect.unlike.weight))
-    return parts
-
 
 def _detail(reason: Reason, aspect: Aspect, asked: _Asked) -> str:
     if reason is Reason.NO_SENTENCE_OF_THAT_FACET:
@@ -282,17 +236,11 @@ def _detail(reason: Reason, aspect: Aspect, asked: _Asked) -> str:
     return DETAILS[reason]
 
 
-def _warnings(
-    aspect: Aspect, selection: Selection, ranked: _Ranked, *, present: frozenset[Facet | None]
-) -> Iterator[str]:
-    """What a reader of the results should know, each as ``kind:what``; ``present`` are the query's facets."""
-    if selection.like:
-        unlike = () if aspect.unlike is None else aspect.unlike.facets
-        for kind, facets in (("facet_missing", aspect.facets), ("unlike_facet_missing", unlike)):
-            if missing := [facet for facet in facets if not counted_as(facet) & present]:
-                yield f"{kind}:{','.join(missing)}"
-    if unconverged := sum(not result.converged for result in ranked.results):
-        yield f"not_converged:{unconverged}"
+def _warnings(aspect: Aspect, selection: Selection, ranked: _Ranked, asked: _Asked) -> Iterator[str]:
+    """What a reader of the results should know, each as ``kind:what``."""
+    yield from asked.warnings
+    yield from facet_warnings(aspect, selection, asked.present_facets)
+    yield from health_warnings(result.converged for result in ranked.results)
     if ranked.cut_at is not None:
         yield f"list_ends_at:{ranked.cut_at}"
 
@@ -309,15 +257,17 @@ def open_engine(settings: Settings) -> SearchEngine:
         load_annotator,
         name,
         device=settings.device,
-        tagger=settings.tagger or _file(built["tagger"]),
-        functions=settings.functions or _file(built["functions"]),
+        tagger=settings.tagger or _still_there(built["tagger"]),
+        functions=settings.functions or _still_there(built["functions"]),
     )
     return SearchEngine(snapshot, load, n_candidates=settings.candidates)
 
 
-def _file(named: str | None) -> Path | None:
-    """The weights a snapshot was built with, if they are still there; else the shipped ones have to do."""
-    if named is None or Path(named).is_file():
-        return None if named is None else Path(named)
-    log.warning("weights_missing", file=named, remedy="set AKIN_TAGGER or AKIN_FUNCTIONS")
-    return None
+def _still_there(named: str | None) -> Path | None:
+    """The weights a snapshot was built with; ``None``, the shipped ones, where they are gone."""
+    if named is None:
+        return None
+    if not Path(named).is_file():
+        log.warning("weights_missing", file=named, remedy="set AKIN_TAGGER or AKIN_FUNCTIONS")
+        return None
+    return Path(named)

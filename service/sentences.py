@@ -15,7 +15,8 @@ from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
 from models.types import Facet, Filters, Paper, Sentence, Unit
 from service.deadline import check_deadline
-from service.search import DETAILS, Reason, SearchEngine
+from service.reasons import DETAILS, Reason
+from service.search import SearchEngine
 from service.text_query import text_warnings
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a

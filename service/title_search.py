@@ -4,7 +4,8 @@ import time
 from dataclasses import dataclass
 
 from models.types import Paper
-from service.search import Reason, SearchEngine
+from service.reasons import Reason
+from service.search import SearchEngine
 
 _NONE_LIKE = (
     "No title of the collection is like the one given. Where only some of its words are known, ask for "

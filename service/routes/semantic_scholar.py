@@ -12,6 +12,7 @@ from indexer.rows import MAX_TITLE_CHARS
 from models.errors import PaperNotFoundError
 from models.types import Paper
 from service.problems import SCHOLAR_RESPONSES
+from service.reasons import Reason
 from service.recommend import recommend
 from service.routes.engine import EngineDep
 from service.schemas.semantic_scholar import (
@@ -26,7 +27,7 @@ from service.schemas.semantic_scholar import (
     field_set,
     unresolved_places,
 )
-from service.search import Reason, SearchQuery
+from service.search import SearchQuery
 from service.title_search import find_titles
 
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES)

@@ -6,10 +6,10 @@ from pydantic import BaseModel, Field, model_validator
 
 from service.aspect import Aspect
 from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship
+from service.reasons import Reason
 from service.recommend import RecommendAnswer, RecommendQuery
 from service.schemas.base import Out, SentenceOut, Strict
 from service.schemas.search import AlignmentOut, Facets, FiltersIn, Numbers, QueryIn, ResultOut, facet_tuple
-from service.search import Reason
 from service.seeds import ResolvedSeed, Seed, SeedReason, UnresolvedSeed
 
 MOST_SEEDS = 500

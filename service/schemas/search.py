@@ -9,8 +9,9 @@ from models.transport import Scorer
 from models.types import Facet, Filters, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.cursors import MAX_CURSOR_CHARS
+from service.reasons import Reason
 from service.schemas.base import Abstract, Out, PaperOut, SentenceOut, Strict, Title, pasted_paper
-from service.search import Reason, SearchAnswer, SearchQuery
+from service.search import SearchAnswer, SearchQuery
 from service.text_query import MAX_TEXT_CHARS
 
 _Name = Annotated[str, Field(min_length=1, max_length=300)]

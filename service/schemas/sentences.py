@@ -10,9 +10,9 @@ from models.facets import FACETS
 from models.sentences import MAX_SENTENCE_CHARS
 from models.types import Facet, Paper
 from service.analysis import Analysis
+from service.reasons import Reason
 from service.schemas.base import Abstract, Out, SentenceOut, Strict, Title, pasted_paper
 from service.schemas.search import Facets, FiltersIn, facet_tuple
-from service.search import Reason
 from service.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQuery
 
 # Probabilities are told to four digits; more are noise.

@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, Field
 
 from indexer.rows import MAX_TITLE_CHARS
+from service.reasons import Reason
 from service.schemas.base import Strict
 from service.schemas.sentences import PaperHeadOut
-from service.search import Reason
 from service.title_search import Suggestions, TitleAnswer
 
 # More than anyone types before choosing.
