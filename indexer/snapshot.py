@@ -28,7 +28,7 @@ from models.errors import (
     SnapshotCorruptError,
     SnapshotMissingError,
 )
-from models.types import EncoderSpec, FunctionSpec, Paper
+from models.types import EncoderSpec, FunctionSpec, Paper, Unit
 
 
 class Snapshot:
@@ -66,6 +66,12 @@ class Snapshot:
         """The sentence vectors of one paper."""
         packed = self.segment.vectors
         return packed.rows[packed.offsets[position] : packed.offsets[position + 1]].astype(np.float32)
+
+    def dropped_sentences(self, position: int) -> int:
+        """How many sentences of one paper, its last, lie past the encoder's token limit, without vectors."""
+        if self.manifest.encoder.unit is Unit.DOCUMENT:
+            return 0
+        return len(self.paper(position).sentences) - len(self.vectors(position))
 
     def expect_encoder(self, spec: EncoderSpec) -> None:
         """Refuse any encoder but the one that made the vectors; raises EncoderMismatchError."""

@@ -93,6 +93,11 @@ def sentences_from_list(
     return " ".join(sentence.text for sentence in sentences), tuple(sentences)
 
 
+def wording(text: str) -> str:
+    """What ``text`` says, word for word: equal for texts that differ in spacing and letter case alone."""
+    return " ".join(text.split()).casefold()
+
+
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the ``(start, end)`` of each sentence, of any length, without white space at its ends."""
     forced = {match.end() for match in _PARAGRAPH_BREAK.finditer(text)} | {len(text)}

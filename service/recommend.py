@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.segment import Segment
+from models.sentences import wording
 from models.transport import SERVING
 from models.types import Filters, Paper
 from service.candidates import CANDIDATES_PER_RESULT, MORE_CANDIDATES
@@ -139,19 +140,15 @@ def _unlike_pasted(
 ) -> list[tuple[int, Paper]]:
     """The first ``limit`` of ``order`` that are no pasted seed, each with its paper."""
     pasted = [seed.paper for seed in seeds if seed.position is None]
-    wordings = {_wording(text) for paper in pasted for text in (paper.title, paper.abstract)} - {""}
+    wordings = {wording(text) for paper in pasted for text in (paper.title, paper.abstract)} - {""}
     best: list[tuple[int, Paper]] = []
     for i in order.tolist():
         paper = segment.paper(int(positions[i]))
-        if not wordings & {_wording(paper.title), _wording(paper.abstract)}:
+        if not wordings & {wording(paper.title), wording(paper.abstract)}:
             best.append((i, paper))
         if len(best) == limit:
             break
     return best
-
-
-def _wording(text: str) -> str:
-    return " ".join(text.split()).casefold()
 
 
 def _warnings(seeds: Sequence[ResolvedSeed], results: Sequence[Recommendation]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from indexer.segment import Segment
 from models.transport import Plan, TransportSettings, score_papers
 from models.types import Highlight, Omitted, Paper, Unit
 from service.deadline import check_deadline
-from service.rerank import MOST_ALIGNMENTS, MOST_HIGHLIGHTS, gather
+from service.rerank import MOST_ALIGNMENTS, gather, highlights, whole_paper
 from service.seeds import ResolvedSeed
 
 
@@ -145,11 +145,6 @@ def _summed(cells: _Cells) -> Omitted:
 def _highlights(paper: Paper, cells: _Cells, *, unit: Unit) -> tuple[Highlight, ...]:
     """The sentences that match the seeds, heaviest first, with their shares of that match."""
     if unit is Unit.DOCUMENT:
-        return (Highlight(None, 0, len(paper.abstract), 1.0),)
+        return whole_paper(paper)
     akin = cells.at(cells.weights > 0)
-    shares = np.bincount(akin.columns, weights=akin.weights) / akin.weights.sum()
-    heaviest = [j for j in np.argsort(-shares, kind="stable").tolist() if shares[j] > 0]
-    return tuple(
-        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))
-        for j in heaviest[:MOST_HIGHLIGHTS]
-    )
+    return highlights(paper, np.bincount(akin.columns, weights=akin.weights) / akin.weights.sum())

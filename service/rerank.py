@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -111,6 +110,23 @@ def gather(
     return vectors.rows[rows].astype(np.float32), offsets
 
 
+def highlights(
+    paper: Paper, weights: Float64[np.ndarray, " n_sentence"], *, lightest: float = 0.0
+) -> tuple[Highlight, ...]:
+    """The sentences heavier than ``lightest``, heaviest first, at most MOST_HIGHLIGHTS of them."""
+    heaviest = np.argsort(-weights, kind="stable")[:MOST_HIGHLIGHTS].tolist()
+    return tuple(
+        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(weights[j]))
+        for j in heaviest
+        if weights[j] > lightest
+    )
+
+
+def whole_paper(paper: Paper) -> tuple[Highlight, ...]:
+    """All of the abstract, where there is one vector a paper."""
+    return (Highlight(None, 0, len(paper.abstract), 1.0),)
+
+
 def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit: Unit) -> RankedPaper:
     """A paper with its score and the cells of the plans that make it up, each part's heaviest first.
 
@@ -122,9 +138,8 @@ def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit:
     vector a paper, the only cell belongs to the two whole abstracts.
     """
     if unit is Unit.DOCUMENT:
-        whole = Highlight(None, 0, len(paper.abstract), 1.0)
         cell = Alignment(None, None, 1.0, float(plans[0].cost[0, 0]))
-        return RankedPaper(paper, plans[0].score, (cell,), (whole,), plans[0].converged)
+        return RankedPaper(paper, plans[0].score, (cell,), whole_paper(paper), plans[0].converged)
     paired = list(zip(parts, plans, strict=True))
     cells = [list(_cells(part, plan)) for part, plan in paired]
     most = max(MOST_ALIGNMENTS // len(cells), 1)
@@ -132,7 +147,7 @@ def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit:
         paper,
         score=sum(part.weight * plan.score for part, plan in paired),
         alignments=tuple(cell for of_part in cells for cell in of_part[:most]),
-        highlights=tuple(islice(_highlights(paper, plans[0]), MOST_HIGHLIGHTS)),
+        highlights=highlights(paper, plans[0].mass.sum(axis=0), lightest=_LIGHTEST),
         converged=all(plan.converged for plan in plans),
         omitted=tuple(_summed(of_part[most:]) for of_part in cells if len(of_part) > most),
     )
@@ -151,10 +166,3 @@ def _cells(part: Part, plan: Plan) -> Iterator[Alignment]:
         *(values[order].tolist() for values in (i, j, masses, distances)), strict=True
     ):
         yield Alignment(part.sentences[row], column, part.weight * mass, distance)
-
-
-def _highlights(paper: Paper, plan: Plan) -> Iterator[Highlight]:
-    shares = plan.mass.sum(axis=0)  # (n_sentence,)
-    for j in np.argsort(-shares, kind="stable").tolist():
-        if shares[j] > _LIGHTEST:
-            yield Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))

@@ -16,7 +16,7 @@ from models.annotator import Annotator, load_annotator
 from models.errors import SentenceSelectionError
 from models.language import not_english
 from models.transport import SERVING, Scorer
-from models.types import Facet, Filters, Paper, RankedPaper, Unit
+from models.types import Facet, Filters, Paper, RankedPaper
 from service.aspect import Aspect, Selection, facets_missing, select_sentences
 from service.candidates import depth_for, list_candidates
 from service.identifiers import Identifiers
@@ -173,10 +173,7 @@ class SearchEngine:
             position = self.snapshot.position(query.paper_id)
             paper, vectors = self.snapshot.paper(position), self.snapshot.vectors(position)
             filters = replace(query.filters, exclude_ids=query.filters.exclude_ids | {query.paper_id})
-            by_sentence = self.snapshot.manifest.encoder.unit is Unit.SENTENCE
-            return _Asked(
-                paper, vectors, filters, len(paper.sentences) - len(vectors) if by_sentence else 0, ()
-            )
+            return _Asked(paper, vectors, filters, self.snapshot.dropped_sentences(position), ())
         if query.text is not None:
             paper = text_paper(query.text, query.aspect)
             (encoded,) = self.annotator.encoder.encode([paper])

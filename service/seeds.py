@@ -138,9 +138,12 @@ def _indexed(engine: SearchEngine, paper_id: str) -> _Known | None:
     position = engine.identifiers.position(paper_id)
     if position is None:
         return None
-    paper, vectors = snapshot.paper(position), snapshot.vectors(position)
-    by_sentence = snapshot.manifest.encoder.unit is Unit.SENTENCE
-    return _Known(paper, position, vectors, len(paper.sentences) - len(vectors) if by_sentence else 0)
+    return _Known(
+        snapshot.paper(position),
+        position,
+        snapshot.vectors(position),
+        snapshot.dropped_sentences(position),
+    )
 
 
 def _choose(

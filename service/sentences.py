@@ -13,11 +13,12 @@ from indexer.segment import Segment
 from indexer.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
-from models.types import Facet, Filters, Paper, Sentence, Unit
+from models.sentences import wording
+from models.types import Facet, Filters, Paper, Unit
 from service.deadline import check_deadline
 from service.reasons import DETAILS, Reason
 from service.search import SearchEngine
-from service.text_query import text_warnings
+from service.text_query import one_sentence, text_warnings
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
@@ -149,18 +150,17 @@ def _of_paper(snapshot: Snapshot, query: SentenceQuery) -> _Asked:
 
 
 def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
-    text = query.text.strip()
-    if not text:
+    if not query.text.strip():
         raise SentenceSelectionError(
             "The query text is blank; give a sentence, or a paper's id and a number."
         )
-    paper = Paper(id="", title="", abstract=text, sentences=(Sentence(text, 0, len(text)),))
+    paper = one_sentence(query.text)
     if query.by is Likeness.MEANING:
         (encoded,) = engine.annotator.encoder.encode([paper])
         vector = encoded.sentences
     else:
         vector = _function_vector(engine, paper)
-    return _Asked(paper, 0, vector, query.filters, text_warnings(text))
+    return _Asked(paper, 0, vector, query.filters, text_warnings(paper.abstract))
 
 
 def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:
@@ -204,9 +204,18 @@ def _nearest(
     if n_allowed == 0:
         return (), 0
     n_hits, n_most = min(limit, n_allowed), min(_MOST_ROWS, n_allowed)
+    wordings: dict[int, str] = {}  # by row, as a wider search finds the same rows again
+    nearest: dict[str, FoundSentence] = {}
     while True:
         hits = index.search(vector, n_hits, allowed=allowed)
-        found = _different(segment, hits.rows[0], -hits.scores[0])
+        rows, scores = hits.rows[0].tolist(), hits.scores[0].tolist()
+        for row, score in zip(rows, scores, strict=True):
+            if row not in wordings:
+                sentence = _sentence_at(segment, row, distance=-score)
+                wordings[row] = said = wording(sentence.paper.sentences[sentence.sentence].text)
+                if said not in nearest or sentence.distance < nearest[said].distance:
+                    nearest[said] = sentence
+        found = [nearest[said] for said in dict.fromkeys(wordings[row] for row in rows)]
         if len(found) >= limit:
             return tuple(found[:limit]), 0
         if n_hits == n_most:
@@ -214,16 +223,9 @@ def _nearest(
         n_hits = min(n_hits * _WIDEN, n_most)
 
 
-def _different(segment: Segment, rows: np.ndarray, distances: np.ndarray) -> list[FoundSentence]:
-    """The sentences in ``rows``, but for those that an earlier one repeats, case and spacing aside."""
-    first: dict[str, FoundSentence] = {}
-    for row, distance in zip(rows.tolist(), distances.tolist(), strict=True):
-        position = int(segment.paper_of_row[row])
-        paper = segment.paper(position)
-        number = row - int(segment.vectors.offsets[position])
-        wording = " ".join(paper.sentences[number].text.split()).casefold()
-        first.setdefault(wording, FoundSentence(paper, number, distance))
-    return list(first.values())
+def _sentence_at(segment: Segment, row: int, *, distance: float) -> FoundSentence:
+    position = int(segment.paper_of_row[row])
+    return FoundSentence(segment.paper(position), row - int(segment.vectors.offsets[position]), distance)
 
 
 def _why_none(segment: Segment, filters: Filters, query: SentenceQuery) -> Reason:

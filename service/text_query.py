@@ -11,18 +11,23 @@ _FEWEST_CHARS_TO_TELL = 40
 
 
 def text_paper(text: str, aspect: Aspect) -> Paper:
-    """``text`` as the only sentence of a paper without id, title and facet.
+    """``text`` as a paper to search for; ``aspect`` is what the query chooses of it.
 
     Raises SentenceSelectionError for a blank text, or an aspect that chooses anything.
     """
-    text = text.strip()
-    if not text:
+    if not text.strip():
         raise SentenceSelectionError("The query text is blank; give a claim, a question or a few words.")
     if aspect != Aspect():
         raise SentenceSelectionError(
             "A query by text counts as one sentence without a facet, so there is nothing to choose in it: "
             "leave out sentences, facet, unlike and focus, or give the text as an abstract."
         )
+    return one_sentence(text)
+
+
+def one_sentence(text: str) -> Paper:
+    """``text``, stripped, as the only sentence of a paper without id, title and facet."""
+    text = text.strip()
     return Paper(id="", title="", abstract=text, sentences=(Sentence(text, 0, len(text)),))
 
 

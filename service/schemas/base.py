@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from indexer.rows import MAX_ABSTRACT_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper
 
@@ -18,6 +18,7 @@ def _readable(abstract: str | list[str]) -> str | list[str]:
     return abstract
 
 
+PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
 Abstract = Annotated[

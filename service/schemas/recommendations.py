@@ -9,7 +9,17 @@ from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship
 from service.reasons import Reason
 from service.recommend import RecommendAnswer, RecommendQuery
 from service.schemas.base import Out, SentenceOut, Strict
-from service.schemas.search import AlignmentOut, Facets, FiltersIn, Numbers, QueryIn, ResultOut, facet_tuple
+from service.schemas.search import (
+    AlignmentOut,
+    Facets,
+    FiltersIn,
+    Numbers,
+    QueryIn,
+    ResultOut,
+    expect_one_choice,
+    facet_tuple,
+    number_tuple,
+)
 from service.seeds import ResolvedSeed, Seed, SeedReason, UnresolvedSeed
 
 MOST_SEEDS = 500
@@ -28,14 +38,12 @@ class SeedIn(QueryIn):
 
     @model_validator(mode="after")
     def _one_aspect(self) -> "SeedIn":
-        if self.sentences is not None and self.facet is not None:
-            raise ValueError("choose sentences or a facet, not both")
+        expect_one_choice(self.sentences, self.facet)
         return self
 
     def to_seed(self) -> Seed:
         """The same as a domain value."""
-        sentences = None if self.sentences is None else tuple(self.sentences)
-        aspect = Aspect(sentences, facet_tuple(self.facet))
+        aspect = Aspect(number_tuple(self.sentences), facet_tuple(self.facet))
         return Seed(self.paper_id, self.to_paper(), aspect, self.weight)
 
 

@@ -4,13 +4,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from indexer.rows import MAX_ID_CHARS, MAX_SENTENCES
+from indexer.rows import MAX_SENTENCES
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.cursors import MAX_CURSOR_CHARS
 from service.reasons import Reason
-from service.schemas.base import Abstract, Out, PaperOut, SentenceOut, Strict, Title, pasted_paper
+from service.schemas.base import Abstract, Out, PaperId, PaperOut, SentenceOut, Strict, Title, pasted_paper
 from service.search import SearchAnswer, SearchQuery
 from service.text_query import MAX_TEXT_CHARS
 
@@ -21,11 +21,11 @@ _FacetList = Annotated[list[_Facet], Field(min_length=1, max_length=len(Facet))]
 Facets = _Facet | _FacetList
 # More than a reference manager holds of one subject; as many as a ranked list has.
 _MOST_IDS = 10_000
-_Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)]
 
 
-def _numbers(given: list[int] | None) -> tuple[int, ...] | None:
+def number_tuple(given: list[int] | None) -> tuple[int, ...] | None:
+    """The sentence numbers as a request holds them; ``None`` where it holds none."""
     return None if given is None else tuple(given)
 
 
@@ -36,10 +36,16 @@ def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
     return (given,) if isinstance(given, Facet) else tuple(given)
 
 
+def expect_one_choice(sentences: list[int] | None, facet: Facet | list[Facet] | None) -> None:
+    """Refuse sentences beside a facet; raises ValueError."""
+    if sentences is not None and facet is not None:
+        raise ValueError("choose sentences or a facet, not both")
+
+
 class QueryIn(Strict):
     """The paper to start from: an indexed one by id, or a pasted title and abstract."""
 
-    paper_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    paper_id: PaperId | None = None
     title: Title = ""
     abstract: Abstract | None = Field(default=None, description="Text, or the list of its sentences.")
 
@@ -85,10 +91,10 @@ class FiltersIn(Strict):
         default_factory=list,
         description="Whole names as the collection spells them; any one of them suffices.",
     )
-    ids: Annotated[list[_Id], Field(min_length=1, max_length=_MOST_IDS)] | None = Field(
+    ids: Annotated[list[PaperId], Field(min_length=1, max_length=_MOST_IDS)] | None = Field(
         default=None, description="Only these papers; ids the collection does not hold are passed over."
     )
-    exclude_ids: Annotated[list[_Id], Field(max_length=_MOST_IDS)] = Field(
+    exclude_ids: Annotated[list[PaperId], Field(max_length=_MOST_IDS)] = Field(
         default_factory=list, description="None of these papers."
     )
     has_facets: Annotated[list[_Facet], Field(max_length=len(Facet))] = Field(
@@ -128,7 +134,7 @@ class UnlikeIn(Strict):
 
     def to_contrast(self) -> Contrast:
         """The same as a domain value."""
-        return Contrast(_numbers(self.sentences), facet_tuple(self.facet), self.weight)
+        return Contrast(number_tuple(self.sentences), facet_tuple(self.facet), self.weight)
 
 
 class SearchIn(Strict):
@@ -166,8 +172,7 @@ class SearchIn(Strict):
 
     @model_validator(mode="after")
     def _one_aspect(self) -> "SearchIn":
-        if self.sentences is not None and self.facet is not None:
-            raise ValueError("choose sentences or a facet, not both")
+        expect_one_choice(self.sentences, self.facet)
         return self
 
     def to_query(self) -> SearchQuery:
@@ -177,7 +182,7 @@ class SearchIn(Strict):
             paper=self.query.to_paper(),
             text=self.query.text,
             aspect=Aspect(
-                _numbers(self.sentences),
+                number_tuple(self.sentences),
                 facet_tuple(self.facet),
                 self.focus,
                 None if self.unlike is None else self.unlike.to_contrast(),

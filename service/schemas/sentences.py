@@ -11,7 +11,7 @@ from models.sentences import MAX_SENTENCE_CHARS
 from models.types import Facet, Paper
 from service.analysis import Analysis
 from service.reasons import Reason
-from service.schemas.base import Abstract, Out, SentenceOut, Strict, Title, pasted_paper
+from service.schemas.base import Abstract, Out, PaperId, SentenceOut, Strict, Title, pasted_paper
 from service.schemas.search import Facets, FiltersIn, facet_tuple
 from service.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQuery
 
@@ -25,7 +25,7 @@ class SentenceQueryIn(Strict):
     text: Annotated[str, Field(max_length=MAX_SENTENCE_CHARS)] | None = Field(
         default=None, description="Taken as one sentence without context."
     )
-    paper_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    paper_id: PaperId | None = None
     sentence: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
