@@ -118,6 +118,10 @@ def analyze(
     encoder: Annotated[
         str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")
     ] = "minilm",
+    tagger: Annotated[
+        Path | None,
+        typer.Option(help="Facet weights, in place of the encoder's own.", exists=True, dir_okay=False),
+    ] = None,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/analyze.")] = False,
 ) -> None:
@@ -125,7 +129,7 @@ def analyze(
     paper = read_query(paper_id="", sources=(source,)).paper
     if paper is None:
         raise InputError("Name a file with a title and an abstract, or - for standard input.")
-    body = AnalyzeOut.of(analyze_paper(load_annotator(encoder, device=device), paper))
+    body = AnalyzeOut.of(analyze_paper(load_annotator(encoder, device=device, tagger=tagger), paper))
     if as_json:
         typer.echo(body.model_dump_json())
     else:

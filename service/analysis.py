@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float32
 
 from models.annotator import Annotator
-from models.language import not_english
 from models.types import Paper
+from service.pasted import read_pasted
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,13 @@ class Analysis:
 def analyze(annotator: Annotator, paper: Paper) -> Analysis:
     """Tag the sentences of ``paper``, which is not looked up anywhere."""
     started = time.perf_counter()
+    paper, warnings = read_pasted(paper)
     (annotated,) = annotator.annotate([paper])
     return Analysis(
         paper=annotated.paper,
         probabilities=annotated.probabilities,
         dropped_sentences=annotated.encoded.dropped_sentences,
         tagger=annotator.tagger.spec.name,
-        warnings=not_english("abstract", paper.abstract),
+        warnings=warnings,
         took_ms=(time.perf_counter() - started) * 1000,
     )

@@ -34,6 +34,14 @@ def facet_warnings(aspect: Aspect, selection: Selection, present: frozenset[Face
                 yield f"{kind}:{','.join(missing)}"
 
 
+def limit_warnings(aspect: Aspect, n_vectors: int) -> Iterator[str]:
+    """A warning for the chosen sentences past the first ``n_vectors``, which alone were read."""
+    unlike = None if aspect.unlike is None else aspect.unlike.sentences
+    for kind, chosen in (("", aspect.sentences), ("unlike_", unlike)):
+        if past := sorted({number for number in chosen or () if number >= n_vectors}):
+            yield f"{kind}sentences_past_token_limit:{','.join(map(str, past))}"
+
+
 def health_warnings(converged: Iterable[bool]) -> Iterator[str]:
     """A warning for results of which a plan did not meet its tolerance."""
     if unconverged := sum(not each for each in converged):

@@ -14,14 +14,14 @@ from jaxtyping import Float32
 from indexer.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import SentenceSelectionError
-from models.language import not_english
 from models.transport import SERVING, Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
 from service.aspect import Aspect, Selection, facets_missing, select_sentences
 from service.candidates import depth_for, list_candidates
 from service.identifiers import Identifiers
 from service.paging import FIRST_PAGE, LONGEST_LIST, Page, stretches
-from service.reasons import DETAILS, Reason, facet_warnings, health_warnings
+from service.pasted import read_pasted
+from service.reasons import DETAILS, Reason, facet_warnings, health_warnings, limit_warnings
 from service.rerank import default_tau, query_parts, rerank
 from service.settings import Settings
 from service.text_query import text_paper, text_warnings
@@ -180,9 +180,9 @@ class SearchEngine:
             return _Asked(paper, encoded.sentences, query.filters, 0, text_warnings(paper.abstract))
         if query.paper is None:
             raise SentenceSelectionError("The query is empty; give an id, a title and abstract, or a text.")
-        (annotated,) = self.annotator.annotate([query.paper])
+        paper, warnings = read_pasted(query.paper)
+        (annotated,) = self.annotator.annotate([paper])
         encoded = annotated.encoded
-        warnings = not_english("abstract", query.paper.abstract)
         built_with = self.snapshot.manifest.tagger
         if query.aspect.names_facets and self.annotator.tagger.spec.fingerprint != built_with.fingerprint:
             warnings += (f"indexed_with_other_tagger:{built_with.name}",)
@@ -237,6 +237,7 @@ def _warnings(aspect: Aspect, selection: Selection, ranked: _Ranked, asked: _Ask
     """What a reader of the results should know, each as ``kind:what``."""
     yield from asked.warnings
     yield from facet_warnings(aspect, selection, asked.present_facets)
+    yield from limit_warnings(aspect, len(asked.vectors))
     yield from health_warnings(result.converged for result in ranked.results)
     if ranked.cut_at is not None:
         yield f"list_ends_at:{ranked.cut_at}"

@@ -11,10 +11,11 @@ from jaxtyping import Float32
 from indexer.near_ids import near_ids
 from indexer.segment import Segment
 from models.errors import SentenceSelectionError
-from models.language import not_english
 from models.types import Paper, Unit
 from service.aspect import Aspect, facets_missing, focused, select_sentences
 from service.deadline import check_deadline
+from service.pasted import read_pasted
+from service.reasons import limit_warnings
 from service.search import SearchEngine
 
 _SUGGESTIONS = 3
@@ -127,9 +128,10 @@ def resolve_seeds(
 def _encode(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[_Known]:
     for start in range(0, len(papers), _ENCODED_TOGETHER):
         check_deadline()
-        for annotated in engine.annotator.annotate(papers[start : start + _ENCODED_TOGETHER]):
+        read = [read_pasted(paper) for paper in papers[start : start + _ENCODED_TOGETHER]]
+        together = engine.annotator.annotate([paper for paper, _ in read])
+        for annotated, (_, warnings) in zip(together, read, strict=True):
             encoded = annotated.encoded
-            warnings = not_english("abstract", annotated.paper.abstract)
             yield _Known(annotated.paper, None, encoded.sentences, encoded.dropped_sentences, warnings)
 
 
@@ -169,7 +171,7 @@ def _choose(
         dropped_sentences=known.dropped_sentences,
         vectors=focused(known.vectors, kept, focus=turn),
         weight=seed.weight,
-        warnings=known.warnings,
+        warnings=(*known.warnings, *limit_warnings(seed.aspect, n_vectors)),
     )
 
 

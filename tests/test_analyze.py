@@ -17,7 +17,7 @@ from akin.cli import app
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
-from models.facets import FACETS
+from models.facets import FACETS, SHIPPED_WEIGHTS
 from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
 from service.analysis import Analysis
 from service.app import create_app
@@ -104,6 +104,33 @@ def test_a_foreign_abstract_gets_a_warning(client: TestClient) -> None:
     assert ["abstract_not_english:fr"] == analyzed(client, abstract=text)["warnings"]
 
 
+def test_a_text_of_too_many_sentences_is_cut_with_a_warning(client: TestClient) -> None:
+    """Of 1,003 sentences the first 1,000 are read, and every route that takes a paper says so."""
+    text = "We fit a model. " * 1_003
+    answer = analyzed(client, abstract=text)
+    assert (1_000, ["sentences_cut:3"]) == (len(answer["sentences"]), answer["warnings"])
+    for route, body in (
+        ("search", {"query": {"abstract": text}}),
+        ("recommendations", {"seeds": [{"abstract": text}]}),
+    ):
+        answered = client.post(f"/v1/{route}", json={**body, "limit": 1}).json()
+        assert ["sentences_cut:3"] == answered["warnings"]
+    assert [] == analyzed(client, abstract="We fit a model. " * 1_000)["warnings"]
+
+
+def test_chosen_sentences_that_were_not_read_are_told(client: TestClient) -> None:
+    """Of sentences chosen on either side, those past the encoder's limit count for nothing: a warning."""
+    query = {"abstract": ABSTRACT}
+    body = {"query": query, "sentences": [0, 3, 2], "unlike": {"sentences": [1, 3]}, "limit": 1}
+    answer = client.post("/v1/search", json=body).json()
+    assert ([0], [1]) == (answer["query"]["selected"], answer["query"]["unlike"])
+    past = ["sentences_past_token_limit:2,3", "unlike_sentences_past_token_limit:3"]
+    assert past == answer["warnings"]
+    seeds = {"seeds": [{**query, "sentences": [1, 3]}], "limit": 1}
+    answer = client.post("/v1/recommendations", json=seeds).json()
+    assert ["sentences_past_token_limit:3"] == answer["warnings"]
+
+
 def test_the_same_text_gives_the_same_answer(client: TestClient) -> None:
     """Two identical requests differ in took_ms alone."""
     answers = [analyzed(client, abstract=ABSTRACT) for _ in range(2)]
@@ -160,7 +187,7 @@ def test_json_is_the_body_of_the_service(
     client: TestClient, annotator: Annotator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`akin analyze --json` prints what POST /v1/analyze answers, took_ms aside, from a file or `-`."""
-    monkeypatch.setattr("akin.sentences.load_annotator", lambda name, device: annotator)
+    monkeypatch.setattr("akin.sentences.load_annotator", lambda name, device, tagger: annotator)
     text = f"Floods\n\n{ABSTRACT}"
     file = tmp_path / "query.txt"
     file.write_text(text, encoding="utf-8")
@@ -173,11 +200,18 @@ def test_json_is_the_body_of_the_service(
 
 def test_a_table_for_people(annotator: Annotator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A printed analysis shows number, facet, its probability and text of each sentence, and the limit."""
-    monkeypatch.setattr("akin.sentences.load_annotator", lambda name, device: annotator)
+    monkeypatch.setattr("akin.sentences.load_annotator", lambda name, device, tagger: annotator)
     shown = [" ".join(line.split()) for line in run("-", stdin=ABSTRACT).splitlines()]
     assert "1 method 60% We propose a gauge." in shown
     assert "The encoder did not read the last 2 sentences." in shown
     assert "Facets by the tagger keywords." in shown
+
+
+def test_facets_by_weights_of_ones_own() -> None:
+    """`akin analyze --tagger FILE` takes that tagger in place of the encoder's own."""
+    weights = SHIPPED_WEIGHTS / "facets-surface.safetensors"
+    command = ["-", "--encoder", "hashing", "--tagger", weights, "--json"]
+    assert "facets-surface" == json.loads(run(*command, stdin=ABSTRACT))["tagger"]
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "{", '{"title": "x"}'])

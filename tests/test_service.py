@@ -251,11 +251,13 @@ def test_the_tree_drawn_is_the_tree(client: TestClient) -> None:
 
 
 def test_settings_and_their_table_agree() -> None:
-    """The table in the module's docstring lists every setting and no other."""
+    """The table in the module's docstring lists every setting and no other, and docs/serving.md shows it."""
     table = [line for line in settings.__doc__.splitlines() if line.startswith("| `")]  # type: ignore[union-attr]  # it has one
     assert [f"`AKIN_{name.upper()}`" for name in Settings.model_fields] == [
         line.split("|")[1].strip() for line in table
     ]
+    page = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
+    assert table == [line for line in page.splitlines() if line.startswith("| `AKIN_")]
 
 
 def test_the_openapi_document_names_every_route(client: TestClient) -> None:

@@ -29,8 +29,7 @@ Abstract = Annotated[
 def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
     """The paper with this ``Title`` and ``Abstract``, split into sentences unless they came as a list."""
     if isinstance(abstract, str):
-        # More than an encoder reads of any paper; each further one would only lengthen the answer.
-        text, sentences = abstract, split_sentences(abstract)[:MAX_SENTENCES]
+        text, sentences = abstract, split_sentences(abstract)
     else:
         text, sentences = sentences_from_list(abstract)
     return Paper(id="", title=title, abstract=text, sentences=sentences)
