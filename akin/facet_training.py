@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.sets.files import locate
-from indexer.build import ProgressFn
 from indexer.durable import replace_file, storage_errors
 from models.encoder import Encoder
 from models.errors import InputError
-from models.types import Paper
+from models.types import Paper, ProgressFn
 
 
 def read_labelled(path: Path) -> list[Paper]:

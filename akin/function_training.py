@@ -18,7 +18,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from indexer.build import ProgressFn
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import replace_file, storage_errors
 from models.checksums import sha256_of
@@ -26,7 +25,7 @@ from models.encoder import Encoder
 from models.errors import InputError
 from models.functions import weights_content
 from models.training.phrases import Mined, PhraseList, mine, read_phrases
-from models.types import Paper
+from models.types import Paper, ProgressFn
 
 _MOST_SHOWN = 10
 _TELL_EVERY = 1_000  # papers

@@ -21,8 +21,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from indexer.build import ProgressFn
 from indexer.durable import storage_errors
+from models.types import ProgressFn
 
 _LOG_EVERY_S = 20.0
 

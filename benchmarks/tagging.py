@@ -12,9 +12,9 @@ from encoders import CLOCKS, medians, read_papers
 
 from indexer.embed import embed
 from models.annotator import Annotator, load_annotator
+from models.encoder import PAPERS_PER_CALL
 
 BASE = "encoder alone"
-_PAPERS_PER_CALL = 128
 
 
 def main() -> None:
@@ -34,8 +34,8 @@ def main() -> None:
     layers = full.tagger.spec.layers
 
     def encode(layers: tuple[int, ...] = ()) -> None:
-        for start in range(0, len(papers), _PAPERS_PER_CALL):
-            full.encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers)
+        for start in range(0, len(papers), PAPERS_PER_CALL):
+            full.encoder.encode(papers[start : start + PAPERS_PER_CALL], layers=layers)
 
     def index(annotator: Annotator) -> None:
         embed(papers, annotator, dtype="float16", on_progress=lambda _: None)

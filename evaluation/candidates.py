@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from evaluation.bootstrap import interval
-from indexer.build import ProgressFn
 from indexer.index import build_index
 from indexer.segment import Segment
 from indexer.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
 from models.transport import SERVING, TransportSettings, score_papers
+from models.types import ProgressFn
 from service.candidates import find_candidates
 from service.rerank import default_tau, gather
 

@@ -18,14 +18,13 @@ from evaluation.sets.scidocs import ScidocsSet
 from evaluation.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.systems import Systems, check_name, has_plan
 from evaluation.vectors import VectorSource, present_encoders
-from indexer.build import ProgressFn
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.functions import read_metadata
 from models.registry import resolve
 from models.transport import Scorer
-from models.types import Paper, Unit
+from models.types import Paper, ProgressFn, Unit
 
 # Queries whose rankings are shown with their alignments, and papers of each.
 _N_EXPLAINED, _PAPERS_EXPLAINED = 6, 10

@@ -14,16 +14,14 @@ from huggingface_hub import try_to_load_from_cache
 from jaxtyping import Float32
 
 from evaluation.collection import Collection
-from indexer.build import ProgressFn
 from indexer.durable import replace_file, storage_errors
 from indexer.snapshot import Snapshot
 from models.checkpoints import CHECKPOINTS, WEIGHTS
-from models.encoder import Encoder
+from models.encoder import PAPERS_PER_CALL, Encoder
 from models.errors import StorageError
-from models.types import EncodedPaper, PackedVectors, Paper, Unit
+from models.types import EncodedPaper, PackedVectors, Paper, ProgressFn, Unit
 
 # Papers handed to the encoder at once, as in indexer/embed.py.
-_PAPERS_PER_CALL = 128
 # Papers of one cache file: what an interrupted run loses at most.
 _PAPERS_PER_FILE = 2_048
 
@@ -93,8 +91,8 @@ class VectorSource:
         self, papers: Sequence[Paper], stage: str, done: int, *, layers: Sequence[int] = ()
     ) -> list[EncodedPaper]:
         encoded: list[EncodedPaper] = []
-        for start in range(0, len(papers), _PAPERS_PER_CALL):
-            encoded += self.encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers)
+        for start in range(0, len(papers), PAPERS_PER_CALL):
+            encoded += self.encoder.encode(papers[start : start + PAPERS_PER_CALL], layers=layers)
             self._on_progress(stage, done + len(encoded), self._asked[stage])
         return encoded
 

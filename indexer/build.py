@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -28,10 +28,7 @@ from indexer.snapshot import next_generation, publish
 from models.annotator import Annotator
 from models.errors import CorpusError
 from models.sentences import SPLITTER_VERSION
-from models.types import EncoderSpec, Paper, Precision, Unit
-
-# (stage in words, papers done in it, papers in it if known)
-ProgressFn = Callable[[str, int, int | None], None]
+from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
 _SEGMENT = "segment-000"
 

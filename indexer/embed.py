@@ -7,12 +7,10 @@ import numpy as np
 from jaxtyping import Float16, Int8
 
 from models.annotator import Annotator
+from models.encoder import PAPERS_PER_CALL
 from models.errors import EncoderError
 from models.facets import FACETS, NO_FACET
 from models.types import PackedVectors, Paper, Sentence
-
-# Papers annotated at once: enough for the encoder to sort by length, few enough for a lively progress bar.
-_PAPERS_PER_CALL = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,8 @@ def embed(
     rows: list[np.ndarray] = []
     functions: list[np.ndarray] = []
     facets: list[int] = []
-    for start in range(0, len(papers), _PAPERS_PER_CALL):
-        batch = papers[start : start + _PAPERS_PER_CALL]
+    for start in range(0, len(papers), PAPERS_PER_CALL):
+        batch = papers[start : start + PAPERS_PER_CALL]
         for annotated in annotator.annotate(batch):
             rows.append(_rounded(annotated.encoded.sentences, dtype, annotated.paper))
             facets += [_code(sentence) for sentence in annotated.paper.sentences]

@@ -19,6 +19,9 @@ from models.checksums import sha256_of
 from models.errors import MissingPackageError, UnknownNameError, WeightsError
 from models.hub import fetch_from_hub
 
+# The taggers and function encoders that come with Akin; README.md there names the commands that made them.
+SHIPPED_WEIGHTS = Path(__file__).with_name("weights")
+
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 VOCABULARY = "vocab.txt"

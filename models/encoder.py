@@ -12,6 +12,9 @@ from models.errors import EncoderError
 from models.registry import resolve
 from models.types import EncodedPaper, EncoderSpec, Paper, Precision
 
+# Papers to encode at once: enough to be sorted by length, few enough for a lively progress bar.
+PAPERS_PER_CALL = 128
+
 # Kinds of encoder. One with weights is built from a LocalCheckpoint and the keywords of load_encoder.
 ENCODERS: Mapping[str, str] = MappingProxyType(
     {

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 from safetensors import SafetensorError, safe_open
 
+from models.checkpoints import SHIPPED_WEIGHTS
 from models.errors import WeightsError
 from models.registry import resolve
 from models.types import EncoderSpec, Facet, Paper, TaggerSpec
@@ -25,8 +26,6 @@ TAGGERS: Mapping[str, str] = MappingProxyType({"sequence": "models.taggers.seque
 
 # The one metadata entry of a file of weights (safetensors writes several in an order that changes), in JSON.
 METADATA = "facets"
-# What comes with Akin; models/weights/README.md names the commands that made them.
-SHIPPED_WEIGHTS = Path(__file__).parent / "weights"
 # Reads the text alone, and so fits any encoder.
 _SURFACE = "facets-surface.safetensors"
 

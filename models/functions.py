@@ -15,13 +15,11 @@ from jaxtyping import Float32
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from models.checkpoints import file_sha256
+from models.checkpoints import SHIPPED_WEIGHTS, file_sha256
 from models.errors import EncoderError, WeightsError
 from models.types import EncoderSpec, FunctionSpec
 
 KIND = "functions"
-# What comes with Akin; README.md beside them names the commands that made them.
-SHIPPED_WEIGHTS = Path(__file__).with_name("weights")
 
 
 @runtime_checkable

@@ -4,11 +4,15 @@ Axis names used in shapes: ``n_query`` (query sentences), ``n_sentence`` (senten
 ``n_rows`` (sentence vectors end to end over many papers), ``n_papers``, ``k`` (candidates), ``dim``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Float32, Int64
+
+# Gets a stage in words, what is done in it, and what there is to do in it, if that is known.
+ProgressFn = Callable[[str, int, int | None], None]
 
 
 class Facet(StrEnum):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from models.facets import counted_as
-from models.types import Facet
+from models.types import Facet, Filters
 from service.aspect import Aspect, Selection
 
 
@@ -23,6 +23,11 @@ DETAILS = {
     Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
     Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
 }
+
+
+def none_allowed(filters: Filters) -> Reason:
+    """Why no paper may answer a query with these filters."""
+    return Reason.NOTHING_ELSE_INDEXED if filters == Filters() else Reason.FILTERED_OUT
 
 
 def facet_warnings(aspect: Aspect, selection: Selection, present: frozenset[Facet | None]) -> Iterator[str]:

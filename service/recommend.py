@@ -13,7 +13,7 @@ from models.transport import SERVING
 from models.types import Filters, Paper
 from service.candidates import CANDIDATES_PER_RESULT, MORE_CANDIDATES
 from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship, score_seeds, seed_weights, usual_distances
-from service.reasons import Reason, health_warnings
+from service.reasons import Reason, health_warnings, none_allowed
 from service.recommended import Recommendation, explain_papers
 from service.rerank import default_tau
 from service.search import SearchEngine
@@ -72,8 +72,7 @@ def recommend(engine: SearchEngine, query: RecommendQuery) -> RecommendAnswer:
     reason: Reason | None = Reason.NO_SEED_RESOLVED
     if not all(seed.negative for seed in resolved):
         results = tuple(_rank(engine, query, resolved))
-        none_passed = Reason.NOTHING_ELSE_INDEXED if query.filters == Filters() else Reason.FILTERED_OUT
-        reason = None if results else none_passed
+        reason = None if results else none_allowed(query.filters)
     return RecommendAnswer(
         seeds=tuple(resolved),
         unresolved=tuple(unresolved),

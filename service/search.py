@@ -21,7 +21,7 @@ from service.candidates import depth_for, list_candidates
 from service.identifiers import Identifiers
 from service.paging import FIRST_PAGE, LONGEST_LIST, Page, stretches
 from service.pasted import read_pasted
-from service.reasons import DETAILS, Reason, facet_warnings, health_warnings, limit_warnings
+from service.reasons import DETAILS, Reason, facet_warnings, health_warnings, limit_warnings, none_allowed
 from service.rerank import default_tau, query_parts, rerank
 from service.settings import Settings
 from service.text_query import text_paper, text_warnings
@@ -200,8 +200,7 @@ class SearchEngine:
         n_allowed = int(np.count_nonzero(allowed))
         n_listed = min(n_allowed, LONGEST_LIST)
         if page.offset >= n_listed:
-            any_other = query.filters == Filters()
-            return _Ranked(reason=Reason.NOTHING_ELSE_INDEXED if any_other else Reason.FILTERED_OUT)
+            return _Ranked(reason=none_allowed(query.filters))
         stop = min(page.offset + query.limit, n_listed)
         shown = list(stretches(page, stop))
         candidates = list_candidates(

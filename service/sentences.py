@@ -16,7 +16,7 @@ from models.facets import FACETS, counted_as
 from models.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
 from service.deadline import check_deadline
-from service.reasons import DETAILS, Reason
+from service.reasons import DETAILS, Reason, none_allowed
 from service.search import SearchEngine
 from service.text_query import one_sentence, text_warnings
 
@@ -231,4 +231,4 @@ def _sentence_at(segment: Segment, row: int, *, distance: float) -> FoundSentenc
 def _why_none(segment: Segment, filters: Filters, query: SentenceQuery) -> Reason:
     if segment.allowed_papers(filters).any():
         return Reason.NO_SENTENCE_OF_THAT_FACET
-    return Reason.NOTHING_ELSE_INDEXED if query.filters == Filters() else Reason.FILTERED_OUT
+    return none_allowed(query.filters)

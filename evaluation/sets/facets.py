@@ -14,13 +14,12 @@ from evaluation.sets.files import is_there, locate
 from evaluation.sets.functions import FunctionsSet
 from evaluation.summary import ALL, Comparison, Row
 from evaluation.vectors import VectorSource
-from indexer.build import ProgressFn
 from models.annotator import AnnotatedPaper, Annotator
-from models.encoder import Encoder
+from models.encoder import PAPERS_PER_CALL, Encoder
 from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
 from models.facets import FACETS, FacetTagger, facet_codes, load_tagger, read_tagger
-from models.types import EncoderSpec, Paper
+from models.types import EncoderSpec, Paper, ProgressFn
 
 NAME = "facets"
 # Of all sentences together, the main one first; F1 is that of one facet.
@@ -30,7 +29,6 @@ F1 = "F1"
 _TRAIN = "train.jsonl"
 _N_FACETS = len(FACETS)
 # Papers annotated at once, as in indexer/embed.py.
-_PAPERS_PER_CALL = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +167,8 @@ def _rows(system: str, figures: Sequence[Interval], n_true: Sequence[int]) -> It
 
 def _annotate(annotator: Annotator, papers: Sequence[Paper], on_progress: ProgressFn) -> list[AnnotatedPaper]:
     annotated: list[AnnotatedPaper] = []
-    for start in range(0, len(papers), _PAPERS_PER_CALL):
-        annotated += annotator.annotate(papers[start : start + _PAPERS_PER_CALL])
+    for start in range(0, len(papers), PAPERS_PER_CALL):
+        annotated += annotator.annotate(papers[start : start + PAPERS_PER_CALL])
         on_progress("tagging", len(annotated), len(papers))
     return annotated
 

@@ -13,18 +13,15 @@ import torch
 from jaxtyping import Float32
 from torch import nn
 
-from models.encoder import Encoder, states_of
+from models.encoder import PAPERS_PER_CALL, Encoder, states_of
 from models.errors import InputError
 from models.facets import FACETS
 from models.taggers.sequence import Batch, Describer, SequenceModel, Shape, ngrams, weights_content
-from models.types import Paper
+from models.types import Paper, ProgressFn
 
-_PAPERS_PER_CALL = 128
 _WARM_UP = 0.15  # of all steps
 _LARGEST_GRADIENT = 1.0
 
-# Gets a stage, what is done in it and what there is to do.
-ProgressFn = Callable[[str, int, int | None], None]
 States = Float32[np.ndarray, "n_states _ dim"]
 
 
@@ -64,8 +61,8 @@ def hidden_states(
     Empty where no layer is wanted. Raises EncoderError for layers that the encoder does not have.
     """
     states: list[States] = []
-    for start in range(0, len(papers) if layers else 0, _PAPERS_PER_CALL):
-        encoded = encoder.encode(papers[start : start + _PAPERS_PER_CALL], layers=layers)
+    for start in range(0, len(papers) if layers else 0, PAPERS_PER_CALL):
+        encoded = encoder.encode(papers[start : start + PAPERS_PER_CALL], layers=layers)
         states += [states_of(paper, range(len(layers))) for paper in encoded]
         on_progress("encoding", len(states), len(papers))
     return states

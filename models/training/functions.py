@@ -14,20 +14,17 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float16, Float32, Int64
 
-from models.encoder import Encoder
+from models.encoder import PAPERS_PER_CALL, Encoder
 from models.errors import InputError
 from models.functions import Head
 from models.training.objectives import OBJECTIVES, build_loss
 from models.training.phrases import Example
-from models.types import Paper
+from models.types import Paper, ProgressFn
 
 BATCH = 64  # as in the paper
 _WEIGHT_DECAY = 1e-4
 _HELD_OUT = 0.1  # of the papers
-_PAPERS_PER_CALL = 128
 
-# Gets a stage, what is done in it and what there is to do.
-ProgressFn = Callable[[str, int, int | None], None]
 # How well vectors (n_rows, dim) find others of their label (n_rows,); higher is better.
 Measure = Callable[[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " n_rows"]], float]
 
@@ -91,8 +88,8 @@ def encode_examples(
     n_in_context = 0
     place = {paper_id: number for number, paper_id in enumerate(of_paper)}
     for stage, asked in (("in context", in_context), ("alone", alone)):
-        for start in range(0, len(asked), _PAPERS_PER_CALL):
-            batch = asked[start : start + _PAPERS_PER_CALL]
+        for start in range(0, len(asked), PAPERS_PER_CALL):
+            batch = asked[start : start + PAPERS_PER_CALL]
             encoded = encoder.encode([paper for paper, _ in batch], layers=layers)
             for (_, wanted), read in zip(batch, encoded, strict=True):
                 for number, example in wanted:

@@ -22,9 +22,10 @@ from models.encoders.contextual import MAX_TOKENS
 from models.encoders.transformer import resolve_device
 from models.encoders.wordpieces import PaperTokens, WordPieces
 from models.errors import StorageError
-from models.training.functions import BATCH, ProgressFn, balanced_batches, lone_sentence
+from models.training.functions import BATCH, balanced_batches, lone_sentence
 from models.training.objectives import OBJECTIVES, build_loss
 from models.training.phrases import Example
+from models.types import ProgressFn
 
 
 @dataclass(frozen=True, slots=True)

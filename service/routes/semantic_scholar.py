@@ -17,6 +17,7 @@ from service.recommend import recommend
 from service.routes.engine import EngineDep
 from service.schemas.semantic_scholar import (
     MAX_IDS,
+    MAX_NAME_CHARS,
     BatchIn,
     FieldNames,
     ListsIn,
@@ -33,7 +34,7 @@ from service.title_search import find_titles
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES)
 
 PaperName = Annotated[
-    str, Path(min_length=1, max_length=300, description="An id, or `DOI:...` and the like.")
+    str, Path(min_length=1, max_length=MAX_NAME_CHARS, description="An id, or `DOI:...` and the like.")
 ]
 Fields = Annotated[
     FieldNames | None, Query(description="Separated by commas; without them paperId and title.")

@@ -15,7 +15,8 @@ from service.seeds import Seed, UnresolvedSeed
 MAX_IDS = 500
 _MAX_FIELDS_CHARS = 4_000
 
-PaperName = Annotated[str, Field(min_length=1, max_length=300)]
+MAX_NAME_CHARS = 300  # of an id, with its prefix, or an address
+PaperName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 _Names = Annotated[list[PaperName], Field(min_length=1, max_length=MAX_IDS)]
 
 # How an id of a collection starts, and what Semantic Scholar calls such ids.
