@@ -5,7 +5,7 @@ Axis names used in shapes: ``n_query`` (query sentences), ``n_sentence`` (senten
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -169,6 +169,10 @@ class Filters:
     exclude_ids: frozenset[str] = frozenset()
     authors: tuple[str, ...] = ()
     ids: frozenset[str] = frozenset()
+
+    def without(self, paper_id: str) -> "Filters":
+        """The same, but that this paper may not be returned."""
+        return replace(self, exclude_ids=self.exclude_ids | {paper_id})
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,6 @@ _TOLD = (
 
 def create_app(settings: Settings | None = None, engine: SearchEngine | None = None) -> FastAPI:
     """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name."""
-
     settings = settings or Settings()
     keys = KeyRing(settings.catalog)
 

@@ -172,8 +172,8 @@ class SearchEngine:
         if query.paper_id is not None:
             position = self.snapshot.position(query.paper_id)
             paper, vectors = self.snapshot.paper(position), self.snapshot.vectors(position)
-            filters = replace(query.filters, exclude_ids=query.filters.exclude_ids | {query.paper_id})
-            return _Asked(paper, vectors, filters, self.snapshot.dropped_sentences(position), ())
+            filters, dropped = query.filters.without(paper.id), self.snapshot.dropped_sentences(position)
+            return _Asked(paper, vectors, filters, dropped, ())
         if query.text is not None:
             paper = text_paper(query.text, query.aspect)
             (encoded,) = self.annotator.encoder.encode([paper])

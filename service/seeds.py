@@ -108,6 +108,7 @@ def resolve_seeds(
     given = [(number, False, seed) for number, seed in enumerate(seeds)]
     given += [(number, True, seed) for number, seed in enumerate(negatives)]
     pasted = _encode(engine, [seed.paper for _, _, seed in given if seed.paper is not None])
+    unit = engine.snapshot.manifest.encoder.unit
     resolved: list[ResolvedSeed] = []
     unresolved: list[UnresolvedSeed] = []
     for number, negative, seed in given:
@@ -115,9 +116,11 @@ def resolve_seeds(
         known = next(pasted) if seed.paper is not None else _indexed(engine, seed.paper_id or "")
         if known is None:
             suggest = sum(lost.reason is SeedReason.NOT_INDEXED for lost in unresolved) < _MOST_SUGGESTED_FOR
-            unresolved.append(_unknown(engine, seed.paper_id or "", number, negative, suggest=suggest))
+            unresolved.append(
+                _unknown(engine, seed.paper_id or "", number=number, negative=negative, suggest=suggest)
+            )
             continue
-        chosen = _choose(known, seed, number, negative, unit=engine.snapshot.manifest.encoder.unit)
+        chosen = _choose(known, seed, number=number, negative=negative, unit=unit)
         if isinstance(chosen, ResolvedSeed):
             resolved.append(chosen)
         else:
@@ -149,7 +152,7 @@ def _indexed(engine: SearchEngine, paper_id: str) -> _Known | None:
 
 
 def _choose(
-    known: _Known, seed: Seed, number: int, negative: bool, *, unit: Unit
+    known: _Known, seed: Seed, *, number: int, negative: bool, unit: Unit
 ) -> ResolvedSeed | UnresolvedSeed:
     n_vectors = len(known.vectors)
     try:
@@ -176,7 +179,7 @@ def _choose(
 
 
 def _unknown(
-    engine: SearchEngine, paper_id: str, number: int, negative: bool, *, suggest: bool
+    engine: SearchEngine, paper_id: str, *, number: int, negative: bool, suggest: bool
 ) -> UnresolvedSeed:
     segment = engine.snapshot.segment
     near = tuple(_suggestions(segment, paper_id)) if suggest else ()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
@@ -145,7 +145,7 @@ def _of_paper(snapshot: Snapshot, query: SentenceQuery) -> _Asked:
         paper,
         query.sentence,
         rows[row : row + 1].astype(np.float32),
-        replace(query.filters, exclude_ids=query.filters.exclude_ids | {paper.id}),
+        query.filters.without(paper.id),
     )
 
 
