@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 import typer
 from rich.console import Console
 
+from akin.indexing import Device
 from akin.progress import make_room_for, show_progress
 from akin.scores import (
     candidate_table,
@@ -40,7 +41,6 @@ app = typer.Typer(
 )
 
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures here.", dir_okay=False)]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
 
 
 def _set_command(name: str, default: Any) -> Callable[..., None]:

@@ -1,7 +1,7 @@
 """``akin sentences`` and ``akin analyze``: the nearest sentences of a collection; what each sentence does."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from akin.asking import read_query
 from akin.display import notes
+from akin.indexing import Device
 from akin.serving import settings_of
 from models.annotator import load_annotator
 from models.errors import InputError
@@ -21,8 +22,6 @@ from service.search import open_engine
 from service.sentences import Likeness, SentenceQuery, search_sentences
 
 _out = Console(highlight=False)
-
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
 
 
 def sentences(

@@ -3,13 +3,14 @@
 import importlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from akin.facet_training import read_labelled, train_facets
 from akin.function_training import examples_table, find_examples, layer_numbers, train_functions
+from akin.indexing import Device
 from akin.progress import make_room_for, show_progress
 from models.encoder import load_encoder
 from models.errors import InputError
@@ -50,9 +51,7 @@ def functions(
     cache: Annotated[
         Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
     ] = None,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is any.")
-    ] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Train an encoder of what sentences do, on those of CORPORA that use the phrases of a list.
 
@@ -112,9 +111,7 @@ def facets(
         bool, typer.Option("--text-alone", help="Read no encoder at all: fits every encoder, knows less.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is any.")
-    ] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Train a tagger of facets on abstracts whose sentences are labelled.
 

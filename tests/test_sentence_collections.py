@@ -60,6 +60,23 @@ def test_repeats_without_end_are_told(
     assert (1, ("repeated_sentences:19",)) == (len(answer.results), answer.warnings)
 
 
+def test_a_wider_search_reads_only_what_is_new(
+    tmp_path: Path, sentence_annotator: Annotator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the search widens past repeats, no row's paper is read twice."""
+    engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
+    segment, read = engine.snapshot.segment, []
+
+    def counted(position: int) -> Paper:
+        read.append(position)
+        return paper_of(position)
+
+    paper_of = segment.paper
+    monkeypatch.setattr(segment, "paper", counted)
+    search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
+    assert 4 <= len(read) <= len(segment.paper_of_row)
+
+
 def test_all_there_is_may_be_fewer_than_asked_for(tmp_path: Path, sentence_annotator: Annotator) -> None:
     """A collection with fewer different sentences than the limit gives all of them, without a warning."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(5))

@@ -20,14 +20,11 @@ from models.checkpoints import (
     fingerprint,
     verify_weights,
 )
+from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
 from models.encoders.wordpieces import PaperTokens, WordPieces, plan_batches
 from models.errors import EncoderError, WeightsError
 from models.types import EncoderSpec, Paper, Precision, Unit
 
-# Tokens of one batch, padding included: a CPU wants what stays in its caches, a GPU what fills it.
-CPU_BATCH_TOKENS = 2_048
-CUDA_BATCH_TOKENS = 65_536
-CPU = torch.device("cpu")
 # WordPieces of a sentence's opening. CSAbstruct dev, linear models: the first four tell its facet as well as
 # all of them do, and both together better.
 OPENING = 4
@@ -262,29 +259,6 @@ def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
     return normalised
-
-
-def out_of_memory(error: RuntimeError) -> bool:
-    """Whether torch failed for want of memory: on a CPU that is a plain RuntimeError, told by its text."""
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
-
-
-def default_batch_tokens(device: torch.device) -> int:
-    """The token budget of a batch that suits ``device``."""
-    return CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
-
-
-def resolve_device(device: str) -> torch.device:
-    """``auto`` is CUDA where there is one, else the CPU; otherwise the named device, which must exist."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-    except RuntimeError as error:
-        raise EncoderError(f"Unknown device {device!r}; expected auto, cpu, cuda or cuda:N.") from error
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise EncoderError(f"Device {device!r} was asked for, but this machine has no usable CUDA; use cpu.")
-    return resolved
 
 
 @contextmanager

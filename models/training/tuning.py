@@ -19,7 +19,7 @@ from transformers import AutoModel, PreTrainedModel
 from models.checkpoints import WEIGHTS, Pooling, locate_checkpoint, verify_weights, write_pooling
 from models.conversion import COMPANIONS
 from models.encoders.contextual import MAX_TOKENS
-from models.encoders.transformer import resolve_device
+from models.encoders.devices import resolve_device
 from models.encoders.wordpieces import PaperTokens, WordPieces
 from models.errors import StorageError
 from models.training.functions import BATCH, balanced_batches, lone_sentence

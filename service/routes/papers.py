@@ -13,7 +13,6 @@ from service.schemas.base import PaperAnswerOut, PaperOut
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"])
 
-
 _PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)))]
 
 

@@ -1,4 +1,4 @@
-"""What all shapes are built on: pasted papers in requests, papers and sentences in every answer."""
+"""What all shapes are built on: papers and facets in requests, papers and sentences in every answer."""
 
 from typing import Annotated
 
@@ -24,6 +24,17 @@ _Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
 Abstract = Annotated[
     _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)], AfterValidator(_readable)
 ]
+
+FacetIn = Annotated[Facet, Field(strict=False)]
+_FacetList = Annotated[list[FacetIn], Field(min_length=1, max_length=len(Facet))]
+Facets = FacetIn | _FacetList
+
+
+def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
+    """One or several facets as a request holds them; nothing where it holds none."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, Facet) else tuple(given)
 
 
 def pasted_paper(title: str, abstract: str | list[str]) -> Paper:

@@ -8,16 +8,14 @@ from service.aspect import Aspect
 from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship
 from service.reasons import Reason
 from service.recommend import RecommendAnswer, RecommendQuery
-from service.schemas.base import Out, SentenceOut, Strict
+from service.schemas.base import Facets, Out, SentenceOut, Strict, facet_tuple
+from service.schemas.filters import FiltersIn
 from service.schemas.search import (
     AlignmentOut,
-    Facets,
-    FiltersIn,
     Numbers,
     QueryIn,
     ResultOut,
     expect_one_choice,
-    facet_tuple,
     number_tuple,
 )
 from service.seeds import ResolvedSeed, Seed, SeedReason, UnresolvedSeed

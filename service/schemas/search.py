@@ -6,34 +6,32 @@ from pydantic import BaseModel, Field, model_validator
 
 from indexer.rows import MAX_SENTENCES
 from models.transport import Scorer
-from models.types import Facet, Filters, Paper
+from models.types import Facet, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.cursors import MAX_CURSOR_CHARS
 from service.reasons import Reason
-from service.schemas.base import Abstract, Out, PaperId, PaperOut, SentenceOut, Strict, Title, pasted_paper
+from service.schemas.base import (
+    Abstract,
+    Facets,
+    Out,
+    PaperId,
+    PaperOut,
+    SentenceOut,
+    Strict,
+    Title,
+    facet_tuple,
+    pasted_paper,
+)
+from service.schemas.filters import FiltersIn
 from service.search import SearchAnswer, SearchQuery
 from service.text_query import MAX_TEXT_CHARS
 
-_Name = Annotated[str, Field(min_length=1, max_length=300)]
-_Year = Annotated[int, Field(ge=1000, le=2100)]
-_Facet = Annotated[Facet, Field(strict=False)]
-_FacetList = Annotated[list[_Facet], Field(min_length=1, max_length=len(Facet))]
-Facets = _Facet | _FacetList
-# More than a reference manager holds of one subject; as many as a ranked list has.
-_MOST_IDS = 10_000
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)]
 
 
 def number_tuple(given: list[int] | None) -> tuple[int, ...] | None:
     """The sentence numbers as a request holds them; ``None`` where it holds none."""
     return None if given is None else tuple(given)
-
-
-def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
-    """One or several facets as a request holds them; nothing where it holds none."""
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, Facet) else tuple(given)
 
 
 def expect_one_choice(sentences: list[int] | None, facet: Facet | list[Facet] | None) -> None:
@@ -78,42 +76,6 @@ class SearchQueryIn(QueryIn):
         if self.abstract is None and self.title:
             raise ValueError("a title goes with an abstract, not with paper_id or text")
         return self
-
-
-class FiltersIn(Strict):
-    """Which papers may be returned; names match whatever their case."""
-
-    year_from: _Year | None = Field(default=None, description="Earliest year, inclusive.")
-    year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
-    venues: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
-    fields: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
-    authors: Annotated[list[_Name], Field(max_length=100)] = Field(
-        default_factory=list,
-        description="Whole names as the collection spells them; any one of them suffices.",
-    )
-    ids: Annotated[list[PaperId], Field(min_length=1, max_length=_MOST_IDS)] | None = Field(
-        default=None, description="Only these papers; ids the collection does not hold are passed over."
-    )
-    exclude_ids: Annotated[list[PaperId], Field(max_length=_MOST_IDS)] = Field(
-        default_factory=list, description="None of these papers."
-    )
-    has_facets: Annotated[list[_Facet], Field(max_length=len(Facet))] = Field(
-        default_factory=list,
-        description="Only papers with a sentence of each of these facets; objective counts as background.",
-    )
-
-    def to_filters(self) -> Filters:
-        """The same as a domain value."""
-        return Filters(
-            self.year_from,
-            self.year_to,
-            tuple(self.venues),
-            tuple(self.fields),
-            tuple(self.has_facets),
-            exclude_ids=frozenset(self.exclude_ids),
-            authors=tuple(self.authors),
-            ids=frozenset(self.ids or ()),
-        )
 
 
 class UnlikeIn(Strict):

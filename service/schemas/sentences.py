@@ -11,8 +11,18 @@ from models.sentences import MAX_SENTENCE_CHARS
 from models.types import Facet, Paper
 from service.analysis import Analysis
 from service.reasons import Reason
-from service.schemas.base import Abstract, Out, PaperId, SentenceOut, Strict, Title, pasted_paper
-from service.schemas.search import Facets, FiltersIn, facet_tuple
+from service.schemas.base import (
+    Abstract,
+    Facets,
+    Out,
+    PaperId,
+    SentenceOut,
+    Strict,
+    Title,
+    facet_tuple,
+    pasted_paper,
+)
+from service.schemas.filters import FiltersIn
 from service.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQuery
 
 # Probabilities are told to four digits; more are noise.

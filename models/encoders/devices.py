@@ -1,0 +1,33 @@
+"""Where an encoder computes: which device, how much at once, and how to tell that its memory is full."""
+
+import torch
+
+from models.errors import EncoderError
+
+# Tokens of one batch, padding included: a CPU wants what stays in its caches, a GPU what fills it.
+CPU_BATCH_TOKENS = 2_048
+CUDA_BATCH_TOKENS = 65_536
+CPU = torch.device("cpu")
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch failed for want of memory: on a CPU that is a plain RuntimeError, told by its text."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+
+
+def default_batch_tokens(device: torch.device) -> int:
+    """The token budget of a batch that suits ``device``."""
+    return CUDA_BATCH_TOKENS if device.type == "cuda" else CPU_BATCH_TOKENS
+
+
+def resolve_device(device: str) -> torch.device:
+    """``auto`` is CUDA where there is one, else the CPU; otherwise the named device, which must exist."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise EncoderError(f"Unknown device {device!r}; expected auto, cpu, cuda or cuda:N.") from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise EncoderError(f"Device {device!r} was asked for, but this machine has no usable CUDA; use cpu.")
+    return resolved
