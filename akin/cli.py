@@ -8,14 +8,13 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from akin import evaluate, keys, mcp, sentences, train
+from akin import collection, evaluate, keys, mcp, sentences, train
 from akin.asking import read_aspect, read_query
-from akin.display import generation_table, search_answer
+from akin.display import search_answer
 from akin.indexing import Data, Device, embed, index
 from akin.serving import serve_until_stopped, settings_of
-from indexer.manifest import Manifest
-from indexer.snapshot import current_generation, generations, read_manifest, rollback, verify
-from models.errors import AkinError, SnapshotError, SnapshotMissingError
+from indexer.generations import current_generation
+from models.errors import AkinError, SnapshotMissingError
 from models.transport import Scorer
 from models.types import Facet, Filters
 from service.aspect import DEFAULT_CONTRAST
@@ -52,12 +51,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
-app.add_typer(snapshots, name="snapshot")
+app.add_typer(collection.snapshots, name="snapshot")
 app.add_typer(keys.app, name="keys")
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(train.app, name="train")
 app.command()(index)
+app.command()(collection.delete)
+app.command()(collection.compact)
 app.command()(embed)
 app.command()(sentences.sentences)
 app.command()(sentences.analyze)
@@ -179,41 +179,3 @@ def _demo_hint(port: int) -> str:
         "Ask which papers use the method of one, whatever their problem:\n"
         f"curl -s http://127.0.0.1:{port}/v1/search -H 'Content-Type: application/json' -d '{query}'"
     )
-
-
-@snapshots.command("list")
-def list_snapshots(data: Data) -> None:
-    """Every published generation; the served one is marked."""
-    found: list[tuple[str, Manifest | SnapshotError]] = []
-    for name in generations(data):
-        try:
-            found.append((name, read_manifest(data, name)))
-        except SnapshotError as error:
-            found.append((name, error))
-    try:
-        served = current_generation(data)
-    except SnapshotMissingError as error:
-        served = ""
-        _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
-    _out.print(generation_table(found, served))
-
-
-@snapshots.command("verify")
-def verify_snapshot(
-    data: Data,
-    generation: Annotated[str, typer.Option(help="Which one; empty: the served one.")] = "",
-) -> None:
-    """Compare every file of a generation with its checksum."""
-    manifest = verify(data, generation or current_generation(data))
-    n_files = sum(len(segment.files) for segment in manifest.segments)
-    _out.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
-
-
-@snapshots.command("rollback")
-def rollback_snapshot(
-    data: Data,
-    to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
-) -> None:
-    """Serve an earlier generation again; a running service takes it up when it is restarted."""
-    manifest = rollback(data, to or None)
-    _out.print(f"Generation {manifest.generation} is served from now on; restart the service to take it up.")

@@ -31,20 +31,21 @@ def refused_rows(refusals: Refusals) -> Group:
 
 def build_summary(report: BuildReport) -> Group:
     """What was indexed, what was left out and why."""
-    manifest = report.manifest
+    manifest, reading = report.manifest, report.reading
+    backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
     lines = [
         Text.assemble(
-            ("Indexed ", ""),
-            (f"{manifest.n_papers:,} papers", "bold"),
-            f", {manifest.n_rows:,} {manifest.encoder.unit} vectors in {report.took_s:,.1f} s ",
-            f"as generation {manifest.generation} (encoder {manifest.encoder.name}, "
-            f"backend {manifest.segments[0].backend}).",
+            "Indexed ",
+            (f"{reading.n_papers:,} papers", "bold"),
+            f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
+            f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
+            f"backend {backends}).",
         )
     ]
-    if manifest.generation != "000001":
-        lines.append(
-            Text("It is served in place of what was there before; `akin snapshot rollback` can undo this.")
-        )
+    if report.replaced:
+        lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
+    if reading.unchanged:
+        lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
     if report.reused_papers:
         lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
     if report.dropped_sentences:

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from akin.display import build_summary, refused_rows
 from akin.progress import show_progress
-from indexer.build import BuildArguments, build
+from indexer.build import KEEP, BuildArguments, build, built_with
+from indexer.catalog import CATALOG_FILE
 from indexer.corpus import CorpusReport, read_corpus
 from models.annotator import load_annotator
 from models.types import Precision
@@ -44,6 +45,13 @@ Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA
 TaggerFile = Annotated[
     Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
 ]
+CatalogUrl = Annotated[
+    str,
+    typer.Option(
+        "--catalog", help="postgresql://... of the catalog; empty: in --data.", envvar="AKIN_CATALOG_URL"
+    ),
+]
+Keep = Annotated[int, typer.Option(min=1, help="How many generations remain to go back to.")]
 FunctionsFile = Annotated[
     Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)
 ]
@@ -52,43 +60,81 @@ FunctionsFile = Annotated[
 def index(
     corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped.")],
     data: Data,
-    encoder: EncoderName = "minilm",
+    encoder: Annotated[
+        str, typer.Option(help="A checkpoint's name, or a model folder; empty: the collection's, or minilm.")
+    ] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
-    backend: Annotated[str, typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq.")] = "auto",
+    backend: Annotated[
+        str,
+        typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq; empty: the collection's, or auto."),
+    ] = "",
     device: Device = "auto",
     corpus_format: CorpusFormat = "auto",
     on_error: Annotated[
         OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
     ] = OnError.SKIP,
-    precision: Annotated[Precision, typer.Option(help="Number format of the encoder.")] = Precision.FLOAT32,
-    dtype: Annotated[Dtype, typer.Option(help="How vectors are stored.")] = Dtype.AUTO,
+    precision: Annotated[
+        Precision | None, typer.Option(help="Number format of the encoder (the collection's, or float32).")
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="How vectors are stored (the collection's, or auto).")
+    ] = None,
     tagger: TaggerFile = None,
     functions: FunctionsFile = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Make CORPORA the whole collection, instead of adding to it.")
+    ] = False,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
 ) -> None:
-    """Embed every sentence of CORPORA and publish them as a new generation of --data.
+    """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
 
-    An interrupted run goes on where it stopped when the same command is given again.
+    Every sentence is embedded; a running service takes the papers up at once. A paper whose id is there is
+    replaced. An interrupted run goes on where it stopped when the same command is given again.
     """
+    usual = None if replace else built_with(data)
     arguments = BuildArguments(
-        encoder=encoder,
+        encoder=encoder or (usual.encoder if usual else "minilm"),
         format_name=corpus_format,
         on_error=on_error.value,
         limit=limit,
-        backend=backend,
-        dtype=dtype.value,
+        backend=backend or (usual.backend if usual else "auto"),
+        dtype=dtype.value if dtype else (usual.dtype if usual else "auto"),
         device=device,
-        precision=precision,
-        tagger=_absolute(tagger),
-        functions=_absolute(functions),
+        precision=precision or (usual.precision if usual else Precision.FLOAT32),
+        tagger=_absolute(tagger) or (usual.tagger if usual else None),
+        functions=_absolute(functions) or (usual.functions if usual else None),
     )
     annotator = load_annotator(
-        encoder, device=device, precision=precision, tagger=tagger, functions=functions
+        arguments.encoder,
+        device=device,
+        precision=arguments.precision,
+        tagger=_path(arguments.tagger),
+        functions=_path(arguments.functions),
     )
     with show_progress(_err) as on_progress:
-        report = build(corpora, data, annotator, arguments=arguments, on_progress=on_progress)
+        report = build(
+            corpora,
+            data,
+            annotator,
+            arguments=arguments,
+            on_progress=on_progress,
+            catalog=catalog or None,
+            replace=replace,
+            keep=keep,
+        )
     _err.print(refused_rows(report.reading.refusals))
     _out.print(build_summary(report))
     _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+
+
+def catalog_place(data: Path, url: str) -> str | Path:
+    """The catalog that an option names, or that of a data folder."""
+    return url or data / CATALOG_FILE
+
+
+def _path(named: str | None) -> Path | None:
+    return None if named is None else Path(named)
 
 
 def _absolute(path: Path | None) -> str | None:

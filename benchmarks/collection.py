@@ -64,7 +64,7 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = Settings(data=arguments.data)
     engine, exact = open_engine(settings), open_engine(settings)
-    exact.snapshot.segment.index = ExactIndex(exact.snapshot.segment.vectors.rows)
+    exact.snapshot.index = ExactIndex(exact.snapshot.vectors.rows)
     engine.warm_up()
     sample = np.random.default_rng(arguments.seed).choice(
         len(engine.snapshot), arguments.queries, replace=False

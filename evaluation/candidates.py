@@ -10,13 +10,12 @@ from jaxtyping import Float32, Int64
 
 from evaluation.bootstrap import interval
 from indexer.index import build_index
-from indexer.segment import Segment
 from indexer.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
 from models.transport import SERVING, TransportSettings, score_papers
-from models.types import ProgressFn
+from models.types import Filters, ProgressFn
 from service.candidates import find_candidates
-from service.rerank import default_tau, gather
+from service.rerank import default_tau
 
 DEPTHS = (10, 20, 50, 100, 200, 500)
 # Of the ranking that re-scoring every paper gives, the part that must not be lost.
@@ -59,19 +58,19 @@ def measure_candidates(
     """
     snapshot = open_snapshot(data, device=device)
     own = snapshot.manifest.segments[0].backend
-    segments = {own: snapshot.segment}
+    indexed = {own: snapshot}
     for backend in ("exact", *backends):
-        if backend not in segments:
-            segments[backend] = _with_backend(snapshot.segment, backend, device=device)
+        if backend not in indexed:
+            indexed[backend] = _with_backend(snapshot, backend, device=device)
     depths = [depth for depth in DEPTHS if depth < len(snapshot)]
     if not depths:
         raise InputError(f"{data} holds {len(snapshot)} papers; candidates can be measured from 11 on.")
-    drawn = np.random.default_rng(seed).permutation(len(snapshot))[:n_queries]
+    drawn = np.random.default_rng(seed).permutation(snapshot.positions)[:n_queries]
     settings = replace(SERVING, tau=default_tau(snapshot.manifest.encoder) if tau is None else tau)
     values: dict[tuple[str, int, str], dict[str, float]] = {}
     for number, position in enumerate(drawn.tolist()):
         on_progress("queries", number, len(drawn))
-        for key, value in _of_query(snapshot, segments, position, depths, settings).items():
+        for key, value in _of_query(snapshot, indexed, position, depths, settings).items():
             values.setdefault(key, {})[str(position)] = value
     on_progress("queries", len(drawn), len(drawn))
     rows = []
@@ -83,24 +82,23 @@ def measure_candidates(
 
 def _of_query(
     snapshot: Snapshot,
-    segments: Mapping[str, Segment],
+    indexed: Mapping[str, Snapshot],
     position: int,
     depths: Sequence[int],
     settings: TransportSettings,
 ) -> dict[tuple[str, int, str], float]:
     """Each figure of one query, by backend, depth and measure."""
     query = snapshot.vectors(position)
-    allowed = np.ones(len(snapshot), dtype=np.bool_)
-    allowed[position] = False
+    allowed = snapshot.allowed_papers(Filters(exclude_ids=frozenset({snapshot.paper(position).id})))
 
     def search(backend: str, depth: int) -> list[int]:
-        found = find_candidates(segments[backend], query, n_papers=depth, allowed=allowed)
+        found = find_candidates(indexed[backend], query, n_papers=depth, allowed=allowed)
         return [candidate.position for candidate in found]
 
     nearest = search("exact", max(depths))
-    best = _reranked(snapshot.segment, query, np.flatnonzero(allowed), settings)
+    best = _reranked(snapshot, query, np.flatnonzero(allowed), settings)
     values = {}
-    for backend in segments:
+    for backend in indexed:
         for depth in depths:
             # What exact search finds at a depth begins what it finds at a greater one.
             found = set(nearest[:depth] if backend == "exact" else search(backend, depth))
@@ -110,7 +108,7 @@ def _of_query(
 
 
 def _reranked(
-    segment: Segment,
+    snapshot: Snapshot,
     query: Float32[np.ndarray, "n_query dim"],
     positions: Int64[np.ndarray, " k"],
     settings: TransportSettings,
@@ -119,14 +117,15 @@ def _reranked(
     scores = np.empty(len(positions))
     for start in range(0, len(positions), _BLOCK_PAPERS):
         block = slice(start, start + _BLOCK_PAPERS)
-        rows, offsets = gather(segment.vectors, positions[block])
+        rows, offsets = snapshot.gather(positions[block])
         scores[block] = score_papers(query, rows, offsets, settings=settings).scores
     return set(positions[np.lexsort((positions, -scores))[:TOP]].tolist())
 
 
-def _with_backend(segment: Segment, backend: str, *, device: str) -> Segment:
+def _with_backend(snapshot: Snapshot, backend: str, *, device: str) -> Snapshot:
     """The same papers and vectors under another index, built here and now."""
-    other = copy.copy(segment)
+    other = copy.copy(snapshot)
     # ``index`` is computed once and kept on the instance; set here, it is never loaded from the snapshot.
-    other.index = build_index(segment.vectors.rows, backend, device=device)
+    rows, _ = snapshot.gather(np.arange(len(snapshot.living)))
+    other.index = build_index(rows, backend, device=device)
     return other

@@ -14,7 +14,7 @@ from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import EncodedPaper, Facet, Paper, RankedPaper, Unit
 from service.aspect import Aspect, focused
-from service.rerank import Part, gather
+from service.rerank import Part
 from service.rerank import explain as explain_plan
 
 # Papers compared in one call; bounds memory where the pool is a whole collection.
@@ -87,7 +87,7 @@ def score_pool(
     scores = np.empty(len(positions))
     for start in range(0, len(positions), _BLOCK_PAPERS):
         block = slice(start, start + _BLOCK_PAPERS)
-        rows, offsets = gather(vectors.papers, positions[block])
+        rows, offsets = vectors.papers.gather(positions[block])
         plans = score_papers(chosen, rows, offsets, scorer=system.scorer, settings=settings)
         scores[block] = plans.scores
     return scores
@@ -107,7 +107,7 @@ def explain(
     """
     encoded = vectors.queries[query.id]
     chosen = query_vectors(query, encoded, system.choice)
-    rows, offsets = gather(vectors.papers, np.array(list(ranked), dtype=np.int64))
+    rows, offsets = vectors.papers.gather(np.array(list(ranked), dtype=np.int64))
     plans = score_papers(chosen, rows, offsets, scorer=system.scorer or Scorer.OT, settings=settings)
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
     part = Part(chosen, tuple(numbers))

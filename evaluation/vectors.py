@@ -55,7 +55,7 @@ class VectorSource:
         on_progress: ProgressFn,
     ) -> None:
         if snapshot is not None:
-            snapshot.expect_encoder(encoder.spec)
+            snapshot.manifest.expect_encoder(encoder.spec)
         self.encoder = encoder
         self.snapshot = snapshot
         self._cache = None if cache is None else VectorCache(cache / encoder.spec.fingerprint[:16])
@@ -103,7 +103,7 @@ class VectorSource:
         of_document = self.encoder.spec.unit is Unit.DOCUMENT
         stored = {}
         for digest, paper in wanted.items():
-            position = self.snapshot.segment.position(paper.id)
+            position = self.snapshot.find(paper.id)
             if position is not None and digest_of(self.snapshot.paper(position)) == digest:
                 rows = self.snapshot.vectors(position)
                 document = rows[0] if of_document else np.zeros_like(rows[0])

@@ -1,36 +1,43 @@
 """The pipeline: corpus -> papers -> sentences -> sentence vectors and facets -> snapshot.
 
-Everything unfinished lives in ``DATA/building``. A build that was killed while encoding, which is nearly all
-of its time, finds its finished parts there and repeats at most the one it was in; one that was killed while
-reading reads again.
+Each stage leaves its result in ``DATA/building/corpus``, so that a build that was interrupted goes on where
+it stopped; what was computed is taken up again only if papers and models are the same.
 """
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from dataclasses import replace as replaced
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import LOCK_WAIT_S, absorb
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, storage_errors, writer_lock
+from indexer.generations import current_generation, read_manifest
+from indexer.growth import grow
 from indexer.index import check_backend
 from indexer.manifest import Manifest
-from indexer.parts import EncodedPart, Reading, encode_part, finished_reading, read_into_parts
-from indexer.segment import write_segment
-from indexer.snapshot import next_generation, publish
+from indexer.parts import (
+    Reading,
+    encode_parts,
+    finished_reading,
+    papers_of,
+    read_into_parts,
+)
+from indexer.snapshot import Snapshot, served_snapshot
+from indexer.versions import content_hash
 from models.annotator import Annotator
-from models.errors import CorpusError
+from models.errors import CorpusError, EncoderMismatchError, SnapshotMissingError
 from models.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
-_SEGMENT = "segment-000"
+KEEP: Final = 3  # generations
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +61,30 @@ class BuildArguments:
     functions: str | None = None
 
 
+def built_with(data: Path) -> BuildArguments | None:
+    """The arguments that began the collection in ``data``; ``None`` where there is none yet.
+
+    Raises SnapshotCorruptError.
+    """
+    try:
+        arguments = read_manifest(data, current_generation(data)).arguments
+    except SnapshotMissingError:
+        return None
+    return BuildArguments(**{**arguments, "precision": Precision(arguments["precision"])})
+
+
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What a build did. ``reused_papers`` were encoded before an interruption; ``took_s`` is wall time."""
+    """What a build did to the collection.
+
+    ``manifest`` is that of the generation served from then on, also where nothing was new. ``replaced`` of
+    the papers read had been there with another content; ``reused_papers`` were encoded before an
+    interruption; ``took_s`` is wall time.
+    """
 
     manifest: Manifest
     reading: Reading
+    replaced: int
     dropped_sentences: int
     reused_papers: int
     took_s: float
@@ -72,27 +97,58 @@ def build(
     *,
     arguments: BuildArguments,
     on_progress: ProgressFn,
+    catalog: str | Path | None = None,
+    replace: bool = False,
+    keep: int = KEEP,
 ) -> BuildReport:
-    """Index ``corpora`` into a new generation of ``data`` and let it be served.
+    """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole of it.
 
-    Raises CorpusError, EncoderError, StorageError, BuildLockedError; what was served before stays served.
+    Only papers that are new or changed are encoded; they become current in the ``catalog`` (a URL or path;
+    default: the file in ``data``), and a new generation with them is served. What was served before stays
+    served until then; of older generations the newest ``keep`` remain, and those in use.
+
+    Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
+    collection was made with other models.
     """
     started = time.perf_counter()
     check_backend(arguments.backend, arguments.device)
+    work = data / "building" / "corpus"
     with storage_errors(data):
-        data.mkdir(parents=True, exist_ok=True)
-        with writer_lock(data):
-            work = data / "building"
-            work.mkdir(exist_ok=True)
-            reading = _read(corpora, data, work, arguments, on_progress)
-            encoded = _encode(reading, work, annotator, arguments, on_progress)
-            manifest = _publish(reading, encoded, data, annotator, arguments, on_progress)
+        work.mkdir(parents=True, exist_ok=True)
+        with (
+            writer_lock(data / "building" / "corpus.lock"),
+            Catalog.open(catalog or data / CATALOG_FILE) as papers,
+        ):
+            base = None if replace else served_snapshot(data)
+            if base is not None:
+                _expect_same_models(base.manifest, annotator, arguments)
+            reading = _read(corpora, work, base, arguments, on_progress)
+            dtype = _dtype(arguments, annotator.encoder.spec)
+            encoded = encode_parts(
+                work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
+            )
+            n_replaced = 0
+            if encoded:
+                on_progress("Indexing", 0, reading.n_papers)
+                with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+                    # Others may have published since.
+                    base = None if replace else served_snapshot(data, beside=base)
+                    like = _new_manifest(annotator, arguments) if base is None else base.manifest
+                    change = papers.add(papers_of(work, reading), replace=replace)
+                    # What else is pending in the catalog stays so.
+                    if replace or change.previous == like.change:
+                        like = replaced(like, change=change.number)
+                    manifest = grow(data, base, encoded, like=like, device=arguments.device, keep=keep)
+                n_replaced = reading.n_papers + (0 if base is None else len(base)) - manifest.n_papers
+                on_progress("Indexing", reading.n_papers, reading.n_papers)
+            manifest = absorb(data, annotator, papers, on_progress=on_progress, keep=keep).manifest
             discard_folder(work)
-    n_sentences = sum(part.n_sentences for part in reading.parts)
+    n_dropped = sum(part.n_sentences for part in reading.parts) - sum(part.n_rows for part in encoded)
     return BuildReport(
         manifest=manifest,
         reading=reading,
-        dropped_sentences=n_sentences - manifest.n_rows if manifest.encoder.unit is Unit.SENTENCE else 0,
+        replaced=n_replaced,
+        dropped_sentences=n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
         reused_papers=sum(
             part.n_papers for part, done in zip(reading.parts, encoded, strict=True) if done.reused
         ),
@@ -100,30 +156,75 @@ def build(
     )
 
 
+def _new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
+    """That of a collection without a paper."""
+    encoder = annotator.encoder.spec
+    return Manifest(
+        generation="",
+        created="",
+        encoder=encoder,
+        tagger=annotator.tagger.spec,
+        functions=annotator.function_spec,
+        dtype=_dtype(arguments, encoder),
+        metric="L2",
+        splitter=SPLITTER_VERSION,
+        segments=(),
+        files={},
+        change=0,
+        arguments=asdict(arguments),
+    )
+
+
+def _expect_same_models(manifest: Manifest, annotator: Annotator, arguments: BuildArguments) -> None:
+    """Papers that are added must be encoded and tagged as those that are there."""
+    manifest.expect_encoder(annotator.encoder.spec)
+    pairs = {
+        "facet weights": (manifest.tagger, annotator.tagger.spec),
+        "function weights": (manifest.functions, annotator.function_spec),
+        "dtype": (manifest.dtype, _dtype(arguments, manifest.encoder)),
+        "precision": (manifest.arguments["precision"], arguments.precision),
+    }
+    for what, (built_with, given) in pairs.items():
+        if built_with != given:
+            raise EncoderMismatchError(
+                f"The collection was built with another {what} than is given now, so that papers added would "
+                "not be comparable; leave the option out, or give --replace to build the collection anew."
+            )
+
+
 def _read(
-    corpora: Sequence[Path], data: Path, work: Path, arguments: BuildArguments, on_progress: ProgressFn
+    corpora: Sequence[Path],
+    work: Path,
+    base: Snapshot | None,
+    arguments: BuildArguments,
+    on_progress: ProgressFn,
 ) -> Reading:
-    """Corpus -> papers and their sentences, in parts on disk and in the catalog."""
-    key = _reading_key(corpora, arguments)
+    """Corpus -> papers and their sentences, those that ``base`` has not, in parts on disk."""
+    key = _reading_key(corpora, base, arguments)
     reading = finished_reading(work, key)
     if reading is None:
-        with Catalog.open(data / CATALOG_FILE) as catalog:
-            done = 0
+        done = 0
 
-            def on_part(papers: Sequence[Paper]) -> None:
-                nonlocal done
-                catalog.add(papers)
-                done += len(papers)
-                on_progress("Reading", done, arguments.limit)
+        def on_part(n_papers: int) -> None:
+            nonlocal done
+            done += n_papers
+            on_progress("Reading", done, arguments.limit)
 
-            report = CorpusReport()
-            papers = islice(_papers(corpora, arguments, report), arguments.limit)
-            reading = read_into_parts(papers, work, key=key, report=report, on_part=on_part)
+        report = CorpusReport()
+        papers = islice(_papers(corpora, arguments, report), arguments.limit)
+        reading = read_into_parts(
+            papers, work, key=key, report=report, is_unchanged=partial(_stands_in, base), on_part=on_part
+        )
     on_progress("Reading", reading.n_papers, reading.n_papers)
-    if not reading.parts:
+    if not reading.parts and not reading.unchanged:
         refused = "; ".join(reading.refusals.examples[:3]) or "no row has an abstract"
         raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({refused})")
     return reading
+
+
+def _stands_in(base: Snapshot | None, paper: Paper) -> bool:
+    """Whether ``base`` holds a paper as it is given."""
+    return base is not None and base.content_hash(paper.id) == content_hash(paper)
 
 
 def _papers(corpora: Sequence[Path], arguments: BuildArguments, report: CorpusReport) -> Iterator[Paper]:
@@ -131,65 +232,16 @@ def _papers(corpora: Sequence[Path], arguments: BuildArguments, report: CorpusRe
     return chain.from_iterable(map(read, corpora))
 
 
-def _reading_key(corpora: Sequence[Path], arguments: BuildArguments) -> str:
+def _reading_key(corpora: Sequence[Path], base: Snapshot | None, arguments: BuildArguments) -> str:
     """What decides the outcome of reading; a file counts as unchanged by its size and time of change."""
     stats = [path.stat() for path in corpora]
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
-    decisive = (files, arguments.format_name, arguments.on_error, arguments.limit, SPLITTER_VERSION)
+    added_to = None if base is None else hashlib.sha256(base.manifest.to_json()).hexdigest()
+    decisive = (files, added_to, arguments.format_name, arguments.on_error, arguments.limit, SPLITTER_VERSION)
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
-
-
-def _encode(
-    reading: Reading, work: Path, annotator: Annotator, arguments: BuildArguments, on_progress: ProgressFn
-) -> list[EncodedPart]:
-    """Sentences -> sentence vectors and facets, part by part."""
-    dtype, precision = _dtype(arguments, annotator.encoder.spec), arguments.precision
-    done = 0
-
-    def advance(n_papers: int) -> None:
-        nonlocal done
-        done += n_papers
-        on_progress("Encoding", done, reading.n_papers)
-
-    return [
-        encode_part(work, part, annotator, dtype=dtype, precision=precision, on_progress=advance)
-        for part in reading.parts
-    ]
 
 
 def _dtype(arguments: BuildArguments, encoder: EncoderSpec) -> str:
     if arguments.dtype != "auto":
         return arguments.dtype
     return "float16" if encoder.normalised else "float32"
-
-
-def _publish(
-    reading: Reading,
-    parts: Sequence[EncodedPart],
-    data: Path,
-    annotator: Annotator,
-    arguments: BuildArguments,
-    on_progress: ProgressFn,
-) -> Manifest:
-    """Sentence vectors and facets -> snapshot, served from here on."""
-    prepared = data / "building" / "snapshot"
-    shutil.rmtree(prepared, ignore_errors=True)
-    (prepared / _SEGMENT).mkdir(parents=True)
-    on_progress("Indexing", 0, reading.n_papers)
-    segment = write_segment(prepared / _SEGMENT, parts, backend=arguments.backend, device=arguments.device)
-    encoder = annotator.encoder.spec
-    manifest = Manifest(
-        generation=next_generation(data),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        encoder=encoder,
-        tagger=annotator.tagger.spec,
-        functions=annotator.function_spec,
-        dtype=_dtype(arguments, encoder),
-        metric="L2",
-        splitter=SPLITTER_VERSION,
-        segments=(segment,),
-        arguments=asdict(arguments),
-    )
-    publish(prepared, data, manifest)
-    on_progress("Indexing", reading.n_papers, reading.n_papers)
-    return manifest

@@ -5,32 +5,53 @@ the service answers them from the snapshot alone. A row of ``papers`` or ``sente
 whose content changes is a new row, and ``current_papers`` points at the version that was added last.
 """
 
-import hashlib
-import json
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Final, TypeVar
 
-from sqlalchemy import Connection, Executable, func, select
-from sqlalchemy import insert as plain_insert
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, func, select
 
 from indexer import migrations
 from indexer.database import Database
-from indexer.tables import Base, CurrentRow, PaperRow, SentenceRow
-from models.errors import InputError, PaperNotFoundError
-from models.types import Facet, Paper, Sentence
+from indexer.tables import CurrentRow, PaperRow
+from indexer.versions import (
+    BATCH_PAPERS,
+    UNSTORABLE,
+    check,
+    content_hash,
+    folded,
+    insert_papers,
+    point,
+    point_nowhere,
+    read_papers,
+)
+from models.errors import PaperNotFoundError
+from models.types import Paper
+
+_Item = TypeVar("_Item")
 
 CATALOG_FILE: Final = "catalog.sqlite3"  # its name in the data folder
 
-_BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
-_MAX_YEAR: Final = 2**31 - 1  # of a PostgreSQL integer
-
+_HAS_VERSION: Final = CurrentRow.paper_key.is_not(None)
 _CURRENT_PAPERS: Final = select(PaperRow.__table__).join(CurrentRow, CurrentRow.paper_key == PaperRow.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one transaction did to the collection.
+
+    ``number`` is that of the last change there is now, ``previous`` the one before: the same where no paper
+    changed, else one less. ``n_changed`` papers got another version or were deleted; ``n_new`` versions were
+    not there yet.
+    """
+
+    previous: int
+    number: int
+    n_changed: int
+    n_new: int
 
 
 class Catalog:
@@ -58,28 +79,78 @@ class Catalog:
         """
         return cls(migrations.open_database(url_or_path))
 
-    def add(self, papers: Sequence[Paper]) -> int:
+    def add(self, papers: Iterable[Paper], *, replace: bool = False) -> Change:
         """Adds papers in one transaction and makes each the current version of its id.
 
         Of several with one id the last is current. Content that is there already is left as it is, so adding
-        again changes nothing.
-
-        Returns:
-            How many of them were new.
+        again changes nothing. With ``replace`` every other paper is deleted.
 
         Raises:
             InputError: a paper that would not come back as it was given; nothing was added.
         """
-        for paper in papers:
-            _check(paper)
-        if not papers:
-            return 0
-        hashes = [content_hash(paper) for paper in papers]
-        current = {paper.id: digest for paper, digest in zip(papers, hashes, strict=True)}
+        n_new = 0
+        given: set[str] = set()
         with self._database.writing() as connection:
-            new = _insert_papers(connection, dict(zip(hashes, papers, strict=True)))
-            _point(connection, list(current.values()))
-        return new
+            number = _last_change(connection) + 1
+            for batch in _batches(papers):
+                for paper in batch:
+                    check(paper)
+                hashes = [content_hash(paper) for paper in batch]
+                n_new += insert_papers(connection, dict(zip(hashes, batch, strict=True)))
+                last = {paper.id: digest for paper, digest in zip(batch, hashes, strict=True)}
+                point(connection, list(last.values()), number)
+                given.update(last)
+            if replace:
+                present = connection.scalars(select(CurrentRow.paper_id).where(_HAS_VERSION))
+                point_nowhere(connection, [paper_id for paper_id in present if paper_id not in given], number)
+            return _change(connection, number, n_new=n_new)
+
+    def delete(self, paper_ids: Iterable[str]) -> Change:
+        """Deletes papers in one transaction; their versions stay, for the snapshots that refer to them.
+
+        An id that the catalog never held is noted as deleted: a snapshot may hold it.
+        """
+        storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
+        with self._database.writing() as connection:
+            number = _last_change(connection) + 1
+            point_nowhere(connection, storable, number)
+            return _change(connection, number)
+
+    def restore(self, versions: Mapping[str, str | None]) -> Change:
+        """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""
+        with self._database.writing() as connection:
+            number = _last_change(connection) + 1
+            point_nowhere(connection, [key for key, digest in versions.items() if digest is None], number)
+            point(connection, [digest for digest in versions.values() if digest is not None], number)
+            return _change(connection, number)
+
+    def last_change(self) -> int:
+        """The number of the last change of the collection; 0 before the first."""
+        with self._database.reading() as connection:
+            return _last_change(connection)
+
+    def changed_since(self, change: int) -> dict[str, str | None]:
+        """The papers changed after ``change``, in the order in which their content first came in.
+
+        Each id with the content hash of its current version, or with ``None`` where it was deleted.
+        """
+        statement = (
+            select(CurrentRow.paper_id, PaperRow.content_hash)
+            .outerjoin(PaperRow, PaperRow.key == CurrentRow.paper_key)
+            .where(CurrentRow.change > change)
+            .order_by(CurrentRow.paper_key, CurrentRow.paper_id)
+        )
+        with self._database.reading() as connection:
+            return {row.paper_id: row.content_hash for row in connection.execute(statement)}
+
+    def holding(self, paper_ids: Iterable[str]) -> set[str]:
+        """Which of the papers are there."""
+        found: set[str] = set()
+        with self._database.reading() as connection:
+            for batch in _batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
+                there = select(CurrentRow.paper_id).where(_HAS_VERSION, CurrentRow.paper_id.in_(batch))
+                found.update(connection.scalars(there))
+        return found
 
     def paper(self, paper_id: str) -> Paper:
         """The current version of one paper.
@@ -96,12 +167,12 @@ class Catalog:
             PaperNotFoundError: at the first id that the catalog does not hold.
         """
         wanted = list(paper_ids)
-        for start in range(0, len(wanted), _BATCH_PAPERS):
-            batch = wanted[start : start + _BATCH_PAPERS]
-            storable = [paper_id for paper_id in batch if not _UNSTORABLE.search(paper_id)]
+        for start in range(0, len(wanted), BATCH_PAPERS):
+            batch = wanted[start : start + BATCH_PAPERS]
+            storable = [paper_id for paper_id in batch if not UNSTORABLE.search(paper_id)]
             statement = _CURRENT_PAPERS.where(CurrentRow.paper_id.in_(storable))
             with self._database.reading() as connection:
-                found = {paper.id: paper for paper in _read(connection, statement)}
+                found = {paper.id: paper for paper in read_papers(connection, statement)}
             for paper_id in batch:
                 if paper_id not in found:
                     raise PaperNotFoundError(
@@ -110,30 +181,42 @@ class Catalog:
                     )
                 yield found[paper_id]
 
+    def versions(self, hashes: Iterable[str]) -> Iterator[Paper]:
+        """The versions with the content hashes given, in the order in which they first came in."""
+        for batch in _batches(hashes):
+            statement = (
+                select(PaperRow.__table__).where(PaperRow.content_hash.in_(batch)).order_by(PaperRow.key)
+            )
+            with self._database.reading() as connection:
+                found = read_papers(connection, statement)
+            yield from found
+
     def paper_ids(self) -> list[str]:
         """The id of every paper, in the order in which their current versions first came in."""
-        statement = select(CurrentRow.paper_id).order_by(CurrentRow.paper_key)
+        statement = select(CurrentRow.paper_id).where(_HAS_VERSION).order_by(CurrentRow.paper_key)
         with self._database.reading() as connection:
             return list(connection.scalars(statement))
 
     def count(self) -> int:
         """How many papers there are, each counted once however many versions it has."""
         with self._database.reading() as connection:
-            return connection.execute(select(func.count()).select_from(CurrentRow)).scalar_one()
+            return connection.execute(
+                select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
+            ).scalar_one()
 
     def find_title(self, text: str, limit: int = 10) -> list[Paper]:
         """Papers whose title contains ``text``, at most ``limit``, those that start with it first.
 
         Case, width and runs of spaces do not count. A blank text finds nothing.
         """
-        folded = _folded(text)
-        if not folded or _UNSTORABLE.search(folded):
+        wanted = folded(text)
+        if not wanted or UNSTORABLE.search(wanted):
             return []
         with self._database.reading() as connection:
             position = func.instr if connection.dialect.name == "sqlite" else func.strpos
-            found = position(PaperRow.folded_title, folded)
+            found = position(PaperRow.folded_title, wanted)
             statement = _CURRENT_PAPERS.where(found > 0).order_by(found > 1, PaperRow.key).limit(limit)
-            return _read(connection, statement)
+            return read_papers(connection, statement)
 
     def close(self) -> None:
         """Closes every connection to the database."""
@@ -148,129 +231,17 @@ class Catalog:
         self.close()
 
 
-def content_hash(paper: Paper) -> str:
-    """SHA-256 (hex) of everything a paper says, sentence offsets and facets included.
-
-    Equal papers have equal hashes in every process and version of Python.
-    """
-    content = [
-        paper.id,
-        paper.title,
-        paper.abstract,
-        [(sentence.start, sentence.end, sentence.facet) for sentence in paper.sentences],
-        paper.year,
-        paper.venue,
-        paper.authors,
-        paper.url,
-        paper.doi,
-        paper.fields,
-    ]
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()
+def _last_change(connection: Connection) -> int:
+    return connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
 
 
-def _check(paper: Paper) -> None:
-    """Refuses what one of the databases would refuse or change, so that both hold the same papers."""
-    texts = (paper.id, paper.title, paper.abstract, paper.venue, paper.url, paper.doi)
-    for text in (*texts, *paper.authors, *paper.fields):
-        if text is not None and (bad := _UNSTORABLE.search(text)):
-            raise InputError(
-                f"paper {paper.id!r} holds the character {bad.group()!r} in {text[:60]!r}, "
-                "expected text without NUL and lone surrogates; remove it"
-            )
-    if paper.year is not None and abs(paper.year) > _MAX_YEAR:
-        raise InputError(f"paper {paper.id!r} has the year {paper.year}, expected a year; correct it")
-    for number, sentence in enumerate(paper.sentences):
-        if paper.abstract[sentence.start : sentence.end] != sentence.text:
-            raise InputError(
-                f"sentence {number} of paper {paper.id!r} is {sentence.text[:60]!r}, expected its abstract "
-                f"at [{sentence.start}:{sentence.end}]; split the abstract again"
-            )
+def _change(connection: Connection, number: int, *, n_new: int = 0) -> Change:
+    of_this = select(func.count()).select_from(CurrentRow).where(CurrentRow.change == number)
+    n_changed = connection.execute(of_this).scalar_one()
+    return Change(number - 1, number if n_changed else number - 1, n_changed, n_new)
 
 
-def _insert(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
-    """An INSERT in the database's own dialect: what to do on a conflict is not in standard SQL."""
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
-
-
-def _insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
-    """Inserts those papers, given by content hash, that are not there yet; returns how many they were."""
-    insert = _insert(connection, PaperRow).on_conflict_do_nothing()
-    added = connection.execute(
-        insert.returning(PaperRow.key, PaperRow.content_hash),
-        [_columns(digest, paper) for digest, paper in papers.items()],
-    ).all()
-    sentences = [
-        {"paper_key": key, "position": i, "start": one.start, "end": one.end, "facet": one.facet}
-        for key, digest in added
-        for i, one in enumerate(papers[digest].sentences)
-    ]
-    if sentences:
-        connection.execute(plain_insert(SentenceRow), sentences)
-    return len(added)
-
-
-def _columns(digest: str, paper: Paper) -> dict[str, Any]:
-    return {
-        "paper_id": paper.id,
-        "content_hash": digest,
-        "title": paper.title,
-        "folded_title": _folded(paper.title),
-        "abstract": paper.abstract,
-        "year": paper.year,
-        "venue": paper.venue,
-        "authors": list(paper.authors),
-        "url": paper.url,
-        "doi": paper.doi,
-        "fields": list(paper.fields),
-    }
-
-
-def _point(connection: Connection, digests: Sequence[str]) -> None:
-    """Makes the versions with these content hashes current."""
-    for start in range(0, len(digests), _BATCH_PAPERS):
-        versions = select(PaperRow.paper_id, PaperRow.key).where(
-            PaperRow.content_hash.in_(digests[start : start + _BATCH_PAPERS])
-        )
-        insert = _insert(connection, CurrentRow).from_select(["paper_id", "paper_key"], versions)
-        connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=[CurrentRow.paper_id],
-                set_={"paper_key": insert.excluded.paper_key},
-                where=CurrentRow.paper_key != insert.excluded.paper_key,
-            )
-        )
-
-
-def _read(connection: Connection, statement: Executable) -> list[Paper]:
-    """The papers, with their sentences, of the rows of ``papers`` a statement selects, in their order."""
-    rows = connection.execute(statement).all()
-    abstracts = {row.key: row.abstract for row in rows}
-    sentences: dict[int, list[Sentence]] = {key: [] for key in abstracts}
-    in_order = (
-        select(SentenceRow.paper_key, SentenceRow.start, SentenceRow.end, SentenceRow.facet)
-        .where(SentenceRow.paper_key.in_(abstracts))
-        .order_by(SentenceRow.paper_key, SentenceRow.position)
-    )
-    for key, start, end, facet in connection.execute(in_order):
-        text = abstracts[key][start:end]
-        sentences[key].append(Sentence(text, start, end, None if facet is None else Facet(facet)))
-    return [
-        Paper(
-            id=row.paper_id,
-            title=row.title,
-            abstract=row.abstract,
-            sentences=tuple(sentences[row.key]),
-            year=row.year,
-            venue=row.venue,
-            authors=tuple(row.authors),
-            url=row.url,
-            doi=row.doi,
-            fields=tuple(row.fields),
-        )
-        for row in rows
-    ]
-
-
-def _folded(text: str) -> str:
-    """Text as titles are compared: one width, one case, one space between words."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, BATCH_PAPERS)):
+        yield batch

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Bool
 
+from indexer.versions import content_hash
 from models.facets import FACETS, NO_FACET, counted_as
 from models.types import Filters, Paper, Sentence
 
@@ -25,6 +26,8 @@ SCHEMA = pa.schema(
         pa.field("url", pa.string()),
         pa.field("doi", pa.string()),
         pa.field("fields", pa.list_(pa.string()), nullable=False),
+        # Of the paper as it was given, before a facet tagger saw it: by it a changed paper is told.
+        pa.field("content_hash", pa.string(), nullable=False),
     ]
 )
 
@@ -48,6 +51,7 @@ def _record(paper: Paper) -> dict[str, Any]:
         "url": paper.url,
         "doi": paper.doi,
         "fields": list(paper.fields),
+        "content_hash": content_hash(paper),
     }
 
 

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from models.errors import BuildLockedError, StorageError
+
+_LOCK_POLL_S = 0.02
 
 _REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space and run the same command again, it resumes",
@@ -100,21 +103,29 @@ def discard_folder(folder: Path) -> None:
 
 
 @contextmanager
-def writer_lock(data: Path) -> Iterator[None]:
-    """Hold the one writer's lock of a data folder; a process that dies lets go of it.
+def writer_lock(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock that the file at ``path`` stands for; a process that dies lets go of it.
 
-    Raises BuildLockedError when another process holds it.
+    Raises BuildLockedError when another still holds it after ``wait_s`` seconds.
     """
-    path = data / "LOCK"
     with storage_errors(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BuildLockedError(
-                f"{data}: another process is writing to this folder; wait for it to end or stop it"
-            ) from error
+        deadline = time.monotonic() + wait_s
+        while not _locked(descriptor):
+            if time.monotonic() >= deadline:
+                raise BuildLockedError(
+                    f"{path.parent}: another process is writing to this folder; wait for it to end or stop it"
+                )
+            time.sleep(_LOCK_POLL_S)
         yield
     finally:
         os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

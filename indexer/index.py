@@ -1,6 +1,7 @@
 """The nearest-neighbour index over sentence vectors: one protocol, four backends, which one serves when."""
 
 import pkgutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -19,7 +20,7 @@ BACKENDS = {
 
 # Up to here an exact scan for a paper of 8 sentences takes 16 ms on one core (dim 384, float16): less than
 # encoding a query does. It needs no index file and no memory. Beyond, ``ivfpq`` answers within a few.
-_MOST_EXACT_ROWS = 100_000
+MOST_EXACT_ROWS = 100_000
 _GPU_IS_THERE = "indexer.backends.faiss_flat:gpu_is_there"
 _WANTS_GPU = "indexer.backends.faiss_flat:wants_gpu"
 
@@ -55,9 +56,47 @@ class VectorIndex(Protocol):
         ...
 
 
+class JoinedIndex:
+    """The indexes of several segments as one: the rows of each follow those of the one before it.
+
+    Exact distances beside every row let hit lists be merged; ``n_rows`` are those of each index. It is never
+    saved: each segment's own is.
+    """
+
+    def __init__(self, indexes: Sequence[VectorIndex], n_rows: Sequence[int]) -> None:
+        self._indexes = indexes
+        self._bounds: list[int] = np.concatenate([[0], np.cumsum(n_rows)]).astype(int).tolist()
+
+    def search(
+        self,
+        queries: Float32[np.ndarray, "n_query dim"],
+        k: int,
+        *,
+        allowed: Bool[np.ndarray, " n_rows"] | None = None,
+    ) -> Hits:
+        """As ``VectorIndex.search``, over all rows."""
+        found: list[Hits] = []
+        for index, start, end in zip(self._indexes, self._bounds, self._bounds[1:], strict=False):
+            own = None if allowed is None else allowed[start:end]
+            if own is None or own.any():
+                hits = index.search(queries, min(k, end - start), allowed=own)
+                rows = np.where(hits.rows >= 0, hits.rows + start, -1)
+                found.append(Hits(rows, hits.scores))
+        return _merged(found, len(queries), k)
+
+
+def _merged(found: Sequence[Hits], n_query: int, k: int) -> Hits:
+    """The best ``k`` of several lists for each query, equal scores in row order."""
+    none = Hits(np.full((n_query, k), -1, dtype=np.int64), np.full((n_query, k), -np.inf, dtype=np.float32))
+    rows = np.concatenate([*(hits.rows for hits in found), none.rows], axis=1)
+    scores = np.concatenate([*(hits.scores for hits in found), none.scores], axis=1)
+    best = np.lexsort((rows, -scores))[:, :k]
+    return Hits(np.take_along_axis(rows, best, axis=1), np.take_along_axis(scores, best, axis=1))
+
+
 def choose_backend(n_rows: int) -> str:
     """The backend that ``auto`` stands for with ``n_rows`` sentence vectors."""
-    return "exact" if n_rows <= _MOST_EXACT_ROWS else "ivfpq"
+    return "exact" if n_rows <= MOST_EXACT_ROWS else "ivfpq"
 
 
 def _serving_backend(backend: str, n_rows: int, device: str) -> str:
@@ -66,7 +105,7 @@ def _serving_backend(backend: str, n_rows: int, device: str) -> str:
     There comparing every row is exact and quicker than any index on a CPU; what is stored stays fit for both.
     """
     # By name, as the backends are: only a large collection that may use a GPU needs FAISS to decide.
-    large = n_rows > _MOST_EXACT_ROWS and device != "cpu"
+    large = n_rows > MOST_EXACT_ROWS and device != "cpu"
     return "flat" if large and pkgutil.resolve_name(_GPU_IS_THERE)() else backend
 
 

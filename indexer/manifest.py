@@ -8,18 +8,22 @@ from typing import Any
 
 import orjson
 
-from models.errors import SnapshotCorruptError
+from models.errors import EncoderMismatchError, SnapshotCorruptError
 from models.types import EncoderSpec, FunctionSpec, TaggerSpec, Unit
 
-FORMAT_VERSION = 2
-REMEDY = "run `akin snapshot rollback` to serve the previous generation, or index the corpus again"
+FORMAT_VERSION = 3
+REMEDY = (
+    "run `akin snapshot rollback` to serve the previous generation, or `akin index CORPUS --replace` to "
+    "build the collection anew"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentEntry:
     """What the manifest says of one segment; ``files`` maps a name to its SHA-256 (hex).
 
-    ``function_backend`` is ``None`` where no sentence has a function vector.
+    ``function_backend`` is ``None`` where no sentence has a function vector. ``n_deleted`` of the papers are
+    deleted or replaced in this generation.
     """
 
     name: str
@@ -28,13 +32,19 @@ class SegmentEntry:
     backend: str
     function_backend: str | None
     files: dict[str, str]
+    n_deleted: int = 0
+
+    def is_same_as(self, other: "SegmentEntry") -> bool:
+        """Whether both are the same files, whatever is deleted."""
+        return self.name == other.name and self.files == other.files
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What a snapshot holds and how it was made; ``created`` is UTC in ISO 8601.
 
-    ``tagger`` gave the facets that the corpus did not, ``functions`` the function vectors.
+    ``tagger`` gave the facets that the corpus did not, ``functions`` the function vectors. ``change`` is the
+    last change of the catalog that is in it. ``files`` are those beside the manifest, with their SHA-256.
     """
 
     generation: str
@@ -46,18 +56,43 @@ class Manifest:
     metric: str
     splitter: str
     segments: tuple[SegmentEntry, ...]
+    files: dict[str, str]
+    change: int
     arguments: dict[str, Any]
     format_version: int = FORMAT_VERSION
 
     @property
     def n_papers(self) -> int:
-        """Papers in all segments."""
-        return sum(segment.n_papers for segment in self.segments)
+        """Papers in all segments but the deleted ones."""
+        return sum(segment.n_papers - segment.n_deleted for segment in self.segments)
 
     @property
     def n_rows(self) -> int:
-        """Sentence vectors in all segments."""
+        """Sentence vectors in all segments, those of deleted papers included."""
         return sum(segment.n_rows for segment in self.segments)
+
+    def expect_encoder(self, spec: EncoderSpec) -> None:
+        """Refuse any encoder but the one that made the vectors; raises EncoderMismatchError."""
+        made_by = self.encoder
+        if spec.fingerprint != made_by.fingerprint:
+            raise EncoderMismatchError(
+                f"Generation {self.generation} was built with encoder {made_by.name!r} "
+                f"({made_by.fingerprint[:12]}), not {spec.name!r} ({spec.fingerprint[:12]}); "
+                f"serve it with that encoder or index the corpus again"
+            )
+
+    def expect_functions(self, spec: FunctionSpec | None) -> None:
+        """Refuse any encoder of functions but the one that made the function vectors, where there are some.
+
+        Raises EncoderMismatchError.
+        """
+        made_by = self.functions
+        if made_by is not None and (spec is None or spec.fingerprint != made_by.fingerprint):
+            given = "but none is loaded" if spec is None else f"not {_named(spec)}"
+            raise EncoderMismatchError(
+                f"Generation {self.generation} got its function vectors from {_named(made_by)}, {given}; "
+                "serve it with the version of Akin that built it or index the corpus again"
+            )
 
     def to_json(self) -> bytes:
         """The file's content: readable, and carrying the SHA-256 of everything else in it."""
@@ -75,7 +110,7 @@ class Manifest:
             if fields["format_version"] != FORMAT_VERSION:
                 raise SnapshotCorruptError(
                     f"{path}: format version {fields['format_version']}, this Akin reads {FORMAT_VERSION}; "
-                    "index the corpus again"
+                    "run `akin index CORPUS --replace`"
                 )
             encoder, tagger, functions = (fields.pop(name) for name in ("encoder", "tagger", "functions"))
             segments = tuple(SegmentEntry(**segment) for segment in fields.pop("segments"))
@@ -92,3 +127,7 @@ class Manifest:
 
 def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _named(spec: FunctionSpec) -> str:
+    return f"{spec.name!r} ({spec.fingerprint[:12]})"

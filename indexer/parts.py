@@ -1,6 +1,6 @@
 """The parts of an unfinished build: up to 1,000 papers each, their columns and then what is computed of them.
 
-DATA/building/
+DATA/building/corpus/
   read.json            what was read, from which files and how; written when reading is done
   part-00000.arrow     the papers of a part
   vectors-DIGEST/      the vectors and facets of a part, whole once the folder is there; the digest covers the
@@ -24,10 +24,11 @@ from indexer.columns import SCHEMA, paper_at, papers_to_table
 from indexer.corpus import CorpusReport
 from indexer.durable import publish_folder, replace_file, write_array
 from indexer.embed import EmbeddedPapers, embed
+from indexer.versions import check
 from models.annotator import Annotator
 from models.checksums import sha256_of
 from models.language import language_of
-from models.types import Paper, Precision
+from models.types import Paper, Precision, ProgressFn
 
 PART_PAPERS = 1_000
 _ROWS, _OFFSETS, _FACETS, _FUNCTIONS = "rows.npy", "offsets.npy", "facets.npy", "functions.npy"
@@ -97,12 +98,16 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The outcome of reading: the parts, what was refused, and how many abstracts are in other languages."""
+    """The outcome of reading: the parts, what was refused, and how many abstracts are in other languages.
+
+    ``unchanged`` papers are in the collection as they were read, and in no part.
+    """
 
     key: str
     parts: tuple[Part, ...]
     refusals: Refusals
     languages: dict[str, int]
+    unchanged: int
 
     @property
     def n_papers(self) -> int:
@@ -116,22 +121,35 @@ def read_into_parts(
     *,
     key: str,
     report: CorpusReport,
-    on_part: Callable[[Sequence[Paper]], None],
+    is_unchanged: Callable[[Paper], bool],
+    on_part: Callable[[int], None],
 ) -> Reading:
-    """Write ``papers`` to ``folder`` part by part; ``report`` fills while they are consumed.
+    """Write ``papers`` but the unchanged ones to ``folder``, part by part; ``report`` fills meanwhile.
 
-    ``key`` names what is being read and how: ``finished_reading`` finds the outcome under it.
+    ``key`` names what is being read and how: ``finished_reading`` finds the outcome under it. ``on_part`` is
+    told how many papers each part has. Raises InputError for a paper that the catalog would refuse.
     """
     parts: list[Part] = []
     languages: Counter[str] = Counter()
-    for number, run in enumerate(_runs(papers)):
+    unchanged = 0
+
+    def changed() -> Iterator[Paper]:
+        nonlocal unchanged
+        for paper in papers:
+            if is_unchanged(paper):
+                unchanged += 1
+            else:
+                check(paper)
+                yield paper
+
+    for number, run in enumerate(_runs(changed())):
         parts.append(_write_part(folder / f"part-{number:05d}.arrow", run))
         languages.update(language_of(paper.abstract) for paper in run)
-        on_part(run)
+        on_part(len(run))
     del languages["en"]
     examples = tuple(str(row) for row in report.broken_rows)
     refusals = Refusals(report.broken, report.duplicates, report.without_abstract, examples)
-    reading = Reading(key, tuple(parts), refusals, dict(languages.most_common()))
+    reading = Reading(key, tuple(parts), refusals, dict(languages.most_common()), unchanged)
     replace_file(folder / "read.json", json.dumps(asdict(reading)).encode())
     return reading
 
@@ -146,7 +164,15 @@ def finished_reading(folder: Path, key: str) -> Reading | None:
     if content["key"] != key or not all(_is_whole(folder, part) for part in parts):
         return None
     refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
-    return Reading(key, parts, refusals, content["languages"])
+    return Reading(key, parts, refusals, content["languages"], content["unchanged"])
+
+
+def papers_of(folder: Path, reading: Reading) -> Iterator[Paper]:
+    """The papers of all parts as they were read, without the facets of a tagger."""
+    for part in reading.parts:
+        table = _read_table(folder / part.name)
+        for position in range(len(table)):
+            yield paper_at(table, position)
 
 
 def _is_whole(folder: Path, part: Part) -> bool:
@@ -154,7 +180,30 @@ def _is_whole(folder: Path, part: Part) -> bool:
     return path.is_file() and sha256_of(path) == part.sha256
 
 
-def encode_part(
+def encode_parts(
+    folder: Path,
+    reading: Reading,
+    annotator: Annotator,
+    *,
+    dtype: str,
+    precision: Precision,
+    on_progress: ProgressFn,
+) -> list[EncodedPart]:
+    """The vectors and facets of every part, those computed now that an earlier run did not."""
+    done = 0
+
+    def advance(n_papers: int) -> None:
+        nonlocal done
+        done += n_papers
+        on_progress("Encoding", done, reading.n_papers)
+
+    return [
+        _encode_part(folder, part, annotator, dtype=dtype, precision=precision, on_progress=advance)
+        for part in reading.parts
+    ]
+
+
+def _encode_part(
     folder: Path,
     part: Part,
     annotator: Annotator,

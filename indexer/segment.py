@@ -11,32 +11,26 @@ functions.bin    what the backend of the index over them saved
 """
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Int8, Int64
 
-from indexer.columns import SCHEMA, allowed_papers, paper_at
-from indexer.durable import write_array
-from indexer.index import VectorIndex, build_index, choose_backend, load_index
+from indexer.columns import allowed_papers, paper_at
+from indexer.index import VectorIndex, load_index
 from indexer.manifest import SegmentEntry
-from indexer.parts import EncodedPart
-from models.checksums import sha256_of
 from models.errors import MissingVectorsError
 from models.facets import NO_FACET
 from models.types import Filters, PackedVectors, Paper, Unit
 
-_VECTORS, _OFFSETS, _IDS = "vectors.npy", "offsets.npy", "ids.npy"
-_PAPERS, _INDEX = "papers.arrow", "index.bin"
-_FUNCTIONS, _FUNCTION_INDEX = "functions.npy", "functions.bin"
-_ID_HASHES = np.dtype([("hash", "<u8"), ("position", "<i8")])
-# Rows per Arrow batch: few enough batches that row access stays quick, few enough rows to hold in memory.
-_BATCH_PAPERS = 65_536
+VECTORS, OFFSETS, IDS = "vectors.npy", "offsets.npy", "ids.npy"
+PAPERS, INDEX = "papers.arrow", "index.bin"
+FUNCTIONS, FUNCTION_INDEX = "functions.npy", "functions.bin"
+ID_HASHES = np.dtype([("hash", "<u8"), ("position", "<i8")])
 # So few ids are looked up one by one, at 9 us each; many at once take 2 us each, after 2 ms for any number.
 _FEW_IDS = 100
 
@@ -44,69 +38,76 @@ _FEW_IDS = 100
 class Segment:
     """One segment, open for reading: memory-mapped, its checksums already compared.
 
-    ``unit`` is what each row of its vectors stands for.
+    ``unit`` is what each row of its vectors stands for. Which of its papers are deleted is not its concern:
+    the same segment serves several generations.
     """
 
     def __init__(self, folder: Path, entry: SegmentEntry, *, unit: Unit, device: str) -> None:
         self._folder = folder
-        self._entry = entry
+        self.entry = entry
         self._unit = unit
         self._device = device
-        self.vectors = PackedVectors(np.load(folder / _VECTORS, mmap_mode="r"), np.load(folder / _OFFSETS))
-        self.paper_of_row: Int64[np.ndarray, " n_rows"] = np.repeat(
-            np.arange(entry.n_papers), np.diff(self.vectors.offsets)
-        )
-        self._table = pa.ipc.open_file(pa.memory_map(str(folder / _PAPERS))).read_all()
-        self._ids = np.load(folder / _IDS, mmap_mode="r")
+        self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), np.load(folder / OFFSETS))
+        self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
+        self._ids = np.load(folder / IDS, mmap_mode="r")
         self._allowed = lru_cache(maxsize=64)(self._compute_allowed)
 
     def __len__(self) -> int:
-        return self._entry.n_papers
+        return self.entry.n_papers
 
     @cached_property
     def index(self) -> VectorIndex:
         """The nearest-neighbour index over ``vectors.rows``."""
         return load_index(
-            self._folder / _INDEX, self.vectors.rows, backend=self._entry.backend, device=self._device
+            self._folder / INDEX, self.vectors.rows, backend=self.entry.backend, device=self._device
         )
 
     @cached_property
     def function_vectors(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
         """What the sentence of each row does, as unit vectors; raises MissingVectorsError."""
-        if self._entry.function_backend is None:
+        if not self.has_functions:
             raise MissingVectorsError(
                 "This collection holds no vectors of what sentences do; index the corpus again with an "
                 "encoder for which they were trained, such as minilm."
             )
-        vectors: np.ndarray = np.load(self._folder / _FUNCTIONS, mmap_mode="r")
+        vectors: np.ndarray = np.load(self._folder / FUNCTIONS, mmap_mode="r")
         return vectors
 
     @cached_property
     def function_index(self) -> VectorIndex:
         """The nearest-neighbour index over ``function_vectors``; raises MissingVectorsError."""
         return load_index(
-            self._folder / _FUNCTION_INDEX,
+            self._folder / FUNCTION_INDEX,
             self.function_vectors,
-            backend=self._entry.function_backend or "",
+            backend=self.entry.function_backend or "",
             device=self._device,
         )
 
     @cached_property
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
         """The facet of each row's sentence, as its position in FACETS; NO_FACET for a whole paper's row."""
-        n_rows = len(self.paper_of_row)
+        n_rows = self.entry.n_rows
         if self._unit is Unit.DOCUMENT:
             return np.full(n_rows, NO_FACET, dtype=np.int8)
         facets = self._table["facets"].combine_chunks()
         starts = np.asarray(facets.offsets)[:-1] - self.vectors.offsets[:-1]  # (n_papers,)
         codes: Int8[np.ndarray, " n_rows"] = np.asarray(facets.values)[
-            np.arange(n_rows) + starts[self.paper_of_row]
+            np.arange(n_rows) + np.repeat(starts, np.diff(self.vectors.offsets))
         ]
         return codes
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether its sentences have function vectors."""
+        return self.entry.function_backend is not None
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of the papers, in order; indexer/columns.py names them."""
         return self._table[name]
+
+    def table(self, positions: Int64[np.ndarray, " n"]) -> pa.Table:
+        """All columns of the papers at ``positions``, in that order."""
+        return self._table.take(pa.array(positions))
 
     def paper(self, position: int) -> Paper:
         """The paper at ``position`` (0 <= position < len(self))."""
@@ -114,7 +115,7 @@ class Segment:
 
     def position(self, paper_id: str) -> int | None:
         """Where a paper stands, or ``None`` where it is not in this segment."""
-        wanted = _id_hash(paper_id)
+        wanted = id_hash(paper_id)
         first = int(np.searchsorted(self._ids["hash"], np.uint64(wanted)))
         for entry in self._ids[first:]:
             if entry["hash"] != wanted:
@@ -129,7 +130,7 @@ class Segment:
         ids = list(paper_ids)
         if len(ids) <= _FEW_IDS:
             return _those_found(map(self.position, ids))
-        hashes = np.array([_id_hash(paper_id) for paper_id in ids], dtype=np.uint64)
+        hashes = np.array([id_hash(paper_id) for paper_id in ids], dtype=np.uint64)
         places = np.minimum(np.searchsorted(self._ids["hash"], hashes), len(self) - 1)
         likely = np.flatnonzero(self._ids["hash"][places] == hashes)
         positions = self._ids["position"][places[likely]]
@@ -167,68 +168,7 @@ def _those_found(positions: Iterable[int | None]) -> Int64[np.ndarray, " n_found
     return np.array([position for position in positions if position is not None], dtype=np.int64)
 
 
-def _id_hash(paper_id: str) -> int:
+def id_hash(paper_id: str) -> int:
+    """What ``ids.npy`` holds of an id: 64 bits, the same on every machine."""
     encoded = paper_id.encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")
-
-
-def write_segment(folder: Path, parts: Sequence[EncodedPart], *, backend: str, device: str) -> SegmentEntry:
-    """Write the files of a segment into the empty ``folder``; the parts are read one at a time.
-
-    ``backend`` is that of the index over sentence vectors; the one over function vectors goes by its size.
-    """
-    n_rows = sum(part.n_rows for part in parts)
-    _write_rows(folder / _VECTORS, (part.rows() for part in parts), n_rows)
-    lengths = [np.diff(part.offsets()) for part in parts]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-    write_array(folder / _OFFSETS, [offsets], shape=offsets.shape, dtype=offsets.dtype)
-    ids = _id_hashes(_write_papers(folder / _PAPERS, (part.table() for part in parts)))
-    write_array(folder / _IDS, [ids], shape=ids.shape, dtype=ids.dtype)
-    own_backend = choose_backend(n_rows) if backend == "auto" else backend
-    _write_index(folder / _VECTORS, folder / _INDEX, own_backend, device)
-    function_backend = None
-    if parts[0].has_functions:
-        function_backend = choose_backend(n_rows)
-        _write_rows(folder / _FUNCTIONS, (part.functions() for part in parts), n_rows)
-        _write_index(folder / _FUNCTIONS, folder / _FUNCTION_INDEX, function_backend, device)
-    files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    return SegmentEntry(folder.name, len(offsets) - 1, n_rows, own_backend, function_backend, files)
-
-
-def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
-    """Vectors end to end, in the format of the first block."""
-    first = next(blocks)
-    write_array(path, chain([first], blocks), shape=(n_rows, first.shape[1]), dtype=first.dtype)
-
-
-def _write_index(rows: Path, path: Path, backend: str, device: str) -> None:
-    build_index(np.load(rows, mmap_mode="r"), backend=backend, device=device).save(path)
-
-
-def _write_papers(path: Path, tables: Iterable[pa.Table]) -> list[str]:
-    """Write the columns in batches whose bounds do not depend on the parts; returns the ids in order."""
-    ids: list[str] = []
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        for batch in _even_batches(tables):
-            writer.write_table(batch)
-            ids += batch["id"].to_pylist()
-    return ids
-
-
-def _even_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    waiting: list[pa.Table] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(map(len, waiting)) >= _BATCH_PAPERS:
-            joined = pa.concat_tables(waiting).combine_chunks()
-            yield joined.slice(0, _BATCH_PAPERS).combine_chunks()
-            waiting = [joined.slice(_BATCH_PAPERS)]
-    if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
-
-
-def _id_hashes(ids: Sequence[str]) -> np.ndarray:
-    table = np.empty(len(ids), dtype=_ID_HASHES)
-    table["hash"] = [_id_hash(paper_id) for paper_id in ids]
-    table["position"] = np.arange(len(ids))
-    return np.sort(table, order=["hash", "position"])

@@ -51,12 +51,17 @@ class SentenceRow(Base):
 
 
 class CurrentRow(Base):
-    """Which version of a paper is current: the only row that changes in place; no snapshot refers to it."""
+    """Which version of a paper is current: the only row that changes in place; no snapshot refers to it.
+
+    Without a version the paper is deleted. ``change`` counts the transactions that changed the collection:
+    the last of them that this paper was in.
+    """
 
     __tablename__ = "current_papers"
 
     paper_id: Mapped[str] = mapped_column(primary_key=True)
-    paper_key: Mapped[int] = mapped_column(ForeignKey(PaperRow.key), unique=True)
+    paper_key: Mapped[int | None] = mapped_column(ForeignKey(PaperRow.key), unique=True)
+    change: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
 class KeyRow(Base):

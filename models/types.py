@@ -140,6 +140,23 @@ class PackedVectors:
     rows: np.ndarray
     offsets: Int64[np.ndarray, " n_papers_plus_1"]
 
+    def gather(
+        self, positions: Int64[np.ndarray, " k"]
+    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+        """The vectors of the papers at ``positions``, end to end, with their offsets."""
+        rows, offsets = rows_of(self.offsets, positions)
+        return self.rows[rows].astype(np.float32), offsets
+
+
+def rows_of(
+    offsets: Int64[np.ndarray, " n_papers_plus_1"], positions: Int64[np.ndarray, " k"]
+) -> tuple[Int64[np.ndarray, " n_rows"], Int64[np.ndarray, " k_plus_1"]]:
+    """The numbers of the rows that the papers at ``positions`` own, end to end, with their offsets."""
+    starts = offsets[positions]
+    lengths = offsets[positions + 1] - starts
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.repeat(starts - ends[:-1], lengths) + np.arange(ends[-1]), ends
+
 
 @dataclass(frozen=True, slots=True)
 class Hits:

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.types import Candidate
 from service.deadline import check_deadline
 
@@ -31,7 +31,7 @@ def depth_for(limit: int, *, least: int, contrast: bool) -> int:
 
 
 def find_candidates(
-    segment: Segment,
+    snapshot: Snapshot,
     query: Float32[np.ndarray, "n_query dim"],
     *,
     n_papers: int,
@@ -49,14 +49,14 @@ def find_candidates(
         return []
     n_dropped = len(allowed) - n_allowed
     few = n_dropped <= _FEW_PAPERS
-    allowed_rows = None if few else allowed[segment.paper_of_row]
-    n_rows = len(segment.paper_of_row) if allowed_rows is None else int(np.count_nonzero(allowed_rows))
+    allowed_rows = None if few else allowed[snapshot.paper_of_row]
+    n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))
     n_hits = min(int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER), n_rows)
     while True:
         check_deadline()
-        hits = segment.index.search(query, n_hits, allowed=allowed_rows)
+        hits = snapshot.index.search(query, n_hits, allowed=allowed_rows)
         found = hits.rows >= 0
-        papers, scores = _best_by_paper(segment.paper_of_row[hits.rows[found]], hits.scores[found])
+        papers, scores = _best_by_paper(snapshot.paper_of_row[hits.rows[found]], hits.scores[found])
         papers, scores = papers[allowed[papers]], scores[allowed[papers]]
         # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
         unseen = float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf)))
@@ -69,7 +69,7 @@ def find_candidates(
 
 
 def list_candidates(
-    segment: Segment,
+    snapshot: Snapshot,
     query: Float32[np.ndarray, "n_query dim"],
     *,
     n_papers: int,
@@ -84,7 +84,7 @@ def list_candidates(
     listed: dict[int, Candidate] = {}
     n_searched = first
     while True:
-        for candidate in find_candidates(segment, query, n_papers=n_searched, allowed=allowed):
+        for candidate in find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed):
             listed.setdefault(candidate.position, candidate)
         # Fewer than asked for: there are no more.
         if n_searched >= n_papers or len(listed) < n_searched:

@@ -166,7 +166,7 @@ class Identifiers:
 
     def _positions(self, given: str, names: Names) -> Iterator[int]:
         for paper_id in (given, *names.ids):
-            if (position := self._snapshot.segment.position(paper_id)) is not None:
+            if (position := self._snapshot.find(paper_id)) is not None:
                 yield position
         if names.doi is not None:
             yield from self._dois.positions(names.doi)
@@ -175,11 +175,11 @@ class Identifiers:
 
     @cached_property
     def _dois(self) -> "_SortedColumn":
-        return _SortedColumn(pc.utf8_lower(self._snapshot.segment.column("doi")))
+        return _SortedColumn(pc.utf8_lower(self._snapshot.column("doi")))
 
     @cached_property
     def _addresses(self) -> "_SortedColumn":
-        urls = self._snapshot.segment.column("url")
+        urls = self._snapshot.column("url")
         keys = pc.replace_substring_regex(urls, pattern=_NOT_IN_ADDRESS, replacement="")
         host = pc.utf8_lower(pc.replace_substring_regex(keys, pattern="/.*$", replacement=""))
         path = pc.replace_substring_regex(keys, pattern="^[^/]*", replacement="")

@@ -6,10 +6,9 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.transport import TransportSettings, score_papers
 from service.deadline import check_deadline
-from service.rerank import gather
 from service.seeds import ResolvedSeed
 
 # Measured, as what follows: docs/why.md, "Several seeds".
@@ -33,14 +32,14 @@ class Kinship(StrEnum):
 
 
 def score_seeds(
-    segment: Segment,
+    snapshot: Snapshot,
     seeds: Sequence[ResolvedSeed],
     positions: Int64[np.ndarray, " k"],
     *,
     settings: TransportSettings,
 ) -> Float64[np.ndarray, "n_seeds k"]:
     """The score of each paper at ``positions`` for each seed alone; raises DeadlineError."""
-    rows, offsets = gather(segment.vectors, positions)
+    rows, offsets = snapshot.gather(positions)
     scores = np.empty((len(seeds), len(positions)))
     for own, seed in zip(scores, seeds, strict=True):
         check_deadline()
@@ -79,12 +78,12 @@ def seed_weights(
 
 
 def usual_distances(
-    segment: Segment, seeds: Sequence[ResolvedSeed], *, settings: TransportSettings
+    snapshot: Snapshot, seeds: Sequence[ResolvedSeed], *, settings: TransportSettings
 ) -> Float64[np.ndarray, " n_seeds"]:
     """The mean distance of each seed from the papers of the collection, on a sample; raises DeadlineError."""
-    n_sampled = min(_SAMPLE_PAPERS, len(segment))
-    sample = np.linspace(0, len(segment) - 1, n_sampled).astype(np.int64)
-    distances = -score_seeds(segment, seeds, sample, settings=settings).mean(axis=1)
+    n_sampled = min(_SAMPLE_PAPERS, len(snapshot))
+    sample = snapshot.positions[np.linspace(0, len(snapshot) - 1, n_sampled).astype(np.int64)]
+    distances = -score_seeds(snapshot, seeds, sample, settings=settings).mean(axis=1)
     usual: Float64[np.ndarray, " n_seeds"] = np.where(distances > _LEAST_DISTANCE, distances, 1.0)
     return usual
 

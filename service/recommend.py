@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.sentences import wording
 from models.transport import SERVING
 from models.types import Filters, Paper
@@ -86,23 +86,24 @@ def recommend(engine: SearchEngine, query: RecommendQuery) -> RecommendAnswer:
 
 
 def _rank(engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedSeed]) -> list[Recommendation]:
-    segment, encoder = engine.snapshot.segment, engine.snapshot.manifest.encoder
+    snapshot = engine.snapshot
+    encoder = snapshot.manifest.encoder
     positions = _candidates(engine, query, seeds)
     if not len(positions):
         return []
     settings = replace(SERVING, tau=default_tau(encoder))
-    scores = score_seeds(segment, seeds, positions, settings=settings)
+    scores = score_seeds(snapshot, seeds, positions, settings=settings)
     weights = seed_weights(
         scores,
-        usual_distances(segment, seeds, settings=settings),
+        usual_distances(snapshot, seeds, settings=settings),
         seeds,
         akin_to=query.akin_to,
         negative_weight=query.negative_weight,
     )
     order = np.lexsort((positions, -(weights * scores).sum(axis=0)))
-    best = _unlike_pasted(segment, positions, order, seeds, limit=query.limit)
+    best = _unlike_pasted(snapshot, positions, order, seeds, limit=query.limit)
     return explain_papers(
-        segment,
+        snapshot,
         [(int(positions[i]), paper) for i, paper in best],
         seeds,
         weights[:, [i for i, _ in best]],
@@ -115,12 +116,12 @@ def _candidates(
     engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedSeed]
 ) -> Int64[np.ndarray, " k"]:
     """The papers to rank: allowed, and none of the seeds."""
-    segment = engine.snapshot.segment
-    allowed = segment.allowed_papers(query.filters).copy()
+    snapshot = engine.snapshot
+    allowed = snapshot.allowed_papers(query.filters).copy()
     allowed[[seed.position for seed in seeds if seed.position is not None]] = False
     at_least = query.limit * CANDIDATES_PER_RESULT
     return seed_candidates(
-        segment,
+        snapshot,
         [seed for seed in seeds if not seed.negative],
         akin_to=query.akin_to,
         n_papers=max(engine.n_candidates * MORE_CANDIDATES, at_least),
@@ -130,7 +131,7 @@ def _candidates(
 
 
 def _unlike_pasted(
-    segment: Segment,
+    snapshot: Snapshot,
     positions: Int64[np.ndarray, " k"],
     order: Int64[np.ndarray, " k"],
     seeds: Sequence[ResolvedSeed],
@@ -142,7 +143,7 @@ def _unlike_pasted(
     wordings = {wording(text) for paper in pasted for text in (paper.title, paper.abstract)} - {""}
     best: list[tuple[int, Paper]] = []
     for i in order.tolist():
-        paper = segment.paper(int(positions[i]))
+        paper = snapshot.paper(int(positions[i]))
         if not wordings & {wording(paper.title), wording(paper.abstract)}:
             best.append((i, paper))
         if len(best) == limit:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.transport import Plan, TransportSettings, score_papers
 from models.types import Highlight, Omitted, Paper, Unit
 from service.deadline import check_deadline
-from service.rerank import MOST_ALIGNMENTS, gather, highlights, whole_paper
+from service.rerank import MOST_ALIGNMENTS, highlights, whole_paper
 from service.seeds import ResolvedSeed
 
 
@@ -61,7 +61,7 @@ class _Cells(NamedTuple):
 
 
 def explain_papers(
-    segment: Segment,
+    snapshot: Snapshot,
     papers: Sequence[tuple[int, Paper]],
     seeds: Sequence[ResolvedSeed],
     weights: Float64[np.ndarray, "n_seeds k"],
@@ -79,7 +79,7 @@ def explain_papers(
         check_deadline()
         counting = np.flatnonzero(weights[number])
         if len(counting):
-            rows, offsets = gather(segment.vectors, positions[counting])
+            rows, offsets = snapshot.gather(positions[counting])
             compared = score_papers(seed.vectors, rows, offsets, settings=settings)
             for i, paper in enumerate(counting.tolist()):
                 plans[paper].append((number, compared[i]))

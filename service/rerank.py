@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float32, Float64
 
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
 from models.types import (
     Alignment,
@@ -14,7 +14,6 @@ from models.types import (
     EncoderSpec,
     Highlight,
     Omitted,
-    PackedVectors,
     Paper,
     RankedPaper,
     Unit,
@@ -66,7 +65,7 @@ def query_parts(
 
 
 def rerank(
-    segment: Segment,
+    snapshot: Snapshot,
     parts: Sequence[Part],
     candidates: Sequence[Candidate],
     *,
@@ -82,11 +81,11 @@ def rerank(
     """
     check_deadline()
     positions = np.array([candidate.position for candidate in candidates], dtype=np.int64)
-    rows, offsets = gather(segment.vectors, positions)
+    rows, offsets = snapshot.gather(positions)
     compared = [score_papers(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
     best = np.lexsort((positions, -total_scores(parts, compared)))[skip : skip + limit]
     return [
-        explain(segment.paper(int(positions[i])), parts, [plans[int(i)] for plans in compared], unit=unit)
+        explain(snapshot.paper(int(positions[i])), parts, [plans[int(i)] for plans in compared], unit=unit)
         for i in best
     ]
 
@@ -97,17 +96,6 @@ def total_scores(parts: Sequence[Part], compared: Sequence[Plans]) -> Float64[np
         [part.weight * plans.scores for part, plans in zip(parts, compared, strict=True)], axis=0
     )
     return totals
-
-
-def gather(
-    vectors: PackedVectors, positions: Int64[np.ndarray, " k"]
-) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-    """The vectors of the papers at ``positions``, end to end, with their offsets."""
-    starts = vectors.offsets[positions]
-    lengths = vectors.offsets[positions + 1] - starts
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    rows = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-    return vectors.rows[rows].astype(np.float32), offsets
 
 
 def highlights(

@@ -117,7 +117,7 @@ class SearchEngine:
         Raises EncoderMismatchError for another encoder than the snapshot's.
         """
         annotator = self._load()
-        self.snapshot.expect_encoder(annotator.encoder.spec)
+        self.snapshot.manifest.expect_encoder(annotator.encoder.spec)
         return annotator
 
     @cached_property
@@ -128,7 +128,7 @@ class SearchEngine:
     @cached_property
     def titles(self) -> Titles:
         """The titles of the collection."""
-        return Titles(self.snapshot.segment.column("title"))
+        return Titles(self.snapshot.column("title"))
 
     def warm_up(self) -> None:
         """Load the encoder and the indexes and answer one query, so that the first user pays for none.
@@ -136,12 +136,14 @@ class SearchEngine:
         The titles are read meanwhile, for seconds where there are a million.
         """
         Thread(target=lambda: self.titles, name="titles", daemon=True).start()
-        first = self.snapshot.paper(0)
-        self.search(SearchQuery(paper=first, limit=1))
-        segment = self.snapshot.segment
-        _ = segment.row_facets  # read when first asked for, then kept
-        if self.snapshot.manifest.functions is not None:
-            segment.function_index.search(segment.function_vectors[:1].astype(np.float32), 1)
+        snapshot = self.snapshot
+        if not len(snapshot):
+            return
+        first = int(snapshot.positions[0])
+        self.search(SearchQuery(paper=snapshot.paper(first), limit=1))
+        _ = snapshot.row_facets  # read when first asked for, then kept
+        if snapshot.manifest.functions is not None:
+            snapshot.function_index.search(snapshot.function_vectors(first).astype(np.float32), 1)
 
     def search(self, query: SearchQuery) -> SearchAnswer:
         """Rank the collection by kinship to ``query``.
@@ -191,10 +193,10 @@ class SearchEngine:
     def _rank(self, query: SearchQuery, asked: _Asked, selection: Selection) -> _Ranked:
         if not selection.like:
             return _Ranked(reason=Reason.NO_SENTENCE_OF_THAT_FACET)
-        segment = self.snapshot.segment
-        encoder = self.snapshot.manifest.encoder
+        snapshot = self.snapshot
+        encoder = snapshot.manifest.encoder
         parts = query_parts(query.aspect, selection, asked.vectors, unit=encoder.unit)
-        allowed = segment.allowed_papers(asked.filters)
+        allowed = snapshot.allowed_papers(asked.filters)
         depth = depth_for(query.limit, least=self.n_candidates, contrast=bool(selection.unlike))
         page = Page(query.page.offset, query.page.depth or depth)
         n_allowed = int(np.count_nonzero(allowed))
@@ -204,14 +206,14 @@ class SearchEngine:
         stop = min(page.offset + query.limit, n_listed)
         shown = list(stretches(page, stop))
         candidates = list_candidates(
-            segment, parts[0].vectors, n_papers=shown[-1].stop, first=page.depth, allowed=allowed
+            snapshot, parts[0].vectors, n_papers=shown[-1].stop, first=page.depth, allowed=allowed
         )
         settings = replace(SERVING, tau=query.tau or default_tau(encoder))
         results = tuple(
             ranked
             for stretch in shown
             for ranked in rerank(
-                segment,
+                snapshot,
                 parts,
                 candidates[stretch.start : stretch.stop],
                 skip=stretch.skip,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from service.deadline import check_deadline
 from service.merge import Kinship
 from service.seeds import ResolvedSeed
@@ -20,7 +20,7 @@ _WIDEN = 4
 
 
 def seed_candidates(
-    segment: Segment,
+    snapshot: Snapshot,
     seeds: Sequence[ResolvedSeed],
     *,
     akin_to: Kinship,
@@ -39,15 +39,15 @@ def seed_candidates(
     if n_allowed == 0:
         return np.zeros(0, dtype=np.int64)
     queries = _queries(seeds, akin_to)
-    allowed_rows = None if n_allowed == len(allowed) else allowed[segment.paper_of_row]
-    n_rows = len(segment.paper_of_row) if allowed_rows is None else int(np.count_nonzero(allowed_rows))
+    allowed_rows = None if n_allowed == len(allowed) else allowed[snapshot.paper_of_row]
+    n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))
     n_hits = min(max(_LEAST_HITS, _HITS_PER_PAPER * n_papers // len(queries)), n_rows)
     while True:
         check_deadline()
-        hits = segment.index.search(queries, n_hits, allowed=allowed_rows)
+        hits = snapshot.index.search(queries, n_hits, allowed=allowed_rows)
         found = hits.rows >= 0
         nearness = np.full(len(allowed), -np.inf, dtype=np.float32)
-        np.maximum.at(nearness, segment.paper_of_row[hits.rows[found]], hits.scores[found])
+        np.maximum.at(nearness, snapshot.paper_of_row[hits.rows[found]], hits.scores[found])
         papers = np.flatnonzero(nearness > -np.inf)
         if len(papers) >= min(at_least, n_allowed) or n_hits == n_rows:
             nearest: Int64[np.ndarray, " k"] = papers[np.argsort(-nearness[papers], kind="stable")][:n_papers]

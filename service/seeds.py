@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float32
 
 from indexer.near_ids import near_ids
-from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.errors import SentenceSelectionError
 from models.types import Paper, Unit
 from service.aspect import Aspect, facets_missing, focused, select_sentences
@@ -181,20 +181,21 @@ def _choose(
 def _unknown(
     engine: SearchEngine, paper_id: str, *, number: int, negative: bool, suggest: bool
 ) -> UnresolvedSeed:
-    segment = engine.snapshot.segment
-    near = tuple(_suggestions(segment, paper_id)) if suggest else ()
+    snapshot = engine.snapshot
+    near = tuple(_suggestions(snapshot, paper_id)) if suggest else ()
     detail = "No paper of this collection has this id" + (
         "; did_you_mean lists what comes near." if near else "."
     )
     return UnresolvedSeed(number, negative, SeedReason.NOT_INDEXED, detail, near)
 
 
-def _suggestions(segment: Segment, given: str) -> Iterator[Suggestion]:
-    positions = near_ids(segment.column("id"), given, limit=_SUGGESTIONS)
+def _suggestions(snapshot: Snapshot, given: str) -> Iterator[Suggestion]:
+    positions = near_ids(snapshot.column("id"), given, limit=_SUGGESTIONS)
     title = " ".join(given.split())
     if not positions and " " in title and len(title) >= _SHORTEST_TITLE:
-        found = pc.match_substring(segment.column("title"), title, ignore_case=True)
-        positions = np.flatnonzero(found)[:_SUGGESTIONS].tolist()
+        found = pc.match_substring(snapshot.column("title"), title, ignore_case=True)
+        positions = np.flatnonzero(pc.fill_null(found, False))[:_SUGGESTIONS].tolist()
     for position in positions:
-        paper = segment.paper(position)
-        yield Suggestion(paper.id, paper.title)
+        if snapshot.living[position]:
+            paper = snapshot.paper(position)
+            yield Suggestion(paper.id, paper.title)

@@ -8,8 +8,7 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from indexer.index import VectorIndex
-from indexer.segment import Segment
+from indexer.index import JoinedIndex, VectorIndex
 from indexer.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
@@ -104,13 +103,12 @@ def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnsw
             "This collection holds one vector for each paper, none for its sentences; search for papers, or "
             "index with a sentence encoder."
         )
-    segment = snapshot.segment
-    index = segment.index if query.by is Likeness.MEANING else segment.function_index
+    index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
     asked = _of_paper(snapshot, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
-    allowed = _allowed_rows(segment, asked.filters, query.facets)
-    reason = None if allowed is None or allowed.any() else _why_none(segment, asked.filters, query)
-    results, repeated = _nearest(segment, index, asked.vector, allowed=allowed, limit=query.limit)
+    allowed = _allowed_rows(snapshot, asked.filters, query.facets)
+    reason = None if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
+    results, repeated = _nearest(snapshot, index, asked.vector, allowed=allowed, limit=query.limit)
     return SentenceAnswer(
         query=asked.paper,
         sentence=asked.sentence,
@@ -127,24 +125,23 @@ def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnsw
 def _of_paper(snapshot: Snapshot, query: SentenceQuery) -> _Asked:
     """An indexed sentence, and the filters that keep its paper out of the answer."""
     position = snapshot.position(query.paper_id or "")
-    paper, segment = snapshot.paper(position), snapshot.segment
-    start, end = segment.vectors.offsets[position : position + 2]
+    paper = snapshot.paper(position)
+    of_kind = snapshot.vectors if query.by is Likeness.MEANING else snapshot.function_vectors
+    vectors = of_kind(position).astype(np.float32)
     if not 0 <= query.sentence < len(paper.sentences):
         raise SentenceSelectionError(
             f"The abstract has {len(paper.sentences)} sentences, numbered 0 to {len(paper.sentences) - 1}; "
             "the one asked for is not among them."
         )
-    if query.sentence >= end - start:
+    if query.sentence >= len(vectors):
         raise SentenceSelectionError(
             f"Sentence {query.sentence} lies past the encoder's token limit; it reads the first "
-            f"{end - start} of this abstract. Paste the sentence as text instead."
+            f"{len(vectors)} of this abstract. Paste the sentence as text instead."
         )
-    rows = segment.vectors.rows if query.by is Likeness.MEANING else segment.function_vectors
-    row = start + query.sentence
     return _Asked(
         paper,
         query.sentence,
-        rows[row : row + 1].astype(np.float32),
+        vectors[query.sentence : query.sentence + 1],
         query.filters.without(paper.id),
     )
 
@@ -166,7 +163,7 @@ def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
 def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:
     """What the only sentence of ``paper`` does, by the model that the collection was indexed with."""
     annotator = engine.annotator
-    engine.snapshot.expect_functions(annotator.function_spec)
+    engine.snapshot.manifest.expect_functions(annotator.function_spec)
     (annotated,) = annotator.annotate([paper])
     if annotated.functions is None:  # never, for a collection with function vectors
         raise MissingVectorsError(
@@ -176,21 +173,21 @@ def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, 
 
 
 def _allowed_rows(
-    segment: Segment, filters: Filters, facets: Sequence[Facet]
+    snapshot: Snapshot, filters: Filters, facets: Sequence[Facet]
 ) -> Bool[np.ndarray, " n_rows"] | None:
     """Which rows may answer; ``None``: all."""
-    papers = segment.allowed_papers(filters)
-    allowed = None if papers.all() else papers[segment.paper_of_row]
+    papers = snapshot.allowed_papers(filters)
+    allowed = None if papers.all() else papers[snapshot.paper_of_row]
     if facets:
         codes = [FACETS.index(counted) for facet in facets for counted in counted_as(facet)]
-        of_facet = np.isin(segment.row_facets, codes)
+        of_facet = np.isin(snapshot.row_facets, codes)
         allowed = of_facet if allowed is None else allowed & of_facet
     return allowed
 
 
 def _nearest(
-    segment: Segment,
-    index: VectorIndex,
+    snapshot: Snapshot,
+    index: VectorIndex | JoinedIndex,
     vector: Float32[np.ndarray, "1 dim"],
     *,
     allowed: Bool[np.ndarray, " n_rows"] | None,
@@ -200,7 +197,7 @@ def _nearest(
 
     Beside them how many rows were set aside as repeats, where these left fewer than there might be.
     """
-    n_allowed = len(segment.paper_of_row) if allowed is None else int(np.count_nonzero(allowed))
+    n_allowed = snapshot.n_rows if allowed is None else int(np.count_nonzero(allowed))
     if n_allowed == 0:
         return (), 0
     n_hits, n_most = min(limit, n_allowed), min(_MOST_ROWS, n_allowed)
@@ -211,7 +208,7 @@ def _nearest(
         rows, scores = hits.rows[0].tolist(), hits.scores[0].tolist()
         for row, score in zip(rows, scores, strict=True):
             if row not in wordings:
-                sentence = _sentence_at(segment, row, distance=-score)
+                sentence = _sentence_at(snapshot, row, distance=-score)
                 wordings[row] = said = wording(sentence.paper.sentences[sentence.sentence].text)
                 if said not in nearest or sentence.distance < nearest[said].distance:
                     nearest[said] = sentence
@@ -223,12 +220,12 @@ def _nearest(
         n_hits = min(n_hits * _WIDEN, n_most)
 
 
-def _sentence_at(segment: Segment, row: int, *, distance: float) -> FoundSentence:
-    position = int(segment.paper_of_row[row])
-    return FoundSentence(segment.paper(position), row - int(segment.vectors.offsets[position]), distance)
+def _sentence_at(snapshot: Snapshot, row: int, *, distance: float) -> FoundSentence:
+    position = int(snapshot.paper_of_row[row])
+    return FoundSentence(snapshot.paper(position), row - int(snapshot.offsets[position]), distance)
 
 
-def _why_none(segment: Segment, filters: Filters, query: SentenceQuery) -> Reason:
-    if segment.allowed_papers(filters).any():
+def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> Reason:
+    if snapshot.allowed_papers(filters).any():
         return Reason.NO_SENTENCE_OF_THAT_FACET
     return none_allowed(query.filters)

@@ -38,6 +38,7 @@ class Titles:
     """The titles of a collection, safe to share between threads."""
 
     def __init__(self, titles: pa.ChunkedArray) -> None:
+        titles = titles.fill_null("")  # of a deleted paper
         folded = _fold(titles)
         self._n_papers = len(titles)
         self._folded: list[str] = folded.to_pylist()

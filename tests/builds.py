@@ -6,7 +6,7 @@ from pathlib import Path
 
 from conftest import DEMO_CORPUS
 
-from indexer.snapshot import current_generation, snapshot_folder
+from indexer.generations import current_generation, read_manifest, segment_folder, snapshot_folder
 from models.encoder import Encoder
 from models.types import EncodedPaper, EncoderSpec, Paper
 
@@ -33,12 +33,19 @@ def many_papers(n: int) -> list[dict[str, object]]:
 
 def published_files(data: Path) -> dict[str, bytes]:
     """The content of every file of the served generation but the manifest, which carries the time."""
-    folder = snapshot_folder(data, current_generation(data))
     return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "manifest.json"
+        f"{path.parent.name}/{path.name}": path.read_bytes()
+        for path in files_of(data, current_generation(data))
+        if path.name != "manifest.json"
     }
+
+
+def files_of(data: Path, generation: str) -> list[Path]:
+    """Every file of a generation, those of its segments included."""
+    folders = [segment_folder(data, entry.name) for entry in read_manifest(data, generation).segments]
+    return sorted(
+        path for folder in [*folders, snapshot_folder(data, generation)] for path in folder.iterdir()
+    )
 
 
 class Counting:

@@ -29,12 +29,20 @@ def build_quietly(
     *,
     tagger: FacetTagger | None = None,
     functions: FunctionEncoder | None = None,
+    replace: bool = False,
     **arguments: object,
 ) -> BuildReport:
     """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
     annotator = Annotator(encoder, tagger=tagger or KeywordTagger(), functions=functions)
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
-    return build([corpus], data, annotator, arguments=given, on_progress=lambda stage, done, total: None)
+    return build(
+        [corpus],
+        data,
+        annotator,
+        arguments=given,
+        on_progress=lambda stage, done, total: None,
+        replace=replace,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -30,7 +30,7 @@ def test_an_interrupted_build_goes_on_and_changes_nothing(
     report = build_quietly(DEMO_CORPUS, tmp_path / "cut", second)
     assert (60, 40) == (second.n_encoded, report.reused_papers)
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
-    assert not (tmp_path / "cut" / "building").exists()
+    assert not (tmp_path / "cut" / "building" / "corpus").exists()
 
 
 def test_a_changed_corpus_takes_up_only_what_is_the_same(
@@ -66,7 +66,7 @@ def test_a_killed_build_resumes(tmp_path: Path) -> None:
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     command = [*AKIN, "index", str(corpus), "--encoder", "hashing", "--data"]
     process = subprocess.Popen([*command, str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(list((cut / "building").glob("vectors-*"))) >= 2, process)
+    wait_for(lambda: len(list((cut / "building" / "corpus").glob("vectors-*"))) >= 2, process)
     process.send_signal(signal.SIGKILL)
     assert -signal.SIGKILL == process.wait()
     assert not (cut / "CURRENT").exists()
@@ -83,13 +83,13 @@ def test_ctrl_c_is_a_clear_message(tmp_path: Path) -> None:
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"))
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(4000))
     process = subprocess.Popen(
-        [*AKIN, "index", str(corpus), "--encoder", "hashing", "--data", str(data)],
+        [*AKIN, "index", str(corpus), "--encoder", "hashing", "--replace", "--data", str(data)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         # A test run in the background of a script ignores SIGINT, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     )
-    wait_for(lambda: any((data / "building").glob("vectors-*")), process)
+    wait_for(lambda: any((data / "building" / "corpus").glob("vectors-*")), process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert 130 == process.returncode
@@ -114,7 +114,8 @@ def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path) -> None:
     data = tmp_path / "data"
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10)
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(1000))
-    command = ["index", str(corpus), "--encoder", "hashing", "--dtype", "float32", "--data", str(data)]
+    options = ["--encoder", "hashing", "--dtype", "float32", "--replace", "--data", str(data)]
+    command = ["index", str(corpus), *options]
     failed = subprocess.run(
         [sys.executable, "-c", WITH_SMALL_FILES, *command], capture_output=True, text=True, check=False
     )
@@ -130,8 +131,12 @@ def test_a_build_killed_while_tidying_up_hinders_no_later_one(tmp_path: Path, ha
     """Whatever a kill left of the building folder, the next build of the same corpus succeeds."""
     build_quietly(DEMO_CORPUS, tmp_path, hashing)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(DEMO_CORPUS, tmp_path, Counting(hashing, stop_after=50))
-    (tmp_path / "building" / "part-00000.arrow").unlink()
-    (tmp_path / "building.discarded").mkdir()
-    assert "000002" == build_quietly(DEMO_CORPUS, tmp_path, hashing).manifest.generation
-    assert {"CURRENT", "LOCK", "catalog.sqlite3", "snapshots"} == {p.name for p in tmp_path.iterdir()}
+        build_quietly(DEMO_CORPUS, tmp_path, Counting(hashing, stop_after=50), replace=True)
+    (tmp_path / "building" / "corpus" / "part-00000.arrow").unlink()
+    (tmp_path / "building" / "corpus.discarded").mkdir()
+    (tmp_path / "segments" / "000001.discarded").mkdir()
+    assert "000002" == build_quietly(DEMO_CORPUS, tmp_path, hashing, replace=True).manifest.generation
+    expected = {"CURRENT", "LOCK", "building", "catalog.sqlite3", "segments", "snapshots"}
+    assert expected == {path.name for path in tmp_path.iterdir()}
+    assert {"corpus.lock", "changes.lock"} == {path.name for path in (tmp_path / "building").iterdir()}
+    assert {"000001", "000002"} == {path.name for path in (tmp_path / "segments").iterdir()}

@@ -58,7 +58,7 @@ def test_every_row_has_its_sentences_facet(tmp_path: Path, tiny: Encoder) -> Non
         facets = [sentence.facet for sentence in snapshot.paper(position).sentences]
         assert None not in facets
         expected += facets[: len(snapshot.vectors(position))]
-    assert expected == [FACETS[code] for code in snapshot.segment.row_facets]
+    assert expected == [FACETS[code] for code in snapshot.row_facets]
 
 
 def test_rows_of_whole_papers_have_no_facet(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_rows_of_whole_papers_have_no_facet(tmp_path: Path) -> None:
     build_quietly(corpus, tmp_path / "data", load_encoder(str(folder), device="cpu"))
     snapshot = open_snapshot(tmp_path / "data")
     assert Facet.METHOD is snapshot.paper(0).sentences[1].facet
-    assert [NO_FACET] == snapshot.segment.row_facets.tolist()
+    assert [NO_FACET] == snapshot.row_facets.tolist()
     with pytest.raises(MissingVectorsError, match="index the corpus again"):
-        _ = snapshot.segment.function_index
+        _ = snapshot.function_index
 
 
 def test_function_vectors_are_stored_beside_the_sentences(tmp_path: Path, tiny: Encoder) -> None:
@@ -79,7 +79,7 @@ def test_function_vectors_are_stored_beside_the_sentences(tmp_path: Path, tiny: 
     functions = FirstColumns(tiny.spec.fingerprint)
     build_quietly(DEMO_CORPUS, tmp_path, tiny, functions=functions, limit=20)
     snapshot = open_snapshot(tmp_path)
-    segment, offsets = snapshot.segment, snapshot.segment.vectors.offsets
+    segment, offsets = snapshot.segments[0], snapshot.offsets
     assert functions.spec == snapshot.manifest.functions
     assert (snapshot.manifest.n_rows, 8) == segment.function_vectors.shape
     assert np.float16 == segment.function_vectors.dtype
@@ -98,12 +98,12 @@ def test_another_encoder_of_functions_is_refused(tmp_path: Path, tiny: Encoder) 
     build_quietly(DEMO_CORPUS, tmp_path / "with", tiny, functions=built, limit=3)
     build_quietly(DEMO_CORPUS, tmp_path / "without", tiny, limit=3)
     snapshot = open_snapshot(tmp_path / "with")
-    snapshot.expect_functions(built.spec)
-    open_snapshot(tmp_path / "without").expect_functions(None)
+    snapshot.manifest.expect_functions(built.spec)
+    open_snapshot(tmp_path / "without").manifest.expect_functions(None)
     with pytest.raises(EncoderMismatchError, match=r"from 'columns' \(.{12}\), not 'other' \(.{12}\)"):
-        snapshot.expect_functions(FirstColumns(tiny.spec.fingerprint, name="other").spec)
+        snapshot.manifest.expect_functions(FirstColumns(tiny.spec.fingerprint, name="other").spec)
     with pytest.raises(EncoderMismatchError, match="none is loaded"):
-        snapshot.expect_functions(None)
+        snapshot.manifest.expect_functions(None)
 
 
 def test_an_interrupted_build_with_functions_changes_nothing(
@@ -122,8 +122,8 @@ def test_an_interrupted_build_with_functions_changes_nothing(
     monkeypatch.setattr(parts, "PART_PAPERS", 7)
     build_quietly(corpus, tmp_path / "sevens", tiny, functions=functions)
     assert (
-        published_files(tmp_path / "whole")["segment-000/papers.arrow"]
-        == (published_files(tmp_path / "sevens")["segment-000/papers.arrow"])
+        published_files(tmp_path / "whole")["000001/papers.arrow"]
+        == (published_files(tmp_path / "sevens")["000001/papers.arrow"])
     )
 
 

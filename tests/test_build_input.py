@@ -14,7 +14,8 @@ from conftest import DEMO_CORPUS, build_quietly
 
 from indexer.build import BuildArguments, build
 from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.snapshot import generations, open_snapshot
+from indexer.generations import generations
+from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
 from models.types import EncodedPaper, Paper

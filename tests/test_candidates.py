@@ -7,17 +7,16 @@ import pytest
 from builds import write_corpus
 from conftest import build_quietly
 
-from indexer.segment import Segment
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.transport import Scorer, score_papers
 from service.candidates import find_candidates
 
 
-def by_brute_force(segment: Segment, query: np.ndarray, allowed: np.ndarray) -> list[int]:
+def by_brute_force(snapshot: Snapshot, query: np.ndarray, allowed: np.ndarray) -> list[int]:
     """All allowed papers by single match, best first, ties by position."""
-    rows = np.asarray(segment.vectors.rows, dtype=np.float32)
-    scores = score_papers(query, rows, segment.vectors.offsets, scorer=Scorer.SINGLE).scores
+    rows = snapshot.gather(snapshot.positions)[0]
+    scores = score_papers(query, rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
     order = np.lexsort((np.arange(len(scores)), -scores.astype(np.float32)))
     return [int(i) for i in order if allowed[i]]
 
@@ -26,12 +25,12 @@ def by_brute_force(segment: Segment, query: np.ndarray, allowed: np.ndarray) -> 
 @pytest.mark.parametrize("n_allowed", [100, 60, 1])
 def test_candidates_are_the_nearest_papers(hashed_snapshot: Snapshot, n_papers: int, n_allowed: int) -> None:
     """As many papers as asked for, or as are allowed, come back, and they are the nearest ones."""
-    segment = hashed_snapshot.segment
-    allowed = np.zeros(len(segment), dtype=bool)
-    allowed[np.random.default_rng(0).permutation(len(segment))[:n_allowed]] = True
+    snapshot = hashed_snapshot
+    allowed = np.zeros(len(snapshot), dtype=bool)
+    allowed[np.random.default_rng(0).permutation(len(snapshot))[:n_allowed]] = True
     query = hashed_snapshot.vectors(17)
-    found = find_candidates(segment, query, n_papers=n_papers, allowed=allowed)
-    expected = by_brute_force(segment, query, allowed)[:n_papers]
+    found = find_candidates(snapshot, query, n_papers=n_papers, allowed=allowed)
+    expected = by_brute_force(snapshot, query, allowed)[:n_papers]
     assert expected == [candidate.position for candidate in found]
     scores = [candidate.score for candidate in found]
     assert sorted(scores, reverse=True) == scores
@@ -40,9 +39,7 @@ def test_candidates_are_the_nearest_papers(hashed_snapshot: Snapshot, n_papers: 
 def test_nothing_allowed_gives_nothing(hashed_snapshot: Snapshot) -> None:
     """Where no paper is allowed there is no candidate."""
     allowed = np.zeros(len(hashed_snapshot), dtype=bool)
-    assert [] == find_candidates(
-        hashed_snapshot.segment, hashed_snapshot.vectors(0), n_papers=5, allowed=allowed
-    )
+    assert [] == find_candidates(hashed_snapshot, hashed_snapshot.vectors(0), n_papers=5, allowed=allowed)
 
 
 def test_one_paper_with_every_near_sentence_hides_no_other(tmp_path: Path, hashing: Encoder) -> None:
@@ -57,5 +54,5 @@ def test_one_paper_with_every_near_sentence_hides_no_other(tmp_path: Path, hashi
     snapshot = open_snapshot(tmp_path / "data")
     allowed = np.ones(len(snapshot), dtype=bool)
     query = snapshot.vectors(0)[:3]
-    found = find_candidates(snapshot.segment, query, n_papers=10, allowed=allowed)
-    assert by_brute_force(snapshot.segment, query, allowed)[:10] == [c.position for c in found]
+    found = find_candidates(snapshot, query, n_papers=10, allowed=allowed)
+    assert by_brute_force(snapshot, query, allowed)[:10] == [c.position for c in found]

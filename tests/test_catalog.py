@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, select
 
-from indexer.catalog import CATALOG_FILE, Catalog, content_hash
+from indexer.catalog import CATALOG_FILE, Catalog, Change
 from indexer.tables import PaperRow
+from indexer.versions import content_hash
 from models.errors import InputError, PaperNotFoundError, StorageError
 from models.types import Facet, Paper, Sentence
 
@@ -45,16 +46,16 @@ def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
 
 def test_papers_come_back_as_they_were_given(catalog: Catalog) -> None:
     """Every field, sentence offset and facet survives, and so does what was left out."""
-    assert catalog.add([CALLISTO, BARE]) == 2
+    assert catalog.add([CALLISTO, BARE]).n_new == 2
     assert catalog.paper("a") == CALLISTO
     assert catalog.paper("b") == BARE
 
 
 def test_adding_again_changes_nothing(catalog: Catalog) -> None:
     """A paper that is there already is neither new nor counted twice, in one batch or in two."""
-    assert catalog.add([CALLISTO, CALLISTO]) == 1
-    assert catalog.add([BARE, CALLISTO]) == 1
-    assert catalog.add([]) == 0
+    assert catalog.add([CALLISTO, CALLISTO]).n_new == 1
+    assert catalog.add([BARE, CALLISTO]).n_new == 1
+    assert catalog.add([]).n_new == 0
     assert catalog.count() == 2
     assert catalog.paper_ids() == ["a", "b"]
 
@@ -66,7 +67,7 @@ def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
     with catalog._database.reading() as connection:
         before = connection.execute(statement).one()
     changed = dataclasses.replace(CALLISTO, title="On the Moons of Jupiter")
-    assert catalog.add([changed]) == 1
+    assert catalog.add([changed]).n_new == 1
     assert catalog.paper("a") == changed
     assert catalog.count() == 1
     with catalog._database.reading() as connection:
@@ -78,16 +79,16 @@ def test_going_back_to_older_content_makes_it_current(catalog: Catalog) -> None:
     changed = dataclasses.replace(CALLISTO, year=1611)
     catalog.add([CALLISTO])
     catalog.add([changed])
-    assert catalog.add([CALLISTO]) == 0
+    assert catalog.add([CALLISTO]).n_new == 0
     assert catalog.paper("a") == CALLISTO
 
 
 def test_last_of_several_versions_in_one_batch_is_current(catalog: Catalog) -> None:
     """The order of the batch decides which version of an id is current, even where the first returns."""
     changed = dataclasses.replace(CALLISTO, year=1611)
-    assert catalog.add([CALLISTO, changed]) == 2
+    assert catalog.add([CALLISTO, changed]).n_new == 2
     assert catalog.paper("a") == changed
-    assert catalog.add([changed, CALLISTO]) == 0
+    assert catalog.add([changed, CALLISTO]).n_new == 0
     assert catalog.paper("a") == CALLISTO
     catalog.add([CALLISTO, changed, CALLISTO])
     assert catalog.paper("a") == CALLISTO
@@ -202,5 +203,50 @@ def test_thousand_papers_take_well_under_a_second(tmp_path: Path) -> None:
     papers = [Paper(str(i), f"Paper {i}", abstract, sentences) for i in range(1000)]
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         start = time.process_time()
-        assert catalog.add(papers) == 1000
+        assert catalog.add(papers).n_new == 1000
         assert time.process_time() - start < 1
+
+
+def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None:
+    """A deleted paper is neither counted nor found; added again, it is there without a second copy."""
+    catalog.add([CALLISTO, BARE])
+    catalog.delete(["a", "never there"])
+    assert catalog.paper_ids() == ["b"]
+    assert catalog.count() == 1
+    assert catalog.holding(["a", "b", "c", "nul\0"]) == {"b"}
+    with pytest.raises(PaperNotFoundError):
+        catalog.paper("a")
+    assert catalog.find_title("moons") == []
+    assert catalog.add([CALLISTO]).n_new == 0
+    assert catalog.paper("a") == CALLISTO
+
+
+def test_changes_are_numbered_and_told(catalog: Catalog) -> None:
+    """Each transaction that changes a paper gets the next number; a reader is told what changed after one."""
+    changed = dataclasses.replace(CALLISTO, year=1611)
+    assert catalog.last_change() == 0
+    assert catalog.add([CALLISTO, BARE]) == Change(0, 1, n_changed=2, n_new=2)
+    assert catalog.add([CALLISTO]) == Change(1, 1, n_changed=0, n_new=0)
+    assert catalog.delete(["b"]) == Change(1, 2, n_changed=1, n_new=0)
+    assert catalog.delete(["b"]) == Change(2, 2, n_changed=0, n_new=0)
+    assert catalog.add([changed]) == Change(2, 3, n_changed=1, n_new=1)
+    assert catalog.changed_since(0) == {"a": content_hash(changed), "b": None}
+    assert catalog.changed_since(2) == {"a": content_hash(changed)}
+    assert catalog.changed_since(3) == {}
+
+
+def test_collection_may_become_another(catalog: Catalog) -> None:
+    """Adding with ``replace`` deletes, in the same transaction, every paper that was not given."""
+    catalog.add([CALLISTO, BARE])
+    assert catalog.add([BARE, titled("c", "New")], replace=True) == Change(1, 2, n_changed=2, n_new=1)
+    assert catalog.paper_ids() == ["b", "c"]
+
+
+def test_older_versions_can_be_restored(catalog: Catalog) -> None:
+    """Versions are made current by their hashes, and papers deleted that had none."""
+    changed = dataclasses.replace(CALLISTO, year=1611)
+    catalog.add([CALLISTO])
+    catalog.add([changed, BARE])
+    assert catalog.restore({"a": content_hash(CALLISTO), "b": None}).n_changed == 2
+    assert catalog.paper("a") == CALLISTO
+    assert catalog.paper_ids() == ["a"]

@@ -52,7 +52,7 @@ def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
             assert set(inspect(connection).get_table_names()) <= {"alembic_version", "sqlite_sequence"}
     with Catalog.open(catalog_place) as catalog:
         assert catalog.count() == 0
-        assert catalog.add([titled("a")]) == 1
+        assert catalog.add([titled("a")]).n_new == 1
 
 
 def test_failed_migration_leaves_the_schema_as_it_was(catalog_place: str | Path) -> None:
@@ -95,7 +95,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 with Catalog.open(sys.argv[1]) as catalog:
     papers = [Paper(str(i), "", "One.", (Sentence("One.", 0, 4),)) for i in range(200)]
-    print(catalog.add(papers[::-1] if sys.argv[2] == "0" else papers))
+    print(catalog.add(papers[::-1] if sys.argv[2] == "0" else papers).n_new)
 """
 
 
@@ -247,7 +247,7 @@ def test_file_that_another_process_keeps_busy_is_named(
         with pytest.raises(StorageError, match="locked; another process has been writing"):
             catalog.add([titled("a")])
         other.close()
-        assert catalog.add([titled("a")]) == 1
+        assert catalog.add([titled("a")]).n_new == 1
 
 
 @pytest.mark.parametrize("url", ["mysql://u:secret@h/d", "postgresql://u:secret@h:port/d", "://secret"])

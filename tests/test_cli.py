@@ -169,12 +169,12 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     """list marks the served generation, verify names a damaged file, rollback goes back one."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
-    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=5)
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=5, replace=True)
     assert re.search(r"→\W+000002", run("snapshot", "list", "--data", data))
     assert "all as the manifest says" in run("snapshot", "verify", "--data", data)
     assert "000001" in run("snapshot", "rollback", "--data", data)
     assert re.search(r"→\W+000001", run("snapshot", "list", "--data", data))
-    (data / "snapshots" / "000001" / "segment-000" / "offsets.npy").write_bytes(b"")
+    (data / "segments" / "000001" / "offsets.npy").write_bytes(b"")
     assert "offsets.npy" in run("snapshot", "verify", "--data", data, status=1)
     (data / "snapshots" / "000002" / "manifest.json").write_bytes(b"{}")
     (data / "CURRENT").unlink()

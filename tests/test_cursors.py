@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from structlog.testing import capture_logs
 
+from indexer.generations import current_generation, read_manifest
 from indexer.manifest import Manifest
-from indexer.snapshot import current_generation, read_manifest
 from models.errors import CursorError, CursorExpiredError, StorageError
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, Sentence

@@ -114,20 +114,20 @@ def test_authors_on_the_command_line(data: Path) -> None:
 @pytest.mark.parametrize("n_unknown", [0, 500])
 def test_many_ids_are_found_at_once(hashed_snapshot: Snapshot, n_unknown: int) -> None:
     """Few ids or many, each is found where it stands, and passed over where it is not there."""
-    segment = hashed_snapshot.segment
+    segment = hashed_snapshot
     ids = [segment.paper(i).id for i in (3, 99, 0, 42)]
     ids += ["nowhere", "\ud800", "", *(f"unknown {i}" for i in range(n_unknown))]
-    assert [0, 3, 42, 99] == sorted(segment.positions(ids).tolist())
-    assert [] == segment.positions(frozenset()).tolist()
+    assert [0, 3, 42, 99] == sorted(segment.find_all(ids).tolist())
+    assert [] == segment.find_all(frozenset()).tolist()
 
 
 def test_ids_with_one_hash_are_told_apart(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where hashes collide, the ids themselves decide."""
-    segment = open_snapshot(hashed_data).segment
+    segment = open_snapshot(hashed_data).segments[0]
     segment._ids = np.sort(
         np.array([(7, i) for i in range(len(segment))], dtype=segment._ids.dtype), order=["hash", "position"]
     )
-    monkeypatch.setattr("indexer.segment._id_hash", lambda _: 7)
+    monkeypatch.setattr("indexer.segment.id_hash", lambda _: 7)
     ids = [segment.paper(i).id for i in (5, 61)] + [f"unknown {i}" for i in range(200)]
     assert [5, 61] == sorted(segment.positions(ids).tolist())
 
@@ -144,7 +144,7 @@ def test_ids_take_no_room_in_the_memory_of_filters(
         return work_out(segment, filters)
 
     monkeypatch.setattr(Segment, "_compute_allowed", watched)
-    segment = open_snapshot(hashed_snapshot.segment._folder.parents[2]).segment
+    segment = open_snapshot(hashed_snapshot.segments[0]._folder.parents[1])
     for i in range(50):
         allowed = segment.allowed_papers(
             Filters(year_from=1900, exclude_ids=frozenset({segment.paper(i).id}))

@@ -205,18 +205,17 @@ class Forgetful:
 def test_an_approximate_list_is_stable_however_far_it_is_read(many_data: Path) -> None:
     """Each longer list begins with every shorter one, though the index finds others when asked for more."""
     snapshot = open_snapshot(many_data)
-    segment = snapshot.segment
-    segment.__dict__["index"] = Forgetful(segment.index, len(segment.paper_of_row))
-    allowed = np.ones(len(segment), dtype=bool)
+    snapshot.__dict__["index"] = Forgetful(snapshot.index, snapshot.n_rows)
+    allowed = np.ones(len(snapshot), dtype=bool)
     query = snapshot.vectors(5)
     lists = [
-        [c.position for c in list_candidates(segment, query, n_papers=n, first=50, allowed=allowed)]
+        [c.position for c in list_candidates(snapshot, query, n_papers=n, first=50, allowed=allowed)]
         for n in (50, 51, 200, 700, 1_200, N_PAPERS, 9_999)
     ]
     for shorter, longer in itertools.pairwise(lists):
         assert shorter == longer[: len(shorter)]
     assert list(range(N_PAPERS)) == sorted(lists[-1])
-    plain = find_candidates(segment, query, n_papers=1_200, allowed=allowed)
+    plain = find_candidates(snapshot, query, n_papers=1_200, allowed=allowed)
     assert lists[4] != [candidate.position for candidate in plain]
 
 
@@ -224,10 +223,10 @@ def test_an_approximate_list_is_stable_however_far_it_is_read(many_data: Path) -
 def test_few_papers_left_out_are_left_out_like_many(many_data: Path, n_excluded: int) -> None:
     """Dropping papers from the hits gives what keeping them out of the index does: all others, in order."""
     snapshot: Snapshot = open_snapshot(many_data)
-    segment, query = snapshot.segment, snapshot.vectors(5)
-    everything = find_candidates(segment, query, n_papers=N_PAPERS, allowed=np.ones(N_PAPERS, dtype=bool))
+    query = snapshot.vectors(5)
+    everything = find_candidates(snapshot, query, n_papers=N_PAPERS, allowed=np.ones(N_PAPERS, dtype=bool))
     allowed = np.ones(N_PAPERS, dtype=bool)
     allowed[[candidate.position for candidate in everything[:n_excluded]]] = False
-    found = find_candidates(segment, query, n_papers=200, allowed=allowed)
+    found = find_candidates(snapshot, query, n_papers=200, allowed=allowed)
     assert [c.score for c in everything[n_excluded : n_excluded + 200]] == [c.score for c in found]
     assert not {c.position for c in everything[:n_excluded]} & {c.position for c in found}

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.segment import Segment
 from indexer.snapshot import Snapshot, open_snapshot
 from service.merge import Kinship
 from service.seed_candidates import seed_candidates
@@ -28,11 +27,11 @@ def seeds_at(snapshot: Snapshot, *positions: int) -> list[ResolvedSeed]:
     ]
 
 
-def by_comparing_all(segment: Segment, vectors: np.ndarray, allowed: np.ndarray) -> list[int]:
+def by_comparing_all(snapshot: Snapshot, vectors: np.ndarray, allowed: np.ndarray) -> list[int]:
     """Every allowed paper, the nearest sentence deciding."""
-    rows = segment.vectors.rows.astype(np.float32)
+    rows = snapshot.gather(snapshot.positions)[0]
     nearest = np.min([np.linalg.norm(rows - vector, axis=1) for vector in vectors], axis=0)
-    of_papers = np.minimum.reduceat(nearest, segment.vectors.offsets[:-1])
+    of_papers = np.minimum.reduceat(nearest, snapshot.offsets[:-1])
     return [int(at) for at in np.argsort(of_papers, kind="stable") if allowed[at]]
 
 
@@ -42,12 +41,10 @@ def test_the_nearest_come_first(snapshot: Snapshot, positions: tuple[int, ...]) 
     seeds = seeds_at(snapshot, *positions)
     allowed = np.ones(len(snapshot), dtype=bool)
     allowed[list(positions)] = False
-    found = seed_candidates(
-        snapshot.segment, seeds, akin_to=Kinship.SOME, n_papers=60, at_least=10, allowed=allowed
-    )
+    found = seed_candidates(snapshot, seeds, akin_to=Kinship.SOME, n_papers=60, at_least=10, allowed=allowed)
     vectors = np.concatenate([seed.vectors for seed in seeds])
     few = len(vectors) <= 512
-    expected = by_comparing_all(snapshot.segment, vectors, allowed)
+    expected = by_comparing_all(snapshot, vectors, allowed)
     assert expected[: 20 if few else 1] == found[: 20 if few else 1].tolist()
     assert allowed[found].all()
     assert len(set(found.tolist())) == len(found) <= 60
@@ -58,16 +55,16 @@ def test_no_more_sentences_are_searched_for_than_is_bearable(
 ) -> None:
     """Of 500 seeds each one's most central sentence, in one search."""
     searched: list[np.ndarray] = []
-    search = snapshot.segment.index.search
+    search = snapshot.index.search
 
     def watch(queries: np.ndarray, k: int, **arguments: np.ndarray | None) -> object:
         searched.append(queries)
         return search(queries, k, **arguments)
 
-    monkeypatch.setattr(snapshot.segment.index, "search", watch)
+    monkeypatch.setattr(snapshot.index, "search", watch)
     allowed = np.ones(len(snapshot), dtype=bool)
     seeds = seeds_at(snapshot, *(list(range(100)) * 5))
-    seed_candidates(snapshot.segment, seeds, akin_to=Kinship.SOME, n_papers=50, at_least=10, allowed=allowed)
+    seed_candidates(snapshot, seeds, akin_to=Kinship.SOME, n_papers=50, at_least=10, allowed=allowed)
     (queries,) = searched
     own = seeds[7].vectors
     central = own[np.argmin(np.linalg.norm(own - own.mean(axis=0), axis=1))]
@@ -79,9 +76,7 @@ def test_enough_papers_are_found_where_there_are_enough(snapshot: Snapshot, n_al
     """The search widens until it has as many as it must, or all that are allowed."""
     allowed = np.arange(len(snapshot)) < n_allowed
     seeds = seeds_at(snapshot, *[99] * 50)
-    found = seed_candidates(
-        snapshot.segment, seeds, akin_to=Kinship.SOME, n_papers=90, at_least=90, allowed=allowed
-    )
+    found = seed_candidates(snapshot, seeds, akin_to=Kinship.SOME, n_papers=90, at_least=90, allowed=allowed)
     assert min(n_allowed, 90) == len(found)
 
 
@@ -90,8 +85,8 @@ def test_papers_akin_to_all_are_near_to_the_mean(snapshot: Snapshot) -> None:
     allowed = np.ones(len(snapshot), dtype=bool)
     arguments: dict[str, Any] = {"akin_to": Kinship.ALL, "n_papers": 20, "at_least": 10, "allowed": allowed}
     first, second = seeds_at(snapshot, 3, 77)
-    found = seed_candidates(snapshot.segment, [first, replace(second, weight=3.0)], **arguments)
+    found = seed_candidates(snapshot, [first, replace(second, weight=3.0)], **arguments)
     mean = (first.vectors.mean(axis=0) + 3 * second.vectors.mean(axis=0)) / 4
-    assert by_comparing_all(snapshot.segment, mean[None], allowed)[:20] == found.tolist()
-    alone = seed_candidates(snapshot.segment, [first], **arguments)
-    assert by_comparing_all(snapshot.segment, first.vectors, allowed)[:20] == alone.tolist()
+    assert by_comparing_all(snapshot, mean[None], allowed)[:20] == found.tolist()
+    alone = seed_candidates(snapshot, [first], **arguments)
+    assert by_comparing_all(snapshot, first.vectors, allowed)[:20] == alone.tolist()

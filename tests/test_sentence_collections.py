@@ -65,16 +65,16 @@ def test_a_wider_search_reads_only_what_is_new(
 ) -> None:
     """However often the search widens past repeats, no row's paper is read twice."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
-    segment, read = engine.snapshot.segment, []
+    snapshot, read = engine.snapshot, []
 
     def counted(position: int) -> Paper:
         read.append(position)
         return paper_of(position)
 
-    paper_of = segment.paper
-    monkeypatch.setattr(segment, "paper", counted)
+    paper_of = snapshot.paper
+    monkeypatch.setattr(snapshot, "paper", counted)
     search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
-    assert 4 <= len(read) <= len(segment.paper_of_row)
+    assert 4 <= len(read) <= snapshot.n_rows
 
 
 def test_all_there_is_may_be_fewer_than_asked_for(tmp_path: Path, sentence_annotator: Annotator) -> None:

@@ -23,13 +23,13 @@ def by_brute_force(
     engine: SearchEngine, vector: np.ndarray, *, by: str, keep: Any, limit: int
 ) -> list[tuple[str, int]]:
     """(paper id, sentence) of the nearest rows that ``keep(paper, number)``, each wording once."""
-    segment = engine.snapshot.segment
+    snapshot, segment = engine.snapshot, engine.snapshot.segments[0]
     rows = np.asarray(segment.vectors.rows if by == "meaning" else segment.function_vectors, np.float32)
     distances = np.sqrt(((rows - vector.astype(np.float32)) ** 2).sum(axis=1))
     found: dict[str, tuple[str, int]] = {}
     for row in np.lexsort((np.arange(len(rows)), distances)):
-        position = int(segment.paper_of_row[row])
-        paper, number = segment.paper(position), int(row - segment.vectors.offsets[position])
+        position = int(snapshot.paper_of_row[row])
+        paper, number = snapshot.paper(position), int(row - snapshot.offsets[position])
         if keep(paper, number):
             found.setdefault(paper.sentences[number].text.casefold(), (paper.id, number))
     return list(found.values())[:limit]
@@ -70,9 +70,9 @@ def test_an_indexed_sentence_finds_the_nearest_of_other_papers(
     sentence_client: TestClient, sentence_engine: SearchEngine, by: str, narrowed: dict[str, Any], keep: Any
 ) -> None:
     """Results are the rows that brute force finds, under every filter, and never of the query's own paper."""
-    segment, position = sentence_engine.snapshot.segment, sentence_engine.snapshot.position("demo:p03-m07")
-    rows = segment.vectors.rows if by == "meaning" else segment.function_vectors
-    vector = rows[segment.vectors.offsets[position] + 3]
+    snapshot = sentence_engine.snapshot
+    of_kind = snapshot.vectors if by == "meaning" else snapshot.function_vectors
+    vector = of_kind(snapshot.position("demo:p03-m07"))[3]
     expected = by_brute_force(
         sentence_engine,
         vector,

@@ -6,20 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builds import files_of
 from conftest import DEMO_CORPUS, build_quietly
 
+from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.columns import allowed_papers, paper_at, papers_to_table
 from indexer.durable import publish_folder, replace_file, storage_errors, writer_lock
-from indexer.snapshot import (
-    Snapshot,
+from indexer.generations import (
     current_generation,
     generations,
-    open_snapshot,
     read_manifest,
-    rollback,
     snapshot_folder,
     verify,
 )
+from indexer.manifest import Manifest
+from indexer.publishing import rollback
+from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -42,7 +44,13 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
 
 def all_files(data: Path) -> list[Path]:
     """Every file of the served generation."""
-    return sorted(p for p in snapshot_folder(data, current_generation(data)).rglob("*") if p.is_file())
+    return files_of(data, current_generation(data))
+
+
+def go_back(data: Path, to: str | None = None) -> Manifest:
+    """Roll a data folder back, with the catalog in it."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return rollback(data, to, catalog=catalog)
 
 
 def test_papers_survive_their_columns() -> None:
@@ -162,25 +170,25 @@ def test_another_encoder_is_refused(hashed_snapshot: Snapshot) -> None:
     """A snapshot refuses an encoder with another fingerprint."""
     spec = EncoderSpec("other", "0" * 64, 256, True, Unit.SENTENCE)
     with pytest.raises(EncoderMismatchError, match="hashing"):
-        hashed_snapshot.expect_encoder(spec)
+        hashed_snapshot.manifest.expect_encoder(spec)
 
 
 def test_rollback_serves_the_previous_generation(data: Path) -> None:
     """After two builds, rollback goes back one, then has nowhere to go; --to goes forward again."""
-    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10)
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
     assert (["000001", "000002"], "000002") == (generations(data), current_generation(data))
-    assert "000001" == rollback(data).generation == open_snapshot(data).generation
+    assert "000001" == go_back(data).generation == open_snapshot(data).generation
     with pytest.raises(SnapshotMissingError, match="000002"):
-        rollback(data)
-    assert "000002" == rollback(data, "000002").generation
+        go_back(data)
+    assert "000002" == go_back(data, "000002").generation
 
 
 def test_rollback_never_serves_a_damaged_generation(data: Path) -> None:
     """Rolling back to a damaged generation fails and leaves the served one served."""
-    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10)
-    next(p for p in snapshot_folder(data, "000001").rglob("*.npy")).write_bytes(b"")
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
+    next(path for path in files_of(data, "000001") if path.suffix == ".npy").write_bytes(b"")
     with pytest.raises(SnapshotCorruptError):
-        rollback(data)
+        go_back(data)
     assert "000002" == current_generation(data)
 
 
@@ -203,9 +211,10 @@ def test_a_file_that_is_no_manifest_is_refused(data: Path, content: bytes) -> No
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     """A second writer is refused at once and the lock is free again afterwards."""
-    with writer_lock(tmp_path), pytest.raises(BuildLockedError), writer_lock(tmp_path):
+    lock = tmp_path / "LOCK"
+    with writer_lock(lock), pytest.raises(BuildLockedError), writer_lock(lock):
         pass
-    with writer_lock(tmp_path):
+    with writer_lock(lock):
         pass
 
 

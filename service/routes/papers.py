@@ -36,9 +36,9 @@ def _named(snapshot: Snapshot, name: str) -> tuple[int, Format | None]:
 
     So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
     """
-    if snapshot.segment.position(name) is None:
+    if snapshot.find(name) is None:
         for suffix, form in SUFFIXES.items():
-            position = snapshot.segment.position(name.removesuffix(suffix))
+            position = snapshot.find(name.removesuffix(suffix))
             if name.endswith(suffix) and position is not None:
                 return position, form
     return snapshot.position(name), None

@@ -1,0 +1,113 @@
+"""``akin delete``, ``akin compact`` and ``akin snapshot``: a collection after it was indexed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from akin.display import generation_table
+from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
+from akin.progress import show_progress
+from indexer.build import KEEP
+from indexer.catalog import Catalog
+from indexer.changes import LOCK_WAIT_S, delete_papers
+from indexer.durable import writer_lock
+from indexer.generations import current_generation, generations, read_manifest, verify
+from indexer.growth import compact as compact_snapshot
+from indexer.growth import is_compact
+from indexer.manifest import Manifest
+from indexer.publishing import rollback
+from indexer.snapshot import open_snapshot
+from models.errors import InputError, SnapshotError, SnapshotMissingError
+
+snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
+_out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
+
+
+def delete(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)] = None,
+    *,
+    data: Data,
+    from_file: Annotated[
+        Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
+    ] = None,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+) -> None:
+    """Delete papers: no later answer holds them. Ids that are not there are named and passed over."""
+    wanted = list(ids or ())
+    if from_file is not None:
+        lines = from_file.read_text(encoding="utf-8").splitlines()
+        wanted += [line.strip() for line in lines if line.strip()]
+    if not wanted:
+        raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
+    with Catalog.open(catalog_place(data, catalog)) as papers:
+        done = delete_papers(data, wanted, papers, keep=keep)
+    for paper_id in done.unknown:
+        _err.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
+    _out.print(
+        f"Deleted {done.n_deleted:,} papers; generation {done.manifest.generation} is served from now on."
+    )
+
+
+def compact(
+    data: Data,
+    device: Device = "auto",
+    keep: Keep = KEEP,
+) -> None:
+    """Merge all segments into one and drop what is deleted; nothing is encoded anew."""
+    with show_progress(_err) as on_progress, writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+        snapshot = open_snapshot(data)
+        if is_compact(snapshot):
+            _out.print(f"Generation {snapshot.generation} is one segment without deleted papers already.")
+            return
+        on_progress("Compacting", 0, len(snapshot))
+        manifest = compact_snapshot(data, snapshot, device=device, keep=keep)
+        on_progress("Compacting", len(snapshot), len(snapshot))
+    _out.print(
+        f"Merged {len(snapshot.segments)} segments into one of {manifest.n_papers:,} papers "
+        f"(backend {manifest.segments[0].backend if manifest.segments else 'none'}); generation "
+        f"{manifest.generation} is served from now on."
+    )
+
+
+@snapshots.command("list")
+def list_snapshots(data: Data) -> None:
+    """Every published generation; the served one is marked."""
+    found: list[tuple[str, Manifest | SnapshotError]] = []
+    for name in generations(data):
+        try:
+            found.append((name, read_manifest(data, name)))
+        except SnapshotError as error:
+            found.append((name, error))
+    try:
+        served = current_generation(data)
+    except SnapshotMissingError as error:
+        served = ""
+        _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
+    _out.print(generation_table(found, served))
+
+
+@snapshots.command("verify")
+def verify_snapshot(
+    data: Data,
+    generation: Annotated[str, typer.Option(help="Which one; empty: the served one.")] = "",
+) -> None:
+    """Compare every file of a generation with its checksum."""
+    manifest = verify(data, generation or current_generation(data))
+    n_files = sum(len(segment.files) for segment in manifest.segments)
+    _out.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
+
+
+@snapshots.command("rollback")
+def rollback_snapshot(
+    data: Data,
+    to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
+    catalog: CatalogUrl = "",
+) -> None:
+    """Serve an earlier generation again, and take the catalog back to it; a running service follows."""
+    with Catalog.open(catalog_place(data, catalog)) as papers:
+        manifest = rollback(data, to or None, catalog=papers)
+    _out.print(f"Generation {manifest.generation} is served from now on.")

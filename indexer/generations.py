@@ -1,0 +1,105 @@
+"""The data folder: where generations and segments stand, which is served, whether they are as written.
+
+DATA/
+  CURRENT                        the name of the served generation, swapped in one step
+  LOCK                           held by whoever publishes
+  SECRET                         signs the service's cursors, made by it when first needed; mode 0600
+  catalog.sqlite3                papers as they were given, every version
+  building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
+  building/changes/              the same of what the catalog holds and the served generation does not
+  segments/000001/               papers, vectors and index, immutable: indexer/segment.py
+  snapshots/000001/              one generation, immutable once it stands here
+    manifest.json                written last: encoder, segments, SHA-256 of every file and of itself; readers
+                                 hold a shared lock on it, so that nothing they read is cleared away
+    deleted-000001.npy           positions in segment 000001 of papers that are deleted or replaced, int64
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from indexer.durable import storage_errors
+from indexer.manifest import REMEDY, Manifest, SegmentEntry
+from models.checksums import sha256_of
+from models.errors import SnapshotCorruptError, SnapshotMissingError
+
+
+def snapshot_folder(data: Path, generation: str) -> Path:
+    """Where a generation stands."""
+    return data / "snapshots" / generation
+
+
+def segment_folder(data: Path, name: str) -> Path:
+    """Where a segment stands."""
+    return data / "segments" / name
+
+
+def deleted_file(segment: str) -> str:
+    """The name of the file that holds the positions of a segment's deleted papers."""
+    return f"deleted-{segment}.npy"
+
+
+def numbered(folder: Path) -> list[str]:
+    """The generations or segments that stand in a folder, oldest first."""
+    if not folder.is_dir():
+        return []
+    return sorted(child.name for child in folder.iterdir() if re.fullmatch(r"\d{6,}", child.name))
+
+
+def generations(data: Path) -> list[str]:
+    """Every published generation of a data folder, oldest first."""
+    return numbered(data / "snapshots")
+
+
+def current_generation(data: Path) -> str:
+    """The served generation; raises SnapshotMissingError."""
+    with storage_errors(data):
+        if not (data / "CURRENT").is_file():
+            raise SnapshotMissingError(
+                f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
+            )
+        name = (data / "CURRENT").read_text(encoding="utf-8").strip()
+    if name not in generations(data):
+        raise SnapshotMissingError(
+            f"{data}/CURRENT names generation {name[:40]!r}, which is not there; "
+            f"run `akin snapshot list --data {data}` and `akin snapshot rollback --to GENERATION`"
+        )
+    return name
+
+
+def read_manifest(data: Path, generation: str) -> Manifest:
+    """The manifest of a generation; raises SnapshotCorruptError."""
+    path = snapshot_folder(data, generation) / "manifest.json"
+    with storage_errors(path):
+        if not path.is_file():
+            raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
+        manifest = Manifest.from_json(path.read_bytes(), path)
+    if manifest.generation != generation:
+        raise SnapshotCorruptError(f"{path}: belongs to generation {manifest.generation}; {REMEDY}")
+    return manifest
+
+
+def verify(data: Path, generation: str, *, known: Collection[SegmentEntry] = ()) -> Manifest:
+    """Compare every file of a generation with its manifest, but those of segments already ``known``.
+
+    Raises SnapshotCorruptError.
+    """
+    manifest = read_manifest(data, generation)
+    for entry in manifest.segments:
+        if not any(entry.is_same_as(other) for other in known):
+            _compare(segment_folder(data, entry.name), entry.files)
+    _compare(snapshot_folder(data, generation), manifest.files)
+    return manifest
+
+
+def _compare(folder: Path, files: Mapping[str, str]) -> None:
+    for name, expected in files.items():
+        path = folder / name
+        if not path.is_file():
+            raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
+        with storage_errors(path):
+            found = sha256_of(path)
+        if found != expected:
+            raise SnapshotCorruptError(
+                f"{path}: SHA-256 is {found[:12]}, the manifest says {expected[:12]}; {REMEDY}"
+            )

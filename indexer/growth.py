@@ -1,0 +1,110 @@
+"""Growth: a generation that is another one with papers added, replaced and deleted."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool
+
+from indexer.index import MOST_EXACT_ROWS
+from indexer.manifest import Manifest
+from indexer.parts import EncodedPart
+from indexer.publishing import clear_away, publish, publish_segment
+from indexer.segment_writer import KeptPart
+from indexer.snapshot import Snapshot
+
+# Papers taken over from an older segment at once.
+_KEPT_PAPERS = 10_000
+
+
+def grow(
+    data: Path,
+    base: Snapshot | None,
+    parts: Sequence[EncodedPart],
+    *,
+    deleted: Collection[str] = (),
+    like: Manifest,
+    device: str,
+    keep: int,
+) -> Manifest:
+    """Publish ``base`` with the papers of ``parts``, in place of any with their ids, without ``deleted``.
+
+    ``like`` says what the new generation is made with, and what it holds of the catalog. Older segments stay
+    as they are, but for small ones at the end: they go into the new segment, so that however often papers
+    are added the segments stay few. Of older generations the newest ``keep`` remain, and those in use.
+    """
+    ids = list(chain.from_iterable(part.table()["id"].to_pylist() for part in parts))
+    living = np.empty(0, dtype=bool) if base is None else base.living.copy()
+    if base is not None:
+        living[base.find_all([*ids, *deleted])] = False
+    n_kept = 0 if base is None else _segments_kept(base, living, n_new=len(ids))
+    return _publish(data, base, living, parts, n_kept=n_kept, like=like, device=device, keep=keep)
+
+
+def compact(data: Path, base: Snapshot, *, device: str, keep: int) -> Manifest:
+    """Publish ``base`` as one segment without what is deleted; nothing is encoded anew."""
+    return _publish(data, base, base.living, (), n_kept=0, like=base.manifest, device=device, keep=keep)
+
+
+def is_compact(snapshot: Snapshot) -> bool:
+    """Whether a compaction would change nothing."""
+    return len(snapshot.segments) <= 1 and bool(snapshot.living.all())
+
+
+def _publish(
+    data: Path,
+    base: Snapshot | None,
+    living: Bool[np.ndarray, " n_positions"],
+    parts: Sequence[EncodedPart],
+    *,
+    n_kept: int,
+    like: Manifest,
+    device: str,
+    keep: int,
+) -> Manifest:
+    """The first ``n_kept`` segments of ``base``, then one of what lives in the others and of ``parts``."""
+    segments = () if base is None else base.segments
+    places = [] if base is None else base.of_segments(living)
+    taken = [
+        KeptPart(segment, some)
+        for segment, own in zip(segments[n_kept:], places[n_kept:], strict=True)
+        for some in np.split(own, range(_KEPT_PAPERS, len(own), _KEPT_PAPERS))
+        if len(some)
+    ]
+    kept = [
+        (segment.entry, np.setdiff1d(np.arange(len(segment)), own, assume_unique=True))
+        for segment, own in zip(segments[:n_kept], places[:n_kept], strict=True)
+        if len(own)
+    ]
+    if taken or parts:
+        entry = publish_segment(data, [*taken, *parts], backend=like.arguments["backend"], device=device)
+        kept.append((entry, np.empty(0, dtype=np.int64)))
+    manifest = replace(
+        like,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        segments=tuple(entry for entry, _ in kept),
+    )
+    published = publish(data, manifest, [positions for _, positions in kept])
+    clear_away(data, keep=keep)
+    return published
+
+
+def _segments_kept(base: Snapshot, living: Bool[np.ndarray, " n_positions"], *, n_new: int) -> int:
+    """How many segments stay as they are, the first ones.
+
+    The last is taken over as long as it is not larger than what comes after it: so n papers added one by one
+    are copied log n times and stand in log n segments. Where an index would have to be trained it stays.
+    """
+    if not n_new:
+        return len(base.segments)
+    n_kept, n_papers, n_rows = len(base.segments), n_new, 0
+    for segment, own in zip(reversed(base.segments), reversed(base.of_segments(living)), strict=True):
+        n_rows += segment.entry.n_rows
+        if len(own) > n_papers or n_rows > MOST_EXACT_ROWS:
+            break
+        n_papers += len(own)
+        n_kept -= 1
+    return n_kept

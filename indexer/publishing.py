@@ -1,0 +1,164 @@
+"""Publishing: how segments and generations come to stand in the data folder, and how they leave it again.
+
+Whoever calls these holds the writer's lock.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from indexer.catalog import Catalog
+from indexer.durable import publish_folder, replace_file, storage_errors, sync, write_array, writer_lock
+from indexer.generations import (
+    current_generation,
+    deleted_file,
+    generations,
+    numbered,
+    read_manifest,
+    segment_folder,
+    snapshot_folder,
+)
+from indexer.manifest import Manifest, SegmentEntry
+from indexer.segment_writer import SegmentPart, write_segment
+from indexer.snapshot import open_snapshot
+from models.checksums import sha256_of
+from models.errors import SnapshotCorruptError, SnapshotMissingError
+
+_DISCARDED = ".discarded"
+_LOCK_WAIT_S = 60.0  # how long a rollback waits for whoever publishes
+
+
+def publish_segment(data: Path, parts: Sequence[SegmentPart], *, backend: str, device: str) -> SegmentEntry:
+    """A new segment of ``parts``; it belongs to nothing until a generation names it."""
+    name = _next(data / "segments")
+    prepared = data / "building" / "segment" / name
+    shutil.rmtree(prepared.parent, ignore_errors=True)
+    prepared.mkdir(parents=True)
+    entry = write_segment(prepared, parts, backend=backend, device=device)
+    _make_folder(data / "segments")
+    publish_folder(prepared, segment_folder(data, name))
+    prepared.parent.rmdir()
+    return entry
+
+
+def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, "..."]]) -> Manifest:
+    """A new generation, served from here on: ``manifest`` but for its name and files, which are given here.
+
+    ``deleted`` are the positions of the deleted papers of each segment.
+    """
+    generation = _next(data / "snapshots")
+    prepared = data / "building" / "snapshot"
+    shutil.rmtree(prepared, ignore_errors=True)
+    prepared.mkdir(parents=True)
+    segments = []
+    for entry, positions in zip(manifest.segments, deleted, strict=True):
+        segments.append(replace(entry, n_deleted=len(positions)))
+        if len(positions):
+            path = prepared / deleted_file(entry.name)
+            write_array(path, [positions], shape=positions.shape, dtype=positions.dtype)
+    files = {path.name: sha256_of(path) for path in sorted(prepared.iterdir())}
+    published = replace(manifest, generation=generation, segments=tuple(segments), files=files)
+    (prepared / "manifest.json").write_bytes(published.to_json())
+    _make_folder(data / "snapshots")
+    publish_folder(prepared, snapshot_folder(data, generation))
+    replace_file(data / "CURRENT", generation.encode() + b"\n")
+    return published
+
+
+def _next(folder: Path) -> str:
+    """The name of the next generation, or segment, in its folder; none is given twice while both stand."""
+    names = numbered(folder)
+    return f"{int(names[-1]) + 1:06d}" if names else "000001"
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir()
+        sync(folder.parent)
+
+
+def clear_away(data: Path, *, keep: int) -> list[str]:
+    """Remove all but the newest ``keep`` generations, the served one, and those that somebody reads.
+
+    Then every segment that no remaining generation names. Returns the removed generations.
+    """
+    with storage_errors(data):
+        known = generations(data)
+        spared = {*known[-keep:], current_generation(data)}
+        removed = [name for name in known if name not in spared and _discard_unread(data, name)]
+        _discard_unnamed_segments(data)
+        for folder in (data / "snapshots", data / "segments"):
+            for child in folder.glob(f"*{_DISCARDED}"):
+                shutil.rmtree(child)
+    return removed
+
+
+def _discard_unread(data: Path, generation: str) -> bool:
+    """Takes a generation out of its place, unless somebody holds a lock on its manifest."""
+    folder = snapshot_folder(data, generation)
+    try:
+        descriptor = os.open(folder / "manifest.json", os.O_RDONLY)
+    except FileNotFoundError:
+        _discard(folder)  # damaged: nobody can read it
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _discard(folder)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _discard_unnamed_segments(data: Path) -> None:
+    named: set[str] = set()
+    for generation in generations(data):
+        try:
+            named.update(entry.name for entry in read_manifest(data, generation).segments)
+        except SnapshotCorruptError:
+            return  # what it names is not known: better too much is kept
+    for name in numbered(data / "segments"):
+        if name not in named:
+            _discard(segment_folder(data, name))
+
+
+def _discard(folder: Path) -> None:
+    """In one step out of sight, so that a crash leaves nothing that could be taken for it."""
+    folder.rename(folder.with_name(folder.name + _DISCARDED))
+
+
+def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest:
+    """Serve an earlier generation again (the one before the served one by default), once it is verified.
+
+    The catalog goes back with it: papers get the versions they have there, those added since are deleted.
+
+    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError.
+    """
+    if not generations(data):
+        current_generation(data)  # says that nothing is indexed here
+    with writer_lock(data / "LOCK", wait_s=_LOCK_WAIT_S), storage_errors(data):
+        known = generations(data)
+        served = (data / "CURRENT").read_text(encoding="utf-8").strip() if (data / "CURRENT").exists() else ""
+        earlier = [name for name in known if name < served]
+        target = to or (earlier[-1] if earlier else None)
+        if target is None or target not in known:
+            raise SnapshotMissingError(
+                f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
+                f"known: {', '.join(known) or 'none'}"
+            )
+        snapshot = open_snapshot(data, target)
+        catalog.restore(
+            {
+                paper_id: snapshot.content_hash(paper_id)
+                for paper_id in catalog.changed_since(snapshot.manifest.change)
+            }
+        )
+        replace_file(data / "CURRENT", target.encode() + b"\n")
+    return snapshot.manifest
