@@ -10,6 +10,7 @@ import anyio
 
 from models.errors import OverloadedError
 from service.deadline import Deadline
+from service.stages import stage
 
 _SMOOTHING: Final = 0.1  # the share of the latest request in the mean of what requests take
 
@@ -27,16 +28,26 @@ class Admission:
         self._free = anyio.Semaphore(n_running)
         self._mean_s = 0.0
 
+    @property
+    def running(self) -> int:
+        """How many are at work."""
+        return self._n_running - self._free.value
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for their turn."""
+        return self._free.statistics().tasks_waiting
+
     def expected_wait_s(self) -> float:
         """How long a request that came now would wait for its turn; 0 while there is a free place."""
         if self._free.value > 0:
             return 0.0
-        return (self._free.statistics().tasks_waiting + 1) * self._mean_s / self._n_running
+        return (self.waiting + 1) * self._mean_s / self._n_running
 
     def expect_room(self, deadline: Deadline) -> None:
         """Raises OverloadedError where a request could not join the queue now."""
         wait_s = self.expected_wait_s()
-        full = self._free.value == 0 and self._free.statistics().tasks_waiting >= self._n_waiting
+        full = self._free.value == 0 and self.waiting >= self._n_waiting
         if full or wait_s >= deadline.remaining_s:
             raise _overloaded(wait_s)
 
@@ -47,7 +58,7 @@ class Admission:
         Raises OverloadedError where there is no room, or the deadline passes first.
         """
         self.expect_room(deadline)
-        with deadline.waiting, anyio.move_on_after(deadline.remaining_s) as in_time:
+        with stage("queue"), deadline.waiting, anyio.move_on_after(deadline.remaining_s) as in_time:
             await self._free.acquire()
         if deadline.waiting.cancelled_caught or in_time.cancelled_caught:
             raise _overloaded(self.expected_wait_s())

@@ -9,6 +9,7 @@ from jaxtyping import Float32
 from models.annotator import Annotator
 from models.types import Paper
 from service.pasted import read_pasted
+from service.stages import stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ def analyze(annotator: Annotator, paper: Paper) -> Analysis:
     """Tag the sentences of ``paper``, which is not looked up anywhere."""
     started = time.perf_counter()
     paper, warnings = read_pasted(paper)
-    (annotated,) = annotator.annotate([paper])
+    with stage("encode"):
+        (annotated,) = annotator.annotate([paper])
     return Analysis(
         paper=annotated.paper,
         probabilities=annotated.probabilities,

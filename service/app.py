@@ -3,12 +3,18 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from anyio import to_thread
 from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
+from indexer.manifest import Manifest
 from service.auth import KeyRing
 from service.cursors import Cursors
 from service.door import Door, size_threads
+from service.metrics import Metrics
+from service.observed import Observed, RouteNames
 from service.problems import RESPONSES, add_problem_handlers
 from service.routes import (
     analyze,
@@ -20,9 +26,11 @@ from service.routes import (
     sentences,
     titles,
 )
+from service.routes import metrics as metrics_route
 from service.search import SearchEngine, open_engine
 from service.secret import read_secret
 from service.settings import Settings
+from service.spans import open_spans
 
 # What a page of another origin, where those are allowed, may send and read beside the usual.
 _ASKED = ("Authorization", "Content-Type", "X-API-Key")
@@ -42,6 +50,7 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name."""
     settings = settings or Settings()
     keys = KeyRing(settings.catalog)
+    metrics, spans = Metrics(), open_spans(settings.otlp_endpoint)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -50,6 +59,7 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
         async with keys.kept_fresh():
             yield
+        await to_thread.run_sync(spans.close)
 
     app = FastAPI(
         title="Akin",
@@ -57,8 +67,13 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
         lifespan=lifespan,
         responses=RESPONSES,
         redirect_slashes=False,
+        # FastAPI's own puts paths, queries and the messages of errors into spans.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    app.add_middleware(Door, settings=settings, keys=keys)
+    app.state.metrics = metrics
+    # Parts that can fail add theirs.
+    app.state.degradations = [keys.degradations, spans.degradations]
+    app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics)
     if origins := settings.cors_origin_list:
         app.add_middleware(
             CORSMiddleware,
@@ -77,7 +92,34 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     app.include_router(papers.router)
     app.include_router(semantic_scholar.router)
     app.include_router(health.router)
+    app.include_router(metrics_route.router)
+    # The last is the outermost, and has to know all routes.
+    names = RouteNames(iter_route_contexts(app.routes))
+    app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
+    _add_gauges(app.state)
     return app
+
+
+def _add_gauges(state: State) -> None:
+    """What is served, and what it is served without."""
+
+    def manifest() -> Manifest:
+        served: Manifest = state.engine.snapshot.manifest
+        return served
+
+    def degraded() -> dict[tuple[str, ...], float]:
+        return {(each.part,): 1.0 for source in state.degradations for each in source()}
+
+    metrics: Metrics = state.metrics
+    metrics.gauge("akin_papers", "Papers served", lambda: manifest().n_papers)
+    metrics.gauge("akin_sentences", "Sentences with a vector", lambda: manifest().n_rows)
+    metrics.gauge(
+        "akin_generation_info",
+        "The generation served",
+        lambda: {(manifest().generation,): 1},
+        labels=["generation"],
+    )
+    metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
 
 
 def _warm_engine(settings: Settings) -> SearchEngine:

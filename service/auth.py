@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +15,13 @@ from starlette.requests import Request
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, ScopeMissingError, StorageError
+from service.degradation import Degradation
 
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
 # Answered without a key: health, and what describes the interface without telling of the collection.
 OPEN_PATHS: Final = frozenset({"/livez", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+# Answered to whoever has a key, however busy the service is: they are looked at most when it is.
+UNQUEUED_PATHS: Final = frozenset({"/metrics"})
 _MAX_TOKEN_CHARS: Final = 200
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 _log = structlog.get_logger(__name__)
@@ -35,14 +38,15 @@ class Caller:
 class KeyRing:
     """The keys of a catalog, kept in memory and read anew every ``REFRESH_S``.
 
-    Where the database cannot be read for a while, those known last go on being accepted; how long is in the
-    log. ``place`` is a path or a URL; a file that does not exist holds no keys.
+    Where the database cannot be read for a while, those known last go on being accepted, and ``degradations``
+    tells it. ``place`` is a path or a URL; a file that does not exist holds no keys.
     """
 
     def __init__(self, place: str | Path) -> None:
         self._place = place
         self._open: Keys | None = None
         self._keys: dict[str, ApiKey] = {}
+        self._stale = False
 
     @property
     def empty(self) -> bool:
@@ -83,10 +87,25 @@ class KeyRing:
     async def _refresh(self, limiter: CapacityLimiter) -> None:
         while True:
             await asyncio.sleep(REFRESH_S)
+            was_stale = self._stale
             try:
                 await to_thread.run_sync(self.read, limiter=limiter)
+                self._stale = False
             except StorageError as error:
-                _log.warning("keys_not_refreshed", error=str(error))
+                self._stale = True
+                if not was_stale:
+                    _log.warning("keys_not_refreshed", error=str(error))
+            if was_stale and not self._stale:
+                _log.info("keys_refreshed_again")
+
+    def degradations(self) -> Iterator[Degradation]:
+        """That the keys are those of some time ago."""
+        if self._stale:
+            yield Degradation(
+                "keys",
+                "The database of keys cannot be read: keys made since are refused, revoked ones accepted.",
+                "Make the database reachable again; its error is in the log under keys_not_refreshed.",
+            )
 
     def admit(self, request: Request) -> Caller:
         """Who sends ``request``.

@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float32
 from indexer.snapshot import Snapshot
 from models.types import Candidate
 from service.deadline import check_deadline
+from service.stages import stage
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 CANDIDATES_PER_RESULT = 5
@@ -68,6 +69,7 @@ def find_candidates(
         n_hits = min(n_hits * _WIDEN, n_rows)
 
 
+@stage("candidates")
 def list_candidates(
     snapshot: Snapshot,
     query: Float32[np.ndarray, "n_query dim"],

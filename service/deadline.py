@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from anyio import CancelScope
 
 from models.errors import DeadlineError
+from models.interruption import set_interruption
 
 
 class Deadline:
@@ -44,8 +45,9 @@ _current: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 
 def set_deadline(deadline: Deadline) -> None:
-    """Makes it the one that ``check_deadline`` asks, here and in the threads started from here."""
+    """Makes it the one that ``check_deadline`` and encoders ask, here and in threads started from here."""
     _current.set(deadline)
+    set_interruption(deadline.check)
 
 
 def check_deadline() -> None:

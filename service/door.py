@@ -1,7 +1,6 @@
 """The door: what every request passes on its way in, and every response on its way out."""
 
 import os
-import uuid
 from collections.abc import Callable
 
 from anyio import to_thread
@@ -12,10 +11,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from models.errors import AkinError, BodyTooLargeError
 from service.admission import Admission
-from service.auth import OPEN_PATHS, KeyRing
+from service.auth import OPEN_PATHS, UNQUEUED_PATHS, KeyRing
 from service.deadline import Deadline, set_deadline
 from service.headers import standard_headers
 from service.limits import RateLimits, refusal
+from service.metrics import Metrics
 from service.problems import problem_of
 from service.request_body import Bodies, refuse_the_rest
 from service.settings import Settings
@@ -30,13 +30,15 @@ class Door:
     What costs least is asked first, and nothing is read or computed for a request that will be refused.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, keys: KeyRing) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, keys: KeyRing, metrics: Metrics) -> None:
         self._app = app
         self._keys = keys
         self._limits = RateLimits(settings.rate) if settings.rate else None
         self._bodies = Bodies()
         n_running = running_at_once(settings)
-        self._admission = Admission(n_running, n_running * settings.queue)
+        self._admission = admission = Admission(n_running, n_running * settings.queue)
+        metrics.gauge("akin_requests_running", "Requests that compute", lambda: admission.running)
+        metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: admission.waiting)
         self._deadline_s = settings.deadline_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +47,6 @@ class Door:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        request.state.request_id = uuid.uuid4().hex
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -54,6 +55,9 @@ class Door:
 
         try:
             if scope["path"] in OPEN_PATHS:
+                await self._app(scope, receive, send_with_headers)
+            elif scope["path"] in UNQUEUED_PATHS:
+                self._keys.admit(request)
                 await self._app(scope, receive, send_with_headers)
             else:
                 await self._guarded(request, receive, send_with_headers)
@@ -64,6 +68,8 @@ class Door:
 
     async def _guarded(self, request: Request, receive: Receive, send: Send) -> None:
         caller = self._keys.admit(request)
+        if caller.key is not None:
+            request.state.key_id = caller.key.id
         if self._limits is not None:
             within, allowance = self._limits.count(caller.name)
             request.state.allowance = allowance.headers()

@@ -10,6 +10,7 @@ from indexer.snapshot import Snapshot
 from models.transport import TransportSettings, score_papers
 from service.deadline import check_deadline
 from service.seeds import ResolvedSeed
+from service.stages import stage
 
 # Measured, as what follows: docs/why.md, "Several seeds".
 DEFAULT_NEGATIVE_WEIGHT = 0.4
@@ -31,6 +32,7 @@ class Kinship(StrEnum):
     ALL = "all"
 
 
+@stage("rerank")
 def score_seeds(
     snapshot: Snapshot,
     seeds: Sequence[ResolvedSeed],

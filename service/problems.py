@@ -1,7 +1,6 @@
 """Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
 
 import re
-import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +31,7 @@ from models.errors import (
 )
 from service.headers import standard_headers
 from service.schemas.operations import ProblemOut
+from service.telemetry import raised_at
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {
@@ -105,6 +105,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> Response:
     """The response for one error; ``slug`` is the stable part of its type."""
+    request.state.problem = slug
     for_scholar = request.scope["path"].startswith(_SCHOLAR_PATHS)
     retry_later = status == 503
     if for_scholar:
@@ -135,12 +136,18 @@ def problem_of(request: Request, error: Exception) -> Response:
     return _akin_error(request, error) if isinstance(error, AkinError) else _http_error(request, error)
 
 
+def problem_of_ours(request: Request, error: Exception) -> Response:
+    """The response for an error that nobody expected; where it was raised is logged."""
+    _log_raised(error)
+    detail = "Something went wrong on our side. The request id finds it in the log."
+    return problem(request, status=500, slug="internal", title="Internal error", detail=detail)
+
+
 def add_problem_handlers(app: FastAPI) -> None:
-    """Answer every failure of ``app`` with a problem."""
+    """Answer every failure of ``app`` that is expected with a problem."""
     app.add_exception_handler(AkinError, _akin_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _unexpected)
 
 
 def _words(name: str) -> str:
@@ -150,13 +157,15 @@ def _words(name: str) -> str:
 def _akin_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, AkinError):
         raise error
-    words = _words(type(error).__name__)
+    status, words = status_of(type(error)), _words(type(error).__name__)
+    if status >= 500 and not isinstance(error, RefusedError):
+        _log_raised(error)
     headers = dict(HEADERS.get(type(error), {}))
     if isinstance(error, RefusedError) and error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     return problem(
         request,
-        status=status_of(type(error)),
+        status=status,
         slug=words.replace(" ", "-"),
         title=words.capitalize(),
         detail=str(error),
@@ -201,11 +210,6 @@ def _http_error(request: Request, error: Exception) -> Response:
     )
 
 
-def _unexpected(request: Request, error: Exception) -> Response:
+def _log_raised(error: Exception) -> None:
     # In words already: a logger that nobody configured would add local variables, among them keys.
-    exception = "".join(traceback.format_exception(error))
-    _log.error(
-        "unexpected_error", path=request.scope["path"], error=type(error).__name__, exception=exception
-    )
-    detail = "Something went wrong on our side. The request id finds it in the log."
-    return problem(request, status=500, slug="internal", title="Internal error", detail=detail)
+    _log.error("unexpected_error", error=type(error).__name__, exception=raised_at(error))

@@ -13,6 +13,7 @@ from models.types import Highlight, Omitted, Paper, Unit
 from service.deadline import check_deadline
 from service.rerank import MOST_ALIGNMENTS, highlights, whole_paper
 from service.seeds import ResolvedSeed
+from service.stages import stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class _Cells(NamedTuple):
         return _Cells(*(each[chosen] for each in self))
 
 
+@stage("explain")
 def explain_papers(
     snapshot: Snapshot,
     papers: Sequence[tuple[int, Paper]],
@@ -97,6 +99,7 @@ def _explain(
     *,
     unit: Unit,
 ) -> Recommendation:
+    check_deadline()
     cells = _cells(plans, weights)
     order = np.argsort(-np.abs(cells.weights), kind="stable")
     rest = cells.at(order[MOST_ALIGNMENTS:])

@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from models.errors import BodyTooLargeError, OverloadedError
 from service.deadline import Deadline
+from service.stages import stage
 
 MAX_BODY_BYTES: Final = 2_000_000
 MAX_HELD_BYTES: Final = 64_000_000  # of all requests together
@@ -76,7 +77,7 @@ class Bodies:
             raise _too_large()
         content = bytearray()
         try:
-            with anyio.fail_after(BODY_TIMEOUT_S):
+            with stage("body"), anyio.fail_after(BODY_TIMEOUT_S):
                 await self._read_into(content, receive)
             yield Body(bytes(content), receive)
         except TimeoutError as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32, Float64, Int64
 
 from indexer.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
@@ -20,6 +20,7 @@ from models.types import (
 )
 from service.aspect import Aspect, Selection, focused
 from service.deadline import check_deadline
+from service.stages import stage
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10
@@ -36,6 +37,10 @@ _TAU_OF_UNIT_VECTORS = 0.15
 def default_tau(spec: EncoderSpec) -> float:
     """The temperature that suits the vectors of an encoder."""
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
+
+
+# Papers compared between two looks at the deadline: some ten milliseconds of the slowest scorer.
+_TOGETHER = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +84,38 @@ def rerank(
 
     Ties are broken by position. Raises DeadlineError.
     """
-    check_deadline()
     positions = np.array([candidate.position for candidate in candidates], dtype=np.int64)
+    with stage("rerank"):
+        compared = [
+            _compare(snapshot, parts, together, scorer=scorer, settings=settings)
+            for together in np.split(positions, range(_TOGETHER, len(positions), _TOGETHER))
+        ]
+    totals = np.concatenate([total_scores(parts, plans) for plans in compared])
+    best = np.lexsort((positions, -totals))[skip : skip + limit].tolist()
+    with stage("explain"):
+        return [
+            explain(
+                snapshot.paper(int(positions[i])),
+                parts,
+                [plans[i % _TOGETHER] for plans in compared[i // _TOGETHER]],
+                unit=unit,
+            )
+            for i in best
+        ]
+
+
+def _compare(
+    snapshot: Snapshot,
+    parts: Sequence[Part],
+    positions: Int64[np.ndarray, " k"],
+    *,
+    scorer: Scorer,
+    settings: TransportSettings,
+) -> list[Plans]:
+    """Each part's plans with the papers at ``positions``."""
+    check_deadline()
     rows, offsets = snapshot.gather(positions)
-    compared = [score_papers(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
-    best = np.lexsort((positions, -total_scores(parts, compared)))[skip : skip + limit]
-    return [
-        explain(snapshot.paper(int(positions[i])), parts, [plans[int(i)] for plans in compared], unit=unit)
-        for i in best
-    ]
+    return [score_papers(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
 
 
 def total_scores(parts: Sequence[Part], compared: Sequence[Plans]) -> Float64[np.ndarray, " k"]:
@@ -123,8 +151,9 @@ def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit:
     the paper should be like, the first part; the lightest past MOST_HIGHLIGHTS are left out.
 
     Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``; with one
-    vector a paper, the only cell belongs to the two whole abstracts.
+    vector a paper, the only cell belongs to the two whole abstracts. Raises DeadlineError.
     """
+    check_deadline()
     if unit is Unit.DOCUMENT:
         cell = Alignment(None, None, 1.0, float(plans[0].cost[0, 0]))
         return RankedPaper(paper, plans[0].score, (cell,), whole_paper(paper), plans[0].converged)

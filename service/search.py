@@ -24,6 +24,7 @@ from service.pasted import read_pasted
 from service.reasons import DETAILS, Reason, facet_warnings, health_warnings, limit_warnings, none_allowed
 from service.rerank import default_tau, query_parts, rerank
 from service.settings import Settings
+from service.stages import stage
 from service.text_query import text_paper, text_warnings
 from service.titles import Titles
 
@@ -178,12 +179,14 @@ class SearchEngine:
             return _Asked(paper, vectors, filters, dropped, ())
         if query.text is not None:
             paper = text_paper(query.text, query.aspect)
-            (encoded,) = self.annotator.encoder.encode([paper])
+            with stage("encode"):
+                (encoded,) = self.annotator.encoder.encode([paper])
             return _Asked(paper, encoded.sentences, query.filters, 0, text_warnings(paper.abstract))
         if query.paper is None:
             raise SentenceSelectionError("The query is empty; give an id, a title and abstract, or a text.")
         paper, warnings = read_pasted(query.paper)
-        (annotated,) = self.annotator.annotate([paper])
+        with stage("encode"):
+            (annotated,) = self.annotator.annotate([paper])
         encoded = annotated.encoded
         built_with = self.snapshot.manifest.tagger
         if query.aspect.names_facets and self.annotator.tagger.spec.fingerprint != built_with.fingerprint:

@@ -9,6 +9,7 @@ from indexer.snapshot import Snapshot
 from service.deadline import check_deadline
 from service.merge import Kinship
 from service.seeds import ResolvedSeed
+from service.stages import stage
 
 # Measured: docs/why.md, "Several seeds". Sentences that are searched for; of more, each seed keeps those
 # nearest to its own mean.
@@ -17,8 +18,11 @@ _MOST_SENTENCES = 512
 _HITS_PER_PAPER = 4
 _LEAST_HITS = 20
 _WIDEN = 4
+# Sentences searched for between two looks at the deadline.
+_TOGETHER = 64
 
 
+@stage("candidates")
 def seed_candidates(
     snapshot: Snapshot,
     seeds: Sequence[ResolvedSeed],
@@ -43,11 +47,12 @@ def seed_candidates(
     n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))
     n_hits = min(max(_LEAST_HITS, _HITS_PER_PAPER * n_papers // len(queries)), n_rows)
     while True:
-        check_deadline()
-        hits = snapshot.index.search(queries, n_hits, allowed=allowed_rows)
-        found = hits.rows >= 0
         nearness = np.full(len(allowed), -np.inf, dtype=np.float32)
-        np.maximum.at(nearness, snapshot.paper_of_row[hits.rows[found]], hits.scores[found])
+        for start in range(0, len(queries), _TOGETHER):
+            check_deadline()
+            hits = snapshot.index.search(queries[start : start + _TOGETHER], n_hits, allowed=allowed_rows)
+            found = hits.rows >= 0
+            np.maximum.at(nearness, snapshot.paper_of_row[hits.rows[found]], hits.scores[found])
         papers = np.flatnonzero(nearness > -np.inf)
         if len(papers) >= min(at_least, n_allowed) or n_hits == n_rows:
             nearest: Int64[np.ndarray, " k"] = papers[np.argsort(-nearness[papers], kind="stable")][:n_papers]

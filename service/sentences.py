@@ -17,6 +17,7 @@ from models.types import Facet, Filters, Paper, Unit
 from service.deadline import check_deadline
 from service.reasons import DETAILS, Reason, none_allowed
 from service.search import SearchEngine
+from service.stages import stage
 from service.text_query import one_sentence, text_warnings
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
@@ -153,7 +154,8 @@ def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
         )
     paper = one_sentence(query.text)
     if query.by is Likeness.MEANING:
-        (encoded,) = engine.annotator.encoder.encode([paper])
+        with stage("encode"):
+            (encoded,) = engine.annotator.encoder.encode([paper])
         vector = encoded.sentences
     else:
         vector = _function_vector(engine, paper)
@@ -164,7 +166,8 @@ def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, 
     """What the only sentence of ``paper`` does, by the model that the collection was indexed with."""
     annotator = engine.annotator
     engine.snapshot.manifest.expect_functions(annotator.function_spec)
-    (annotated,) = annotator.annotate([paper])
+    with stage("encode"):
+        (annotated,) = annotator.annotate([paper])
     if annotated.functions is None:  # never, for a collection with function vectors
         raise MissingVectorsError(
             "The encoder loaded cannot tell what sentences do; load the collection's own."
@@ -185,6 +188,7 @@ def _allowed_rows(
     return allowed
 
 
+@stage("candidates")
 def _nearest(
     snapshot: Snapshot,
     index: VectorIndex | JoinedIndex,

@@ -1,9 +1,11 @@
 """Collections the tests share: the demo corpus, indexed once with each encoder that needs no download."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from annotators import KeywordTagger
 
 import akin
@@ -77,3 +79,14 @@ def demo_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path
 def hashed_snapshot(hashed_data: Path) -> Snapshot:
     """The demo corpus under the hashing encoder, opened anew."""
     return open_snapshot(hashed_data)
+
+
+@pytest.fixture
+def log_left_alone() -> Iterator[None]:
+    """Takes back what a test configures of logging."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)

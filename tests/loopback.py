@@ -4,15 +4,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """The address of ``app`` while uvicorn serves it in a thread."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+def served(app: FastAPI, *, own_log: bool = False) -> Iterator[str]:
+    """The address of ``app`` while uvicorn serves it in a thread; ``own_log`` leaves logging as it is."""
+    logs: dict[str, Any] = {"log_config": None, "access_log": False} if own_log else {"log_level": "error"}
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, **logs))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

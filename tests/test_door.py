@@ -231,5 +231,5 @@ def test_a_fault_of_ours_logs_no_key(
         answer = client.post("/v1/search", json=BODY, headers={"x-api-key": token})
     assert 500 == answer.status_code
     logged = "".join(capfd.readouterr())
-    assert "RuntimeError: ours" in logged
+    assert "RuntimeError" in logged
     assert token not in logged

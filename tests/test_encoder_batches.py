@@ -1,5 +1,7 @@
 """Batches of papers: they change no vector, and a machine short of memory loses no paper."""
 
+from contextvars import copy_context
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,8 @@ from tiny_bert import PAPERS, write_tiny_bert
 from models.encoder import load_encoder
 from models.encoders.transformer import Transformer
 from models.encoders.wordpieces import plan_batches
-from models.errors import EncoderError
+from models.errors import DeadlineError, EncoderError
+from models.interruption import set_interruption
 
 # How torch fails for want of memory: on a GPU with a class of its own, on a CPU with words only.
 NO_MEMORY = [
@@ -104,3 +107,23 @@ def test_another_failure_is_not_taken_for_want_of_memory(tiny, monkeypatch):
     failing(monkeypatch, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
+
+
+def test_a_pass_ends_between_two_layers_once_nobody_waits(tiny):
+    """What interrupts is asked before each layer, and ends the pass where it raises."""
+    encoder, n_asked = load_encoder(str(tiny), device="cpu"), 0
+
+    def interrupt() -> None:
+        nonlocal n_asked
+        n_asked += 1
+        if n_asked == 2:
+            raise DeadlineError("the client has gone")
+
+    def encode() -> None:
+        set_interruption(interrupt)
+        encoder.encode([next(iter(PAPERS.values()))])
+
+    with pytest.raises(DeadlineError):
+        copy_context().run(encode)
+    assert 2 == n_asked
+    assert 1 == len(encoder.encode([next(iter(PAPERS.values()))]))

@@ -125,10 +125,10 @@ def test_every_response_names_request_and_generation(client: TestClient) -> None
 
 
 def test_readiness_says_what_is_served(client: TestClient) -> None:
-    """/readyz names generation, papers and encoder."""
+    """/readyz names generation, papers, encoder and nothing that is degraded."""
     ready = client.get("/readyz").json()
-    assert ("ok", "000001", 100, "hashing") == tuple(
-        ready[key] for key in ("status", "generation", "papers", "encoder")
+    assert ("ready", [], "000001", 100, "hashing") == tuple(
+        ready[key] for key in ("status", "degraded", "generation", "papers", "encoder")
     )
 
 
@@ -272,4 +272,4 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
         "/recommendations/v1/papers/",
         "/recommendations/v1/papers/forpaper/{paper_id}",
     }
-    assert {*searching, *papers, *of_others, "/livez", "/readyz"} == set(paths)
+    assert {*searching, *papers, *of_others, "/livez", "/readyz", "/metrics"} == set(paths)

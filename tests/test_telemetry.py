@@ -2,15 +2,14 @@
 
 import io
 import json
+import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from models.encoders.transformer import log as encoder_log
-from service.telemetry import configure_logging
+from service.telemetry import configure_logging, raised_at
 
 
 class Terminal(io.StringIO):
@@ -22,10 +21,8 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def _unconfigured() -> Iterator[None]:
-    """Leave structlog to the other tests as it was."""
-    yield
-    structlog.reset_defaults()
+def _unconfigured(log_left_alone: None) -> None:
+    """Leave logging to the other tests as it was."""
 
 
 def test_an_encoders_warning_leaves_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,11 +56,31 @@ def failure() -> ValueError:
 
 
 def test_an_error_keeps_its_traceback_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log that is read line by line has the traceback inside the entry."""
+    """A log that is read line by line has the traceback inside the entry, where and what, not the message."""
     configure_logging("info")
     encoder_log.error("unexpected_error", exc_info=failure())
     (line,) = capsys.readouterr().err.splitlines()
-    assert "ValueError: no room\nfor 17" in json.loads(line)["exception"]
+    exception = json.loads(line)["exception"]
+    assert "in fail\n" in exception
+    assert exception.endswith("ValueError\n")
+
+
+def test_what_libraries_log_has_the_same_shape(capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning of the standard library's logging is one JSON object too, its traceback without messages."""
+    configure_logging("info")
+    logging.getLogger("a.library").warning("lost %s", "3 batches", exc_info=failure())
+    entry = json.loads(capsys.readouterr().err)
+    assert ("lost 3 batches", "warning", "a.library") == (entry["event"], entry["level"], entry["logger"])
+    assert "for 17" not in entry["exception"]
+    logging.getLogger("a.library").info("chatter")
+    assert "" == capsys.readouterr().err
+
+
+def test_causes_come_first_and_a_ring_of_them_ends() -> None:
+    """An error raised from another shows both; errors that name each other as causes are shown once each."""
+    cause, error = ValueError("secret"), KeyError("secret")
+    error.__cause__, cause.__context__ = cause, error
+    assert "ValueError\nKeyError\n" == raised_at(error)
 
 
 def test_a_person_at_a_terminal_reads_no_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +91,9 @@ def test_a_person_at_a_terminal_reads_no_json(monkeypatch: pytest.MonkeyPatch) -
     encoder_log.error("unexpected_error", exc_info=failure())
     written = terminal.getvalue()
     assert "unexpected_error" in written
-    assert "ValueError: no room\nfor 17" in written
+    assert "in fail\n" in written
+    assert "ValueError" in written
+    assert "for 17" not in written
     assert "unpublished words" not in written
     assert not written.startswith("{")
 

@@ -23,6 +23,7 @@ from models.checkpoints import (
 from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
 from models.encoders.wordpieces import PaperTokens, WordPieces, plan_batches
 from models.errors import EncoderError, WeightsError
+from models.interruption import check_interruption
 from models.types import EncoderSpec, Paper, Precision, Unit
 
 # WordPieces of a sentence's opening. CSAbstruct dev, linear models: the first four tell its facet as well as
@@ -236,6 +237,9 @@ class Transformer:
             for module in model.modules():
                 if isinstance(module, torch.nn.Linear):
                     module.to(torch.bfloat16)
+        for layer in model.encoder.layer:
+            # A pass over a long abstract takes a tenth of a second and more on a processor.
+            layer.register_forward_pre_hook(_between_layers)
         return model.to(device).eval()  # type: ignore[no-any-return] # transformers is untyped here
 
     def _read_layer_mix(self, n_layers: int) -> tuple[float, ...] | None:
@@ -259,6 +263,10 @@ def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     normalised: Float32[np.ndarray, "n_rows dim"] = rows / norms
     return normalised
+
+
+def _between_layers(*_: object) -> None:
+    check_interruption()
 
 
 @contextmanager

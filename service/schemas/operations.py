@@ -1,16 +1,35 @@
 """The shapes of health answers and of errors."""
 
+from typing import Literal
+
 from pydantic import BaseModel
 
+from service.schemas.base import Out
 
-class HealthOut(BaseModel):
-    """Whether the service can answer, and from what."""
 
-    status: str
-    generation: str | None = None
-    papers: int | None = None
-    vectors: int | None = None
-    encoder: str | None = None
+class AliveOut(BaseModel):
+    """That the process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class DegradationOut(Out):
+    """A part that does not work while the service goes on: what follows from it and what to do."""
+
+    part: str
+    detail: str
+    remedy: str
+
+
+class ReadyOut(BaseModel):
+    """That the service can answer, from what, and what it does without."""
+
+    status: Literal["ready"] = "ready"
+    degraded: list[DegradationOut]
+    generation: str
+    papers: int
+    vectors: int
+    encoder: str
 
 
 class ProblemOut(BaseModel):

@@ -1,0 +1,165 @@
+"""What is told of each request: one line in the log, its metrics and its span; never what it says."""
+
+import re
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from fastapi.routing import RouteContext
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.auth import OPEN_PATHS, UNQUEUED_PATHS
+from service.metrics import Metrics
+from service.problems import problem_of_ours
+from service.spans import Spans
+from service.stages import Stages, set_stages
+
+UNKNOWN_ROUTE: Final = "unknown"
+CLIENT_GONE: Final = 499  # nginx's number for it; no client sees it
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# A UUID, or what proxies make: too little to say anything in, so that it may be logged and sent back.
+_GIVEN_ID: Final = re.compile(r"[0-9a-f-]{16,64}", re.ASCII)
+_log = structlog.get_logger(__name__)
+
+
+class RouteNames:
+    """The routes of an application by the paths of requests."""
+
+    def __init__(self, routes: Iterable[RouteContext]) -> None:
+        regexes = {route.path_format: route.path_regex for route in routes if route.path_format}
+        self._fixed = frozenset(path for path, regex in regexes.items() if not regex.groups)
+        self._patterns = [(regex, path) for path, regex in regexes.items() if regex.groups]
+
+    def of(self, path: str) -> str:
+        """The pattern that ``path`` follows, as ``/v1/papers/{paper_id}``; ``unknown`` for all others."""
+        if path in self._fixed:
+            return path
+        return next((name for pattern, name in self._patterns if pattern.match(path)), UNKNOWN_ROUTE)
+
+
+class Observed:
+    """The outermost middleware: gives each request its id and its stages, and tells how it went."""
+
+    def __init__(self, app: ASGIApp, *, names: RouteNames, metrics: Metrics, spans: Spans) -> None:
+        self._app = app
+        self._names = names
+        self._metrics = metrics
+        self._spans = spans
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request and tells of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        request.state.request_id = _request_id(request.headers.get("x-request-id", ""))
+        stages = Stages(self._metrics.stage_ended, self._spans.stage)
+        # Neither is taken back: a server gives each request a context of its own.
+        structlog.contextvars.bind_contextvars(request_id=request.state.request_id)
+        set_stages(stages)
+        exchange = _Exchange(receive, send)
+        route = self._names.of(scope["path"])
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        traceparent = request.headers.get("traceparent", "")
+        started = time.perf_counter()
+        with (
+            self._metrics.in_flight.track_inprogress(),
+            self._spans.request(f"{method} {route}", traceparent) as tell,
+        ):
+            try:
+                await self._app(scope, exchange.receive, exchange.send)
+                exchange.ended = True
+            except Exception as error:  # noqa: BLE001 - servers log messages, which may hold what was sent
+                fault = problem_of_ours(request, error)
+                if exchange.started:
+                    raise ConnectionAbortedError("An answer broke off; the log says why.") from None
+                await fault(scope, receive, exchange.send)
+            finally:
+                took_s = time.perf_counter() - started
+                outcome = _Outcome(route, method, exchange.status, exchange.problem(request))
+                self._metrics.requests.labels(route, method, str(outcome.status)).observe(took_s)
+                self._metrics.refused(outcome.error)
+                tell({**outcome.told(), "request_id": request.state.request_id})
+                _log_line(request, outcome, exchange.generation, took_s=took_s, stages=stages)
+
+
+def _log_line(
+    request: Request, outcome: "_Outcome", generation: str, *, took_s: float, stages: Stages
+) -> None:
+    """The line of the log; at the level debug for probes that went well, of which there are many."""
+    probe = request.scope["path"] in OPEN_PATHS | UNQUEUED_PATHS
+    (_log.debug if probe and outcome.status < 500 else _log.info)(
+        "request",
+        **outcome.told(),
+        **({"key": request.state.key_id} if hasattr(request.state, "key_id") else {}),
+        generation=generation,
+        duration_ms=round(took_s * 1000, 2),
+        queue_ms=round(stages.seconds.get("queue", 0.0) * 1000, 2),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What was asked for and how it went; ``error`` is empty where it went well."""
+
+    route: str
+    method: str
+    status: int
+    error: str
+
+    def told(self) -> dict[str, str | int]:
+        """The same under the names that logs and spans have for them."""
+        told: dict[str, str | int] = {"route": self.route, "method": self.method, "status": self.status}
+        return told | ({"error": self.error} if self.error else {})
+
+
+class _Exchange:
+    """One request and its answer as they pass; ``ended`` once the application is through with both."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._answered = False
+        self._gone = False
+        self._status = 500
+        self.started = False
+        self.ended = False
+        self.generation = ""
+
+    @property
+    def status(self) -> int:
+        """What was answered; CLIENT_GONE where the client did not wait for it."""
+        return CLIENT_GONE if self._gone else self._status
+
+    def problem(self, request: Request) -> str:
+        """The stable part of the type of the problem there was, empty for a good answer."""
+        if self._gone:
+            return "client-gone"
+        return str(getattr(request.state, "problem", "" if self.ended else "internal"))
+
+    async def receive(self) -> Message:
+        """The next message of the client."""
+        message = await self._receive()
+        # Once it has been answered, a client may go.
+        self._gone |= message["type"] == "http.disconnect" and not self._answered
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Passes on a message of the answer."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._status = message["status"]
+            self.generation = Headers(raw=message["headers"]).get("x-akin-generation", "")
+        elif not message.get("more_body", False):
+            self._answered = True
+        await self._send(message)
+
+
+def _request_id(given: str) -> str:
+    """The id that a proxy gave, if it is one; a new one otherwise."""
+    return given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
