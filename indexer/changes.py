@@ -41,17 +41,19 @@ def absorb(
     keep: int,
     base: Snapshot | None = None,
     since: int = 0,
+    wait_s: float = LOCK_WAIT_S,
 ) -> Absorbed:
     """Publish a generation with the catalog's changes, if there are any that what is served does not show.
 
     ``base`` spares opening the served generation where it is that one. Changes up to ``since`` are known to
     be shown. Papers are encoded before the lock is taken: meanwhile others may publish, or change them again.
 
-    Raises EncoderError, EncoderMismatchError, StorageError, BuildLockedError, SnapshotError.
+    Raises EncoderError, EncoderMismatchError, StorageError, SnapshotError; BuildLockedError where another
+    process still does the same after ``wait_s`` seconds.
     """
     with storage_errors(data):
         (data / "building").mkdir(exist_ok=True)
-        with writer_lock(data / "building" / "changes.lock", wait_s=LOCK_WAIT_S):
+        with writer_lock(data / "building" / "changes.lock", wait_s=wait_s):
             while True:
                 base = served_snapshot(data, beside=base) or open_snapshot(data)
                 base.manifest.expect_encoder(annotator.encoder.spec)
@@ -63,6 +65,8 @@ def absorb(
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
                     if not catalog.changed_since(last).keys() & differing.keys():
                         base = served_snapshot(data, beside=base) or base
+                        if not _differing(catalog, base, since):  # another process did the same
+                            return Absorbed(base.manifest, last)
                         manifest = grow(
                             data,
                             base,

@@ -71,6 +71,11 @@ class Manifest:
         """Sentence vectors in all segments, those of deleted papers included."""
         return sum(segment.n_rows for segment in self.segments)
 
+    def has_models_of(self, other: "Manifest") -> bool:
+        """Whether the same models read a query for both."""
+        own, others = ((one.encoder, one.tagger, one.functions) for one in (self, other))
+        return own == others
+
     def expect_encoder(self, spec: EncoderSpec) -> None:
         """Refuse any encoder but the one that made the vectors; raises EncoderMismatchError."""
         made_by = self.encoder

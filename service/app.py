@@ -1,7 +1,7 @@
 """The HTTP application; run it with ``akin serve`` or ``uvicorn --factory service.app:create_app``."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 from anyio import to_thread
 from fastapi import FastAPI
@@ -12,10 +12,14 @@ from starlette.middleware.cors import CORSMiddleware
 from indexer.manifest import Manifest
 from service.auth import KeyRing
 from service.cursors import Cursors
+from service.degradation import Degradation
 from service.door import Door, size_threads
+from service.engines import Engines
+from service.ingest import Ingest
 from service.metrics import Metrics
 from service.observed import Observed, RouteNames
 from service.problems import RESPONSES, add_problem_handlers
+from service.repeating import Repeating
 from service.routes import (
     analyze,
     health,
@@ -32,6 +36,19 @@ from service.secret import read_secret
 from service.settings import Settings
 from service.spans import open_spans
 
+# How often the pointer of the data folder is looked at, and the catalog.
+_FOLLOW_EVERY_S = 0.5
+_ABSORB_EVERY_S = 1.0
+NOT_FOLLOWED = Degradation(
+    "swap",
+    "A newer generation was published and cannot be served; the older one answers.",
+    "look into the log, then run `akin snapshot verify`, and `akin snapshot rollback` or `akin index`",
+)
+NOT_ABSORBED = Degradation(
+    "writes",
+    "Papers that were added, replaced or deleted do not show yet; they are kept.",
+    "look into the log; what keeps them out is tried again every second",
+)
 # What a page of another origin, where those are allowed, may send and read beside the usual.
 _ASKED = ("Authorization", "Content-Type", "X-API-Key")
 _TOLD = (
@@ -55,10 +72,18 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         size_threads(settings)
-        app.state.engine = engine or _warm_engine(settings)
+        engines = Engines.of(settings, engine or _warm_engine(settings))
+        app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
+        app.state.ingest = Ingest(settings.data, settings.catalog, engines)
+        app.state.following = Repeating(engines.follow, every_s=_FOLLOW_EVERY_S, failure=NOT_FOLLOWED)
+        app.state.absorbing = Repeating(
+            app.state.ingest.absorb, every_s=_ABSORB_EVERY_S, failure=NOT_ABSORBED
+        )
+        app.state.degradations += [app.state.following.degradations, app.state.absorbing.degradations]
         async with keys.kept_fresh():
-            yield
+            with app.state.following, app.state.absorbing, closing(app.state.ingest):
+                yield
         await to_thread.run_sync(spans.close)
 
     app = FastAPI(
@@ -104,7 +129,7 @@ def _add_gauges(state: State) -> None:
     """What is served, and what it is served without."""
 
     def manifest() -> Manifest:
-        served: Manifest = state.engine.snapshot.manifest
+        served: Manifest = state.engines.current.snapshot.manifest
         return served
 
     def degraded() -> dict[tuple[str, ...], float]:

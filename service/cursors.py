@@ -5,14 +5,12 @@ client sends the same body again with the cursor in it.
 """
 
 import base64
-import hashlib
 import hmac
-import json
 import struct
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 
-from indexer.manifest import Manifest
 from models.errors import CursorError, CursorExpiredError
+from service.digests import digest_of
 from service.paging import FIRST_PAGE, Page
 from service.search import SearchQuery
 from service.secret import Secret
@@ -34,16 +32,16 @@ class Cursors:
         # Of the secret only what is meant for cursors, so that it may sign other things too.
         self._key = hmac.digest(secret.key, b"akin cursor", "sha256")
 
-    def write(self, page: Page, query: SearchQuery, manifest: Manifest) -> str:
-        """The cursor of ``page`` in the list that ``query`` has in this generation."""
-        content = _CONTENT.pack(_VERSION, _generation(manifest), _digest(query), page.offset, page.depth)
+    def write(self, page: Page, query: SearchQuery, generation: bytes) -> str:
+        """The cursor of ``page`` in the list that ``query`` has in the generation with this digest."""
+        content = _CONTENT.pack(_VERSION, generation, _digest(query), page.offset, page.depth)
         return _text(content + self._signature(content))
 
-    def read(self, cursor: str, query: SearchQuery, manifest: Manifest) -> Page:
-        """The page that ``cursor`` stands for; ``limit`` and ``page`` of ``query`` do not matter.
+    def read(self, cursor: str, query: SearchQuery) -> tuple[Page, bytes]:
+        """The page that ``cursor`` stands for, and the digest of the generation that its list is in.
 
-        Raises CursorError for one that was not made here or for another search, CursorExpiredError for one of
-        another generation than is served.
+        ``limit`` and ``page`` of ``query`` do not matter. Raises CursorError for one that was not made here
+        or for another search, CursorExpiredError for one of another version of Akin.
         """
         version, generation, digest, offset, depth = self._content(cursor)
         if version == _VERSION and digest != _digest(query):
@@ -51,12 +49,11 @@ class Cursors:
                 "The cursor belongs to another search than the body describes: all but cursor and limit must "
                 f"be as it was; {_REMEDY}."
             )
-        if version != _VERSION or generation != _generation(manifest):
+        if version != _VERSION:
             raise CursorExpiredError(
-                "The collection has changed since the first page: the generation that the cursor belongs to "
-                f"is no longer served, now {manifest.generation} is. Start again without a cursor."
+                "The cursor was made by another version of this service; start again without a cursor."
             )
-        return Page(offset, depth)
+        return Page(offset, depth), generation
 
     def _content(self, cursor: str) -> tuple[int, bytes, bytes, int, int]:
         try:
@@ -76,24 +73,9 @@ class Cursors:
         return hmac.digest(self._key, content, "sha256")[:_SIGNATURE_BYTES]
 
 
-def _generation(manifest: Manifest) -> bytes:
-    """Its whole content, for a folder that was emptied and filled anew counts from 000001 again."""
-    return hashlib.sha256(manifest.to_json()).digest()[:_DIGEST_BYTES]
-
-
 def _digest(query: SearchQuery) -> bytes:
-    """The search but for where in its list a client stands; sets are put in order."""
-    placeless = replace(query, limit=0, page=FIRST_PAGE)
-    content = json.dumps(placeless, default=_plain, sort_keys=True)
-    return hashlib.sha256(content.encode()).digest()[:_DIGEST_BYTES]
-
-
-def _plain(value: object) -> object:
-    if is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    raise TypeError(f"{type(value).__name__} in a search has no one form that all processes agree on")
+    """The search but for where in its list a client stands."""
+    return digest_of(replace(query, limit=0, page=FIRST_PAGE))[:_DIGEST_BYTES]
 
 
 def _text(signed: bytes) -> str:

@@ -18,7 +18,7 @@ def standard_headers(request: Request, media_type: str = "") -> dict[str, str]:
     """What every response carries: the request's id, the generation that answered, and how to treat it."""
     headers = {
         "X-Request-ID": request.state.request_id,
-        "X-Akin-Generation": request.app.state.engine.snapshot.generation,
+        "X-Akin-Generation": request.state.engine.snapshot.generation,
         **SECURITY,
         **getattr(request.state, "allowance", {}),
     }

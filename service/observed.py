@@ -58,6 +58,8 @@ class Observed:
             return
         request = Request(scope)
         request.state.request_id = _request_id(request.headers.get("x-request-id", ""))
+        # One engine for the whole request, whatever is swapped meanwhile.
+        request.state.engine = request.app.state.engines.current
         stages = Stages(self._metrics.stage_ended, self._spans.stage)
         # Neither is taken back: a server gives each request a context of its own.
         structlog.contextvars.bind_contextvars(request_id=request.state.request_id)

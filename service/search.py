@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from threading import Thread
 
@@ -18,6 +18,7 @@ from models.transport import SERVING, Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
 from service.aspect import Aspect, Selection, facets_missing, select_sentences
 from service.candidates import depth_for, list_candidates
+from service.digests import generation_digest
 from service.identifiers import Identifiers
 from service.paging import FIRST_PAGE, LONGEST_LIST, Page, stretches
 from service.pasted import read_pasted
@@ -108,7 +109,7 @@ class SearchEngine:
 
     def __init__(self, snapshot: Snapshot, load: Callable[[], Annotator], *, n_candidates: int) -> None:
         self.snapshot = snapshot
-        self._load = load
+        self.load = load
         self.n_candidates = n_candidates
 
     @cached_property
@@ -117,9 +118,14 @@ class SearchEngine:
 
         Raises EncoderMismatchError for another encoder than the snapshot's.
         """
-        annotator = self._load()
+        annotator = self.load()
         self.snapshot.manifest.expect_encoder(annotator.encoder.spec)
         return annotator
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What tells its generation from every other."""
+        return generation_digest(self.snapshot.manifest)
 
     @cached_property
     def identifiers(self) -> Identifiers:
@@ -247,16 +253,23 @@ def _warnings(aspect: Aspect, selection: Selection, ranked: _Ranked, asked: _Ask
         yield f"list_ends_at:{ranked.cut_at}"
 
 
-def open_engine(settings: Settings) -> SearchEngine:
-    """An engine over the served generation of ``settings.data``.
+def open_engine(
+    settings: Settings, generation: str | None = None, *, beside: SearchEngine | None = None
+) -> SearchEngine:
+    """An engine over a generation of ``settings.data``, the served one by default.
 
-    Raises SnapshotMissingError, SnapshotCorruptError.
+    What it has in common with the engine ``beside`` it is shared: segments, and the encoder where it is the
+    same. Raises SnapshotMissingError, SnapshotCorruptError.
     """
-    snapshot = open_snapshot(settings.data, device=settings.device)
+    snapshot = open_snapshot(
+        settings.data, generation, device=settings.device, beside=None if beside is None else beside.snapshot
+    )
+    if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
+        return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
     name = settings.encoder or snapshot.manifest.encoder.name
     built = snapshot.manifest.arguments
     load = partial(
-        load_annotator,
+        cache(load_annotator),
         name,
         device=settings.device,
         tagger=settings.tagger or _still_there(built["tagger"]),

@@ -1,4 +1,4 @@
-"""``/v1/papers``: the collection."""
+"""``/v1/papers``: the collection, one paper by its id, and writing."""
 
 from typing import Annotated
 
@@ -7,13 +7,34 @@ from fastapi import APIRouter, Path, Request, Response
 from indexer.rows import MAX_ID_CHARS
 from indexer.snapshot import Snapshot
 from service.formats import PAPER_FORMATS, SUFFIXES, Format
-from service.routes.engine import EngineDep
+from service.routes.engine import EngineDep, IngestDep
 from service.routes.formats import accepted, documented, paper_file
 from service.schemas.base import PaperAnswerOut, PaperOut
+from service.schemas.papers import PapersIn, PapersOut
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"])
 
 _PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)))]
+
+
+@router.post("", status_code=202)
+def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) -> PapersOut:
+    """Add papers, or replace those with their ids: kept when this answers, in answers within seconds."""
+    papers = body.to_papers()
+    change = ingest.add(papers)
+    request.app.state.absorbing.wake()
+    return PapersOut(
+        accepted=len(papers),
+        unchanged=len(papers) - change.n_changed,
+        generation=engine.snapshot.generation,
+    )
+
+
+@router.delete("/{paper_id:path}", status_code=204)
+def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> None:
+    """Delete a paper: certain when this answers, out of every answer within seconds."""
+    ingest.delete(paper_id)
+    request.app.state.absorbing.wake()
 
 
 # ``:path`` because identifiers such as DOIs hold slashes.

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from service.formats import LIST_FORMATS, Format
 from service.routes.cursors import CURSOR_RESPONSES, CursorsDep
-from service.routes.engine import EngineDep
+from service.routes.engine import EngineDep, EnginesDep
 from service.routes.formats import ListFormatDep, documented, ranked_file
 from service.schemas.search import SearchIn, SearchOut
 
@@ -15,15 +15,24 @@ router = APIRouter(prefix="/v1", tags=["search"])
 
 @router.post("/search", response_model=SearchOut, responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES})
 def search(
-    body: SearchIn, engine: EngineDep, cursors: CursorsDep, form: ListFormatDep
+    body: SearchIn,
+    engine: EngineDep,
+    engines: EnginesDep,
+    cursors: CursorsDep,
+    form: ListFormatDep,
+    request: Request,
 ) -> SearchOut | Response:
     """Papers akin to the one given, with the sentences that match and how much each match counts."""
-    manifest, query = engine.snapshot.manifest, body.to_query()
+    query = body.to_query()
     if body.cursor is not None:
-        query = replace(query, page=cursors.read(body.cursor, query, manifest))
+        page, generation = cursors.read(body.cursor, query)
+        query, engine = replace(query, page=page), engines.at(generation)
+        request.state.engine = engine
     answer = engine.search(query)
-    following = answer.next_page
-    next_cursor = None if following is None else cursors.write(following, query, manifest)
+    next_cursor = None
+    if answer.next_page is not None:
+        next_cursor = cursors.write(answer.next_page, query, engine.digest)
+        engines.pin(engine)
     out = SearchOut.of(answer, next_cursor=next_cursor)
     if form is Format.JSON:
         return out

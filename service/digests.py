@@ -1,0 +1,25 @@
+"""Digests: short names for a search and for a generation that all processes agree on."""
+
+import hashlib
+import json
+from dataclasses import fields, is_dataclass
+
+from indexer.manifest import Manifest
+
+
+def digest_of(content: object) -> bytes:
+    """SHA-256 of domain values, of plain ones, or of tuples of them; sets are put in order."""
+    return hashlib.sha256(json.dumps(content, default=_plain, sort_keys=True).encode()).digest()
+
+
+def generation_digest(manifest: Manifest) -> bytes:
+    """16 bytes of its whole content's SHA-256, for a folder emptied and filled anew counts from 1 again."""
+    return hashlib.sha256(manifest.to_json()).digest()[:16]
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no one form that all processes agree on")

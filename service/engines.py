@@ -1,0 +1,133 @@
+"""The engines of one service: that of the served generation, and those that cursors still lead back to."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import structlog
+
+from indexer.durable import storage_errors
+from indexer.generations import current_generation, generations, read_manifest, snapshot_folder
+from models.errors import CursorExpiredError, SnapshotError, StorageError
+from service.digests import generation_digest
+from service.search import SearchEngine, open_engine
+from service.settings import Settings
+
+# How long after its last use a superseded generation can still be paged through, and how many are kept.
+_PINNED_S: Final = 900.0
+_MOST_PINNED: Final = 8
+_log = structlog.get_logger(__name__)
+
+# (generation, or None for the served one; an engine to share segments and encoder with)
+OpenEngine = Callable[[str | None, SearchEngine], SearchEngine]
+
+
+class Engines:
+    """Follows the pointer of a data folder, one engine at a time; each request is answered by one engine.
+
+    Without ``reopen`` nothing is followed: the first engine stays.
+    """
+
+    def __init__(
+        self,
+        first: SearchEngine,
+        data: Path,
+        *,
+        reopen: OpenEngine | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.current = first
+        self._data = data
+        self._reopen = reopen
+        self._clock = clock
+        self._served = self._pointed_at() if reopen else None
+        self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
+        self._lock = Lock()
+        self._following = Lock()  # one at a time opens a generation
+
+    @classmethod
+    def of(cls, settings: Settings, first: SearchEngine) -> "Engines":
+        """Those of a service that begins with ``first``; they follow the data folder where it is one."""
+        if not (settings.data / "CURRENT").is_file():
+            return cls(first, settings.data, reopen=None)
+        return cls(first, settings.data, reopen=partial(_reopen, settings))
+
+    @property
+    def follows(self) -> bool:
+        """Whether there is a data folder whose changes are followed."""
+        return self._reopen is not None
+
+    def follow(self) -> bool:
+        """Serve what the pointer names by now; returns whether that is new.
+
+        What is served stays served where the new generation is damaged or of another encoder. Raises
+        SnapshotError, EncoderError, StorageError.
+        """
+        if self._reopen is None:
+            return False
+        self._unpin()
+        with self._following:
+            pointed_at = self._pointed_at()
+            if pointed_at == self._served:
+                return False
+            engine = self._reopen(None, self.current)
+            engine.warm_up()
+            self.current = engine
+            self._served = pointed_at
+        _log.info("serving", generation=engine.snapshot.generation, papers=len(engine.snapshot))
+        return True
+
+    def pin(self, engine: SearchEngine) -> None:
+        """A cursor leads back to ``engine``: keep it for a while after it is superseded."""
+        with self._lock:
+            self._pinned[engine.digest] = (engine, self._clock())
+            if len(self._pinned) > _MOST_PINNED:
+                oldest = min(self._pinned, key=lambda digest: self._pinned[digest][1])
+                del self._pinned[oldest]
+
+    def at(self, digest: bytes) -> SearchEngine:
+        """The engine of the generation with this digest of its manifest.
+
+        Raises CursorExpiredError where that generation is gone.
+        """
+        current = self.current
+        if current.digest == digest:
+            return current
+        with self._lock:
+            pinned = self._pinned.get(digest)
+        engine = pinned[0] if pinned else self._on_disk(digest)
+        self.pin(engine)
+        return engine
+
+    def _on_disk(self, digest: bytes) -> SearchEngine:
+        """An older generation, as after a restart."""
+        for generation in reversed(generations(self._data)) if self._reopen else ():
+            with suppress(SnapshotError, StorageError):
+                if generation_digest(read_manifest(self._data, generation)) == digest and self._reopen:
+                    return self._reopen(generation, self.current)
+        raise CursorExpiredError(
+            "The collection has changed since the first page: the generation that the cursor belongs to is "
+            f"no longer kept, now {self.current.snapshot.generation} is served. Start again without a cursor."
+        )
+
+    def _unpin(self) -> None:
+        """Let go of what no cursor has led back to for long."""
+        with self._lock:
+            ended = [key for key, (_, used) in self._pinned.items() if self._clock() - used > _PINNED_S]
+            for key in ended:
+                del self._pinned[key]
+
+    def _pointed_at(self) -> tuple[str, int, int]:
+        """The generation that the pointer names, as a file: in a folder filled anew names come again."""
+        name = current_generation(self._data)
+        with storage_errors(self._data):
+            stat = (snapshot_folder(self._data, name) / "manifest.json").stat()
+        return name, stat.st_ino, stat.st_mtime_ns
+
+
+def _reopen(settings: Settings, generation: str | None, beside: SearchEngine) -> SearchEngine:
+    return open_engine(settings, generation, beside=beside)

@@ -1,0 +1,81 @@
+"""Writes: papers go into the catalog, which acknowledges them, and from there into what is served."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+
+from indexer.build import KEEP
+from indexer.catalog import Catalog, Change
+from indexer.changes import absorb
+from models.errors import BuildLockedError, PaperNotFoundError, StorageError
+from models.types import Paper
+from service.engines import Engines
+
+
+class Ingest:
+    """Adds papers to the collection of a data folder and deletes them; ``place`` is that of its catalog."""
+
+    def __init__(self, data: Path, place: str | Path, engines: Engines) -> None:
+        self._data = data
+        self._place = place
+        self._engines = engines
+        self._opened: Catalog | None = None
+        self._opening = Lock()
+        self._shown = 0  # up to this change of the catalog, what is served shows it
+
+    def add(self, papers: Sequence[Paper]) -> Change:
+        """Add or replace papers, all or none; on the disk when this returns, served soon after.
+
+        Raises InputError, StorageError.
+        """
+        return self._catalog().add(papers)
+
+    def delete(self, paper_id: str) -> None:
+        """Delete a paper; certain when this returns, out of every answer soon after.
+
+        Raises PaperNotFoundError, StorageError.
+        """
+        catalog = self._catalog()
+        if not catalog.holding([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
+            raise PaperNotFoundError("No paper of this collection has the id given; nothing was deleted.")
+        catalog.delete([paper_id])
+
+    def absorb(self) -> None:
+        """Publish and serve what the catalog holds and the served generation does not, if anything.
+
+        Where another process is doing so, it is left to that one. Raises EncoderError, SnapshotError,
+        StorageError.
+        """
+        if not self._engines.follows:
+            return
+        catalog, engine = self._catalog(), self._engines.current
+        if catalog.last_change() <= max(self._shown, engine.snapshot.manifest.change):
+            return
+        try:
+            done = absorb(
+                self._data,
+                engine.annotator,
+                catalog,
+                on_progress=lambda stage, done, total: None,
+                keep=KEEP,
+                base=engine.snapshot,
+                since=self._shown,
+                wait_s=0.0,
+            )
+        except BuildLockedError:
+            return
+        self._engines.follow()
+        self._shown = done.change
+
+    def close(self) -> None:
+        """Close the catalog."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _catalog(self) -> Catalog:
+        if not self._engines.follows:
+            raise StorageError("This service has no data folder to write to; start it with --data DIR.")
+        with self._opening:
+            if self._opened is None:
+                self._opened = Catalog.open(self._place)
+        return self._opened

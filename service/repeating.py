@@ -1,0 +1,65 @@
+"""Work that goes on beside the requests: in a thread of its own, again and again until the service ends."""
+
+from collections.abc import Callable
+from threading import Event, Thread
+from types import TracebackType
+from typing import Final
+
+import structlog
+
+from models.errors import AkinError
+from service.degradation import Degradation
+
+_STOP_S: Final = 5.0  # what is under way then is left to the next process, as after a crash
+_log = structlog.get_logger(__name__)
+
+
+class Repeating:
+    """Calls ``work`` every ``every_s`` seconds, and at once when it is woken.
+
+    An error is logged once and kept in ``problem`` until ``work`` succeeds again; ``failure`` says what
+    follows from it.
+    """
+
+    def __init__(self, work: Callable[[], object], *, every_s: float, failure: Degradation) -> None:
+        self._work = work
+        self._every_s = every_s
+        self._failure = failure
+        self._woken = Event()
+        self._stopped = False
+        # A daemon: the process ends without it where it takes too long.
+        self._thread = Thread(target=self._run, name=failure.part, daemon=True)
+        self.problem: str | None = None
+
+    def __enter__(self) -> "Repeating":  # noqa: PYI034 - the tests' type checker knows no Self in methods
+        self._thread.start()
+        return self
+
+    def wake(self) -> None:
+        """Do it now."""
+        self._woken.set()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends after what is under way, if that does not take too long."""
+        self._stopped = True
+        self._woken.set()
+        self._thread.join(_STOP_S)
+
+    def degradations(self) -> list[Degradation]:
+        """What does not work at the moment."""
+        return [self._failure] if self.problem is not None else []
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._woken.clear()
+            try:
+                self._work()
+            except AkinError as error:
+                if self.problem != str(error):
+                    _log.warning("failed", part=self._failure.part, error=str(error))
+                self.problem = str(error)
+            else:
+                self.problem = None
+            self._woken.wait(self._every_s)
