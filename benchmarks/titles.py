@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from service.titles import Titles
+from service.titles import SegmentTitles, Titles
 
 LIMIT = 10
 _MOST_TYPED = 24
@@ -74,7 +74,7 @@ def main() -> None:
         texts = [json.loads(line)["title"] for line in islice(lines, arguments.papers)]
     column = pa.chunked_array([texts])
     wall, processor = time.perf_counter(), time.process_time()
-    titles = Titles(column)
+    titles = Titles([SegmentTitles(column)], [np.arange(len(column))])
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     size = size_of(titles)
     print(f"{len(texts):,} titles: built in {wall:.2f} s ({processor:.2f} s of processor), {size:,} bytes, ")

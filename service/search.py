@@ -135,7 +135,7 @@ class SearchEngine:
     @cached_property
     def titles(self) -> Titles:
         """The titles of the collection."""
-        return Titles(self.snapshot.column("title"))
+        return Titles.of(self.snapshot)
 
     def warm_up(self) -> None:
         """Load the encoder and the indexes and answer one query, so that the first user pays for none.

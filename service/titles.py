@@ -5,8 +5,10 @@ build for 20,000 papers: docs/why.md, "Titles are looked up in memory".
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +17,8 @@ from jaxtyping import Bool, Float32, Int32, Int64
 from rapidfuzz.distance import Indel
 from rapidfuzz.process import cdist
 
+from indexer.segment import Segment
+from indexer.snapshot import Snapshot
 from models.errors import QueryError
 
 # Less alike is another title. Measured on 188,235 titles: one in five letters mistyped leaves 0.80 (of 95 in
@@ -22,6 +26,8 @@ from models.errors import QueryError
 LEAST_SIMILARITY = 0.6
 # Sorts after every character of a title.
 _LAST = "\U0010ffff"
+# What was read of segments that are in use: a new generation shares most of them with the one before.
+_READ: "WeakKeyDictionary[Segment, SegmentTitles]" = WeakKeyDictionary()
 # A title up to its subtitle.
 _SUBTITLE = r"(?s):\s.*"
 
@@ -35,10 +41,57 @@ class TitleMatch:
 
 
 class Titles:
-    """The titles of a collection, safe to share between threads."""
+    """The titles of a collection, safe to share between threads.
+
+    ``living`` holds the places in each part of the papers that are not deleted.
+    """
+
+    def __init__(self, parts: Sequence["SegmentTitles"], living: Sequence[Int64[np.ndarray, "_"]]) -> None:
+        self._parts = parts
+        self._living = living
+        self._starts: list[int] = np.cumsum([0, *map(len, parts)]).tolist()
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Titles":
+        """Those of a snapshot; a segment's are read once, however many snapshots hold it."""
+        for segment in snapshot.segments:
+            if segment not in _READ:
+                _READ[segment] = SegmentTitles(segment.column("title"))
+        return cls([_READ[segment] for segment in snapshot.segments], snapshot.of_segments(snapshot.living))
+
+    def like(self, title: str, *, limit: int) -> list[TitleMatch]:
+        """The papers whose title, with or without its subtitle, is most like ``title``, best first.
+
+        Similarity is 1 minus the characters to insert and to delete over those of both texts. Ties go to the
+        whole title, then to the first paper. Raises QueryError for a text without letter and digit.
+        """
+        asked = _folded_one(title)
+        found = [
+            (-similarity, short, start + position)
+            for part, living, start in zip(self._parts, self._living, self._starts, strict=False)
+            for similarity, short, position in part.like(asked, living, limit=limit)
+        ]
+        return [TitleMatch(position, -negative) for negative, _, position in sorted(found)[:limit]]
+
+    def beginning(self, prefix: str, *, limit: int) -> list[int]:
+        """The positions of papers in whose title each word of ``prefix`` begins a word, in any order.
+
+        Titles that begin with all of ``prefix`` come first, then the shorter before the longer. Raises
+        QueryError for a text without letter and digit.
+        """
+        asked = _folded_one(prefix)
+        found = [
+            (not opens, length, start + position)
+            for part, living, start in zip(self._parts, self._living, self._starts, strict=False)
+            for opens, length, position in part.beginning(asked, living, limit=limit)
+        ]
+        return [position for _, _, position in sorted(found)[:limit]]
+
+
+class SegmentTitles:
+    """The titles of one segment; a paper's place is its number there."""
 
     def __init__(self, titles: pa.ChunkedArray) -> None:
-        titles = titles.fill_null("")  # of a deleted paper
         folded = _fold(titles)
         self._n_papers = len(titles)
         self._folded: list[str] = folded.to_pylist()
@@ -52,16 +105,17 @@ class Titles:
         self._vocabulary, self._bounds, self._papers_of_word = _postings(folded)
         # Positions in alphabetical order of the titles, and shortest title first.
         self._by_text: Int32[np.ndarray, " n_papers"] = np.asarray(pc.sort_indices(folded)).astype(np.int32)
-        lengths = np.asarray(pc.utf8_length(folded))
-        self._by_length: Int32[np.ndarray, " n_papers"] = np.argsort(lengths, kind="stable").astype(np.int32)
+        self._lengths = np.asarray(pc.utf8_length(folded))
+        by_length = np.argsort(self._lengths, kind="stable")
+        self._by_length: Int32[np.ndarray, " n_papers"] = by_length.astype(np.int32)
 
-    def like(self, title: str, *, limit: int) -> list[TitleMatch]:
-        """The papers whose title, with or without its subtitle, is most like ``title``, best first.
+    def __len__(self) -> int:
+        return self._n_papers
 
-        Similarity is 1 minus the characters to insert and to delete over those of both texts. Ties go to the
-        whole title, then to the first paper. Raises QueryError for a text without letter and digit.
-        """
-        asked = _folded_one(title)
+    def like(
+        self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
+    ) -> list[tuple[float, bool, int]]:
+        """Similarity, whether only to the title without its subtitle, and place of the titles most alike."""
         found: Float32[np.ndarray, " n_forms"] = cdist(
             [asked],
             self._forms,
@@ -69,31 +123,32 @@ class Titles:
             score_cutoff=LEAST_SIMILARITY,
             dtype=np.float32,
         )[0]
-        forms = np.flatnonzero(found >= LEAST_SIMILARITY)
-        best: dict[int, float] = {}
+        is_there = np.zeros(self._n_papers, dtype=bool)
+        is_there[living] = True
+        forms = np.flatnonzero((found >= LEAST_SIMILARITY) & is_there[self._paper_of_form])
+        best: dict[int, tuple[float, bool, int]] = {}
         # Forms are in order: whole titles first.
         for form in forms[np.argsort(-found[forms], kind="stable")].tolist():
-            best.setdefault(int(self._paper_of_form[form]), float(found[form]))
+            place = int(self._paper_of_form[form])
+            best.setdefault(place, (float(found[form]), bool(form >= self._n_papers), place))
             if len(best) == limit:
                 break
-        return [TitleMatch(position, similarity) for position, similarity in best.items()]
+        return list(best.values())
 
-    def beginning(self, prefix: str, *, limit: int) -> list[int]:
-        """The positions of papers in whose title each word of ``prefix`` begins a word, in any order.
-
-        Titles that begin with all of ``prefix`` come first, then the shorter before the longer. Raises
-        InputError for a text without letter and digit.
-        """
-        asked = _folded_one(prefix)
-        holds = np.ones(self._n_papers, dtype=bool)
+    def beginning(
+        self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
+    ) -> list[tuple[bool, int, int]]:
+        """Whether it opens so, length and place of the titles that hold the words begun, best first."""
+        holds = np.zeros(self._n_papers, dtype=bool)
+        holds[living] = True
         for word in dict.fromkeys(asked.split()):
             holds &= self._holding(word)
         found = self._by_length[holds[self._by_length]]
         opens = np.zeros(self._n_papers, dtype=bool)
         opens[self._by_text[slice(*self._opening(asked))]] = True
         first = opens[found]
-        positions: list[int] = np.concatenate([found[first], found[~first]])[:limit].tolist()
-        return positions
+        best = np.concatenate([found[first], found[~first]])[:limit].tolist()
+        return [(bool(opens[place]), int(self._lengths[place]), place) for place in best]
 
     def _holding(self, word: str) -> Bool[np.ndarray, " n_papers"]:
         """Which titles hold a word that begins with ``word``."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from builds import many_papers, write_corpus
@@ -17,7 +18,7 @@ from models.encoder import Encoder
 from models.errors import QueryError
 from service.app import create_app
 from service.settings import Settings
-from service.titles import LEAST_SIMILARITY, Titles
+from service.titles import LEAST_SIMILARITY, SegmentTitles, Titles
 
 TITLES = [
     "BERT: Pre-training of Deep Bidirectional Transformers",  # 0
@@ -33,10 +34,16 @@ TITLES = [
 ]
 
 
+def titles_of(*segments: list[str]) -> Titles:
+    """The titles of a collection in several segments, of which nothing is deleted."""
+    parts = [SegmentTitles(pa.chunked_array([texts])) for texts in segments]
+    return Titles(parts, [np.arange(len(texts)) for texts in segments])
+
+
 @pytest.fixture(scope="module")
 def titles() -> Titles:
     """A few titles in two Arrow chunks."""
-    return Titles(pa.chunked_array([pa.array(TITLES[:4]), pa.array(TITLES[4:])]))
+    return titles_of(TITLES[:4], TITLES[4:])
 
 
 def found(titles: Titles, title: str) -> list[int]:
@@ -77,7 +84,7 @@ def test_a_subtitle_may_be_missing(titles: Titles) -> None:
 
 def test_a_whole_title_comes_before_the_same_words_with_a_subtitle() -> None:
     """Of two that are equally alike the one without a subtitle is first, then the first paper."""
-    titles = Titles(pa.chunked_array([["Floods: a survey", "Floods", "Floods", "Floods: more"]]))
+    titles = titles_of(["Floods: a survey", "Floods", "Floods", "Floods: more"])
     matches = titles.like("floods", limit=10)
     assert [(1, 1.0), (2, 1.0), (0, 1.0), (3, 1.0)] == [(m.position, m.similarity) for m in matches]
     assert [1, 2] == [match.position for match in titles.like("floods", limit=2)]
@@ -128,7 +135,7 @@ def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
     rng = random.Random(0)  # noqa: S311 - made-up words are no secret
     words = ["".join(rng.choices("abcde", k=rng.randint(1, 5))) for _ in range(300)]
     texts = [" ".join(rng.choices(words, k=rng.randint(1, 6))) for _ in range(2_000)]
-    titles = Titles(pa.chunked_array([texts]))
+    titles = titles_of(texts)
     for _ in range(200):
         typed = " ".join(rng.choice(words)[: rng.randint(1, 4)] for _ in range(rng.randint(1, 3)))
         holding = [
@@ -144,7 +151,7 @@ def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
 @given(text=st.text(max_size=60))
 def test_any_text_is_answered_or_refused(text: str) -> None:
     """No text breaks the lookup, and a title of a collection finds itself with similarity 1."""
-    titles = Titles(pa.chunked_array([["Floods", text.encode("utf-8", "replace").decode()]]))
+    titles = titles_of(["Floods", text.encode("utf-8", "replace").decode()])
     try:
         best = titles.like(text, limit=2)
         begun = titles.beginning(text, limit=2)
