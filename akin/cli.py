@@ -18,8 +18,9 @@ from models.errors import AkinError, SnapshotMissingError
 from models.transport import Scorer
 from models.types import Facet, Filters
 from service.aspect import DEFAULT_CONTRAST
+from service.engines import open_engine
 from service.schemas.search import SearchOut
-from service.search import SearchQuery, open_engine
+from service.search import SearchQuery
 from service.telemetry import configure_logging
 
 _out = Console(highlight=False)

@@ -17,8 +17,8 @@ from models.annotator import load_annotator
 from models.errors import InputError
 from models.types import Facet
 from service.analysis import analyze as analyze_paper
+from service.engines import open_engine
 from service.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut, SentenceSearchIn, SentenceSearchOut
-from service.search import open_engine
 from service.sentences import Likeness, SentenceQuery, search_sentences
 
 _out = Console(highlight=False)

@@ -18,7 +18,8 @@ from rich.console import Console
 from models.errors import InputError
 from service.app import create_app
 from service.auth import KeyRing, is_loopback
-from service.search import open_engine
+from service.cache import open_cache
+from service.engines import open_engine
 from service.settings import Settings
 from service.telemetry import configure_logging
 
@@ -81,7 +82,8 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
 
 def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, hint: str) -> None:
     with console.status("Opening the snapshot and loading the encoder"):
-        engine = open_engine(settings)
+        cache = open_cache(settings)
+        engine = open_engine(settings, cache)
         engine.warm_up()
         # What is loaded by now stays: without this the collector looks through all of it, for 0.25 s at a
         # time, in the middle of requests.
@@ -94,7 +96,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         if hint:
             console.print(hint, markup=False, soft_wrap=True)
 
-    app = create_app(settings, engine)
+    app = create_app(settings, engine, cache=cache)
     config = uvicorn.Config(
         app,
         log_config=None,  # as everything else is logged
@@ -125,7 +127,9 @@ def _expect_key_or_loopback(settings: Settings) -> None:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol by name, for asyncio sends at once only where it is told: an answer over a kept connection
+    # would wait 40 ms for an acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -16,7 +16,8 @@ from rich.table import Table
 from indexer.backends.exact import ExactIndex
 from models.types import Paper
 from service.aspect import Aspect
-from service.search import SearchAnswer, SearchEngine, SearchQuery, open_engine
+from service.engines import open_engine
+from service.search import SearchAnswer, SearchEngine, SearchQuery
 from service.settings import Settings
 
 TOP = 20

@@ -14,7 +14,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -42,9 +45,9 @@ class Load:
         return float(np.percentile(times, percent)) * 1000 if times else float("nan")
 
 
-def request_bytes(abstract: str) -> bytes:
-    """A search for a pasted paper, which has to be encoded, searched for and re-ranked."""
-    body = json.dumps({"query": {"title": "", "abstract": abstract}, "limit": 10}).encode()
+def request_bytes(abstract: str, number: int) -> bytes:
+    """A search for a pasted paper, which has to be encoded, searched for and re-ranked: its title is new."""
+    body = json.dumps({"query": {"title": f"Number {number}", "abstract": abstract}, "limit": 10}).encode()
     head = (
         "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -72,26 +75,26 @@ async def ask(port: int, request: bytes, load: Load) -> None:
         load.without_retry_after += 1
 
 
-async def closed_loop(port: int, request: bytes, *, n_clients: int, seconds: float) -> Load:
+async def closed_loop(port: int, requests: Iterator[bytes], *, n_clients: int, seconds: float) -> Load:
     """Each client sends its next request when the last was answered: the rate is the capacity."""
     load, started = Load(), time.monotonic()
 
     async def client() -> None:
         while time.monotonic() - started < seconds:
-            await ask(port, request, load)
+            await ask(port, next(requests), load)
 
     await asyncio.gather(*(client() for _ in range(n_clients)))
     load.seconds = time.monotonic() - started
     return load
 
 
-async def open_loop(port: int, request: bytes, *, per_second: float, seconds: float) -> Load:
+async def open_loop(port: int, requests: Iterator[bytes], *, per_second: float, seconds: float) -> Load:
     """Requests come at a rate of their own, whatever becomes of the others."""
     load = Load()
     started, tasks, n = time.monotonic(), set(), 0
     while (elapsed := time.monotonic() - started) < seconds:
         while n < elapsed * per_second and len(tasks) < MOST_CONNECTIONS:
-            task = asyncio.create_task(ask(port, request, load))
+            task = asyncio.create_task(ask(port, next(requests), load))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
             n += 1
@@ -107,9 +110,9 @@ def peak_mib(pid: int) -> float:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def serve(data: Path, running: int) -> tuple[subprocess.Popen[str], int]:
-    """A service of its own, without rate limits, and its port."""
-    settings = {"AKIN_RATE": "0", "AKIN_RUNNING": str(running), "OMP_NUM_THREADS": "1"}
+def serve(data: Path, running: int, **more: str) -> tuple[subprocess.Popen[str], int]:
+    """A service of its own, without rate limits, and its port; ``more`` settings go before ours."""
+    settings = {"AKIN_RATE": "0", "AKIN_RUNNING": str(running), "OMP_NUM_THREADS": "1", **more}
     process = subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", "0", "--device", "cpu"],
         stdout=subprocess.PIPE,
@@ -143,18 +146,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="in turn, for a machine that others use too")
     parser.add_argument("--running", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    request = request_bytes(
-        "Rivers flood towns. We fit a graph network to gauges. It forecasts floods a day ahead."
-    )
+    abstract = "Rivers flood towns. We fit a graph network to gauges. It forecasts floods a day ahead."
+    requests = map(partial(request_bytes, abstract), count())
     process, port = serve(given.data, given.running)
     n_clients = 4 * given.running
     try:
-        asyncio.run(closed_loop(port, request, n_clients=n_clients, seconds=3))
+        asyncio.run(closed_loop(port, requests, n_clients=n_clients, seconds=3))
         ratios = []
         for _ in range(given.rounds):
-            capacity = asyncio.run(closed_loop(port, request, n_clients=n_clients, seconds=given.seconds))
+            capacity = asyncio.run(closed_loop(port, requests, n_clients=n_clients, seconds=given.seconds))
             report("capacity", capacity, peak_mib(process.pid))
-            overload = open_loop(port, request, per_second=LOAD * capacity.rate(200), seconds=given.seconds)
+            overload = open_loop(port, requests, per_second=LOAD * capacity.rate(200), seconds=given.seconds)
             overloaded = asyncio.run(overload)
             report(f"{LOAD:g} x", overloaded, peak_mib(process.pid))
             ratios.append(overloaded.rate(200) / capacity.rate(200))

@@ -17,7 +17,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 
 from service.app import create_app
-from service.search import open_engine
+from service.engines import open_engine
 from service.settings import Settings
 from service.telemetry import configure_logging
 

@@ -10,11 +10,13 @@ from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
 from indexer.manifest import Manifest
+from service.answers import Answers
 from service.auth import KeyRing
+from service.cache import Cache, open_cache
 from service.cursors import Cursors
 from service.degradation import Degradation
 from service.door import Door, size_threads
-from service.engines import Engines
+from service.engines import Engines, open_engine
 from service.ingest import Ingest
 from service.metrics import Metrics
 from service.observed import Observed, RouteNames
@@ -31,7 +33,7 @@ from service.routes import (
     titles,
 )
 from service.routes import metrics as metrics_route
-from service.search import SearchEngine, open_engine
+from service.search import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
 from service.spans import open_spans
@@ -39,6 +41,18 @@ from service.spans import open_spans
 # How often the pointer of the data folder is looked at, and the catalog.
 _FOLLOW_EVERY_S = 0.5
 _ABSORB_EVERY_S = 1.0
+# Titles come before single papers, whose ids may be anything.
+_ROUTES = (
+    search,
+    recommendations,
+    sentences,
+    analyze,
+    titles,
+    papers,
+    semantic_scholar,
+    health,
+    metrics_route,
+)
 NOT_FOLLOWED = Degradation(
     "swap",
     "A newer generation was published and cannot be served; the older one answers.",
@@ -63,16 +77,24 @@ _TOLD = (
 )
 
 
-def create_app(settings: Settings | None = None, engine: SearchEngine | None = None) -> FastAPI:
-    """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name."""
+def create_app(
+    settings: Settings | None = None, engine: SearchEngine | None = None, *, cache: Cache | None = None
+) -> FastAPI:
+    """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name.
+
+    ``cache`` is that of ``engine``; without it there is one as ``settings`` ask for.
+    """
     settings = settings or Settings()
+    cache = cache or open_cache(settings)
     keys = KeyRing(settings.catalog)
     metrics, spans = Metrics(), open_spans(settings.otlp_endpoint)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         size_threads(settings)
-        engines = Engines.of(settings, engine or _warm_engine(settings))
+        app.state.cache = cache
+        app.state.answers = Answers(cache, device=settings.device)
+        engines = Engines.of(settings, engine or _warm_engine(settings, cache), cache)
         app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
         app.state.ingest = Ingest(settings.data, settings.catalog, engines)
@@ -84,6 +106,7 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
         async with keys.kept_fresh():
             with app.state.following, app.state.absorbing, closing(app.state.ingest):
                 yield
+        cache.close()
         await to_thread.run_sync(spans.close)
 
     app = FastAPI(
@@ -97,8 +120,8 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
     )
     app.state.metrics = metrics
     # Parts that can fail add theirs.
-    app.state.degradations = [keys.degradations, spans.degradations]
-    app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics)
+    app.state.degradations = [keys.degradations, spans.degradations, cache.degradations]
+    app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, redis=cache.redis)
     if origins := settings.cors_origin_list:
         app.add_middleware(
             CORSMiddleware,
@@ -108,20 +131,15 @@ def create_app(settings: Settings | None = None, engine: SearchEngine | None = N
             expose_headers=_TOLD,
         )
     add_problem_handlers(app)
-    app.include_router(search.router)
-    app.include_router(recommendations.router)
-    app.include_router(sentences.router)
-    app.include_router(analyze.router)
-    # Before single papers, whose ids may be anything.
-    app.include_router(titles.router)
-    app.include_router(papers.router)
-    app.include_router(semantic_scholar.router)
-    app.include_router(health.router)
-    app.include_router(metrics_route.router)
+    for part in _ROUTES:
+        app.include_router(part.router)
     # The last is the outermost, and has to know all routes.
     names = RouteNames(iter_route_contexts(app.routes))
     app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
     _add_gauges(app.state)
+    metrics.counter("akin_cache_lookups", "Values looked for", cache.lookups, labels=("layer", "outcome"))
+    metrics.gauge("akin_cache_bytes", "Values kept in memory", lambda: cache.stats().memory_bytes)
+    metrics.counter("akin_redis_errors", "Calls not answered", lambda: cache.stats().redis_errors)
     return app
 
 
@@ -147,7 +165,7 @@ def _add_gauges(state: State) -> None:
     metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
 
 
-def _warm_engine(settings: Settings) -> SearchEngine:
-    engine = open_engine(settings)
+def _warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
+    engine = open_engine(settings, cache)
     engine.warm_up()
     return engine

@@ -17,6 +17,7 @@ from service.headers import standard_headers
 from service.limits import RateLimits, refusal
 from service.metrics import Metrics
 from service.problems import problem_of
+from service.redis_store import RedisStore
 from service.request_body import Bodies, refuse_the_rest
 from service.settings import Settings
 
@@ -30,10 +31,18 @@ class Door:
     What costs least is asked first, and nothing is read or computed for a request that will be refused.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, keys: KeyRing, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        keys: KeyRing,
+        metrics: Metrics,
+        redis: RedisStore | None = None,
+    ) -> None:
         self._app = app
         self._keys = keys
-        self._limits = RateLimits(settings.rate) if settings.rate else None
+        self._limits = RateLimits(settings.rate, redis=redis) if settings.rate else None
         self._bodies = Bodies()
         n_running = running_at_once(settings)
         self._admission = admission = Admission(n_running, n_running * settings.queue)
@@ -71,7 +80,7 @@ class Door:
         if caller.key is not None:
             request.state.key_id = caller.key.id
         if self._limits is not None:
-            within, allowance = self._limits.count(caller.name)
+            within, allowance = await self._limits.count(caller.name)
             request.state.allowance = allowance.headers()
             if not within:
                 raise refusal(allowance)

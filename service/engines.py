@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache as remembered
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -12,9 +13,13 @@ import structlog
 
 from indexer.durable import storage_errors
 from indexer.generations import current_generation, generations, read_manifest, snapshot_folder
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator, load_annotator
 from models.errors import CursorExpiredError, SnapshotError, StorageError
+from service.annotations import load_cached
+from service.cache import Cache
 from service.digests import generation_digest
-from service.search import SearchEngine, open_engine
+from service.search import SearchEngine
 from service.settings import Settings
 
 # How long after its last use a superseded generation can still be paged through, and how many are kept.
@@ -50,11 +55,11 @@ class Engines:
         self._following = Lock()  # one at a time opens a generation
 
     @classmethod
-    def of(cls, settings: Settings, first: SearchEngine) -> "Engines":
+    def of(cls, settings: Settings, first: SearchEngine, cache: Cache) -> "Engines":
         """Those of a service that begins with ``first``; they follow the data folder where it is one."""
         if not (settings.data / "CURRENT").is_file():
             return cls(first, settings.data, reopen=None)
-        return cls(first, settings.data, reopen=partial(_reopen, settings))
+        return cls(first, settings.data, reopen=partial(_reopen, settings, cache))
 
     @property
     def follows(self) -> bool:
@@ -129,5 +134,46 @@ class Engines:
         return name, stat.st_ino, stat.st_mtime_ns
 
 
-def _reopen(settings: Settings, generation: str | None, beside: SearchEngine) -> SearchEngine:
-    return open_engine(settings, generation, beside=beside)
+def _reopen(settings: Settings, cache: Cache, generation: str | None, beside: SearchEngine) -> SearchEngine:
+    return open_engine(settings, cache, generation=generation, beside=beside)
+
+
+def open_engine(
+    settings: Settings,
+    cache: Cache | None = None,
+    *,
+    generation: str | None = None,
+    beside: SearchEngine | None = None,
+) -> SearchEngine:
+    """An engine over a generation of ``settings.data``, the served one by default.
+
+    What it makes of pasted papers is kept in ``cache``. What it has in common with ``beside`` it is shared:
+    segments, and the encoder where it is the same. Raises SnapshotMissingError, SnapshotCorruptError.
+    """
+    snapshot = open_snapshot(
+        settings.data, generation, device=settings.device, beside=None if beside is None else beside.snapshot
+    )
+    if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
+        return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
+    name = settings.encoder or snapshot.manifest.encoder.name
+    built = snapshot.manifest.arguments
+    load: Callable[[], Annotator] = partial(
+        remembered(load_annotator),
+        name,
+        device=settings.device,
+        tagger=settings.tagger or _still_there(built["tagger"]),
+        functions=settings.functions or _still_there(built["functions"]),
+    )
+    if cache is not None:
+        load = partial(load_cached, load, cache, device=settings.device)
+    return SearchEngine(snapshot, load, n_candidates=settings.candidates)
+
+
+def _still_there(named: str | None) -> Path | None:
+    """The weights a snapshot was built with; ``None``, the shipped ones, where they are gone."""
+    if named is None:
+        return None
+    if not Path(named).is_file():
+        _log.warning("weights_missing", file=named, remedy="set AKIN_TAGGER or AKIN_FUNCTIONS")
+        return None
+    return Path(named)

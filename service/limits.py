@@ -5,10 +5,11 @@ import time
 from dataclasses import dataclass
 
 from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
+from limits.storage import MemoryStorage, RedisStorage, Storage
 from limits.strategies import SlidingWindowCounterRateLimiter
 
 from models.errors import RateLimitedError
+from service.redis_store import PREFIX, RedisStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +30,36 @@ class Allowance:
 
 
 class RateLimits:
-    """At most ``per_minute`` requests of each caller in any minute, counted in this process."""
+    """At most ``per_minute`` requests of each caller in any minute.
 
-    def __init__(self, per_minute: int) -> None:
+    Counted in ``redis`` for all processes together; in each of them where there is no Redis or it is away.
+    """
+
+    def __init__(self, per_minute: int, *, redis: RedisStore | None = None) -> None:
         self._item = RateLimitItemPerMinute(per_minute)
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._own = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._redis = redis
+        self._shared = None if redis is None else SlidingWindowCounterRateLimiter(_storage(redis))
 
-    def count(self, caller: str) -> tuple[bool, Allowance]:
+    async def count(self, caller: str) -> tuple[bool, Allowance]:
         """Counts one request; whether it is within the limit, and what is left."""
-        within = self._limiter.hit(self._item, caller)
-        stats = self._limiter.get_window_stats(self._item, caller)
+        if self._redis is not None and self._shared is not None:
+            shared = self._shared
+            counted = await self._redis.ask_aside(lambda _: self._count(shared, caller), None)
+            if counted is not None:
+                return counted
+        return self._count(self._own, caller)
+
+    def _count(self, limiter: SlidingWindowCounterRateLimiter, caller: str) -> tuple[bool, Allowance]:
+        within = limiter.hit(self._item, caller)
+        stats = limiter.get_window_stats(self._item, caller)
         reset_s = max(1, math.ceil(stats.reset_time - time.time()))
         return within, Allowance(self._item.amount, stats.remaining, reset_s)
+
+
+def _storage(redis: RedisStore) -> Storage:
+    # The address it wants is for connections of its own, which it has no need of.
+    return RedisStorage("redis://", connection_pool=redis.pool, key_prefix=f"{PREFIX}rate")
 
 
 def refusal(allowance: Allowance) -> RateLimitedError:

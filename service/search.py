@@ -3,16 +3,15 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from pathlib import Path
+from functools import cached_property
 from threading import Thread
 
 import numpy as np
 import structlog
 from jaxtyping import Float32
 
-from indexer.snapshot import Snapshot, open_snapshot
-from models.annotator import Annotator, load_annotator
+from indexer.snapshot import Snapshot
+from models.annotator import Annotator
 from models.errors import SentenceSelectionError
 from models.transport import SERVING, Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
@@ -24,7 +23,6 @@ from service.paging import FIRST_PAGE, LONGEST_LIST, Page, stretches
 from service.pasted import read_pasted
 from service.reasons import DETAILS, Reason, facet_warnings, health_warnings, limit_warnings, none_allowed
 from service.rerank import default_tau, query_parts, rerank
-from service.settings import Settings
 from service.stages import stage
 from service.text_query import text_paper, text_warnings
 from service.titles import Titles
@@ -251,38 +249,3 @@ def _warnings(aspect: Aspect, selection: Selection, ranked: _Ranked, asked: _Ask
     yield from health_warnings(result.converged for result in ranked.results)
     if ranked.cut_at is not None:
         yield f"list_ends_at:{ranked.cut_at}"
-
-
-def open_engine(
-    settings: Settings, generation: str | None = None, *, beside: SearchEngine | None = None
-) -> SearchEngine:
-    """An engine over a generation of ``settings.data``, the served one by default.
-
-    What it has in common with the engine ``beside`` it is shared: segments, and the encoder where it is the
-    same. Raises SnapshotMissingError, SnapshotCorruptError.
-    """
-    snapshot = open_snapshot(
-        settings.data, generation, device=settings.device, beside=None if beside is None else beside.snapshot
-    )
-    if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
-        return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
-    name = settings.encoder or snapshot.manifest.encoder.name
-    built = snapshot.manifest.arguments
-    load = partial(
-        cache(load_annotator),
-        name,
-        device=settings.device,
-        tagger=settings.tagger or _still_there(built["tagger"]),
-        functions=settings.functions or _still_there(built["functions"]),
-    )
-    return SearchEngine(snapshot, load, n_candidates=settings.candidates)
-
-
-def _still_there(named: str | None) -> Path | None:
-    """The weights a snapshot was built with; ``None``, the shipped ones, where they are gone."""
-    if named is None:
-        return None
-    if not Path(named).is_file():
-        log.warning("weights_missing", file=named, remedy="set AKIN_TAGGER or AKIN_FUNCTIONS")
-        return None
-    return Path(named)

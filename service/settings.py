@@ -4,6 +4,8 @@
 |---------------------|-------------|----------|------------------------------------------------------------|
 | `AKIN_DATA`         | `akin-data` | folder   | where `akin index` published                               |
 | `AKIN_CATALOG_URL`  | empty       | URL      | papers, keys and jobs in PostgreSQL; empty: in `AKIN_DATA` |
+| `AKIN_REDIS_URL`    | empty       | URL      | for the cache, rate limits and batches; empty: in-process  |
+| `AKIN_CACHE_MIB`    | `64`        | MiB      | of answers and pasted papers' vectors in memory; 0: none   |
 | `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
 | `AKIN_PORT`         | `8000`      | port     | where to listen                                            |
 | `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
@@ -41,6 +43,8 @@ class Settings(BaseSettings):
 
     data: Path = Path("akin-data")
     catalog_url: SecretStr | None = None
+    redis_url: SecretStr | None = None
+    cache_mib: int = Field(default=64, ge=0, le=1_000_000)
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     encoder: str = ""
@@ -64,6 +68,11 @@ class Settings(BaseSettings):
         if self.catalog_url is not None and self.catalog_url.get_secret_value():
             return self.catalog_url.get_secret_value()
         return self.data / CATALOG_FILE
+
+    @property
+    def redis(self) -> str | None:
+        """The URL of Redis, if there is one."""
+        return (self.redis_url and self.redis_url.get_secret_value()) or None
 
     @property
     def cors_origin_list(self) -> list[str]:

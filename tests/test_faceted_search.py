@@ -23,7 +23,8 @@ from models.facets import SHIPPED_WEIGHTS
 from models.types import Facet, Filters, Paper, Sentence
 from service.app import create_app
 from service.aspect import Aspect
-from service.search import SearchEngine, SearchQuery, open_engine
+from service.engines import open_engine
+from service.search import SearchEngine, SearchQuery
 from service.settings import Settings
 
 

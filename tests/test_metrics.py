@@ -15,8 +15,9 @@ from models.errors import RefusedError, StorageError
 from service import auth
 from service.app import create_app
 from service.degradation import Degradation
+from service.engines import open_engine
 from service.metrics import REFUSALS, Metrics
-from service.search import SearchEngine, open_engine
+from service.search import SearchEngine
 from service.settings import Settings
 
 BY_ID = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}

@@ -32,7 +32,7 @@ BODY: dict[str, Any] = {"query": {"paper_id": "many/17"}}
 
 def opened(data: Path) -> TestClient:
     """A service over ``data`` that has just been started."""
-    return TestClient(create_app(Settings(data=data, device="cpu", secret=SHARED)))
+    return TestClient(create_app(Settings(data=data, device="cpu", secret=SHARED, cache_mib=0)))
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,8 @@ from indexer.snapshot import Snapshot
 from models.errors import SnapshotCorruptError
 from service.app import create_app
 from service.deadline import check_deadline
-from service.search import SearchEngine, open_engine
+from service.engines import open_engine
+from service.search import SearchEngine
 from service.settings import Settings
 from service.telemetry import configure_logging
 

@@ -19,7 +19,7 @@ from service.settings import Settings
 def client(hashed_data: Path) -> Iterator[TestClient]:
     """A client of the service over the demo corpus under the hashing encoder."""
     with TestClient(
-        create_app(Settings(data=hashed_data, device="cpu")), raise_server_exceptions=False
+        create_app(Settings(data=hashed_data, device="cpu", cache_mib=0)), raise_server_exceptions=False
     ) as client:
         yield client
 

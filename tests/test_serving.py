@@ -1,5 +1,6 @@
 """`akin serve` as a process: what it logs, holds in memory, refuses after a revocation, and how it ends."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -15,6 +16,7 @@ from shutil import copytree
 
 import pytest
 
+from akin.serving import _listen
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 
@@ -173,3 +175,25 @@ def test_it_ends_without_breaking_a_request(service: Service) -> None:
     assert ([], {200, "unready"}) == (failures, set(seen))
     assert 200 in seen[seen.index("unready") :]
     assert printed.endswith("Stopped.\n") or service.process.returncode == -signal.SIGTERM
+
+
+def test_answers_are_sent_at_once() -> None:
+    """What is written to a client leaves without waiting for its acknowledgement, which takes 40 ms."""
+
+    async def option_of_a_connection() -> int:
+        seen: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def met(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            connection = writer.get_extra_info("socket")
+            seen.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = _listen("127.0.0.1", 0)
+        async with await asyncio.start_server(met, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            option = await seen
+            writer.close()
+            await writer.wait_closed()
+        return option
+
+    assert 0 != asyncio.run(option_of_a_connection())

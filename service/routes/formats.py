@@ -11,12 +11,13 @@ from service.problems import RESPONSES
 from service.schemas.base import PaperOut
 from service.schemas.search import ResultOut
 
+VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
 _FILE_ENDINGS = {Format.CSV: "csv", Format.BIBTEX: "bib", Format.RIS: "ris", Format.NDJSON: "ndjson"}
 
 
 def accepted(request: Request, response: Response, offered: tuple[Format, ...]) -> Format:
     """The one of ``offered`` to answer in, of which ``response`` is told; raises AnswerFormatError."""
-    response.headers["Vary"] = "Accept"
+    response.headers.update(VARIES)
     return negotiate(",".join(request.headers.getlist("Accept")), offered)
 
 
@@ -69,7 +70,7 @@ def _file(form: Format, text: str, *, name: str, headers: dict[str, str]) -> Res
         headers={
             "Content-Type": f"{form}; charset=utf-8",
             "Content-Disposition": f'attachment; filename="{name}.{_FILE_ENDINGS[form]}"',
-            "Vary": "Accept",
+            **VARIES,
             **headers,
         },
     )

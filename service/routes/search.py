@@ -5,9 +5,10 @@ from dataclasses import replace
 from fastapi import APIRouter, Request, Response
 
 from service.formats import LIST_FORMATS, Format
+from service.routes.answers import AnswersDep
 from service.routes.cursors import CURSOR_RESPONSES, CursorsDep
 from service.routes.engine import EngineDep, EnginesDep
-from service.routes.formats import ListFormatDep, documented, ranked_file
+from service.routes.formats import VARIES, ListFormatDep, documented, ranked_file
 from service.schemas.search import SearchIn, SearchOut
 
 router = APIRouter(prefix="/v1", tags=["search"])
@@ -19,28 +20,33 @@ def search(
     engine: EngineDep,
     engines: EnginesDep,
     cursors: CursorsDep,
+    answers: AnswersDep,
     form: ListFormatDep,
     request: Request,
-) -> SearchOut | Response:
+) -> Response:
     """Papers akin to the one given, with the sentences that match and how much each match counts."""
     query = body.to_query()
     if body.cursor is not None:
         page, generation = cursors.read(body.cursor, query)
         query, engine = replace(query, page=page), engines.at(generation)
         request.state.engine = engine
-    answer = engine.search(query)
-    next_cursor = None
-    if answer.next_page is not None:
-        next_cursor = cursors.write(answer.next_page, query, engine.digest)
-        engines.pin(engine)
-    out = SearchOut.of(answer, next_cursor=next_cursor)
+    engines.pin(engine)
+
+    def answered() -> SearchOut:
+        answer = engine.search(query)
+        following = answer.next_page
+        next_cursor = None if following is None else cursors.write(following, query, engine.digest)
+        return SearchOut.of(answer, next_cursor=next_cursor)
+
     if form is Format.JSON:
-        return out
+        pasted = query.paper_id is None
+        return answers.respond(engine, query, answered, reads_text=pasted, headers=VARIES)
+    out = answered()
     return ranked_file(
         form,
         out.results,
         name="akin-search",
         first_rank=query.page.offset + 1,
-        next_cursor=next_cursor,
+        next_cursor=out.next_cursor,
         reason=out.reason,
     )

@@ -1,7 +1,8 @@
 """``POST /v1/sentences/search``: one sentence in, the nearest sentences of the collection out."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 
+from service.routes.answers import AnswersDep
 from service.routes.engine import EngineDep
 from service.schemas.sentences import SentenceSearchIn, SentenceSearchOut
 from service.sentences import search_sentences
@@ -9,7 +10,12 @@ from service.sentences import search_sentences
 router = APIRouter(prefix="/v1/sentences", tags=["search"])
 
 
-@router.post("/search")
-def search(body: SentenceSearchIn, engine: EngineDep) -> SentenceSearchOut:
+@router.post("/search", response_model=SentenceSearchOut)
+def search(body: SentenceSearchIn, engine: EngineDep, answers: AnswersDep) -> Response:
     """Sentences that mean what the one given means, or that do what it does, whatever their topic."""
-    return SentenceSearchOut.of(search_sentences(engine, body.to_query()))
+    query = body.to_query()
+
+    def answered() -> SentenceSearchOut:
+        return SentenceSearchOut.of(search_sentences(engine, query))
+
+    return answers.respond(engine, query, answered, reads_text=query.paper_id is None)

@@ -1,0 +1,62 @@
+"""Answers kept as they were sent: the same question to the same generation gets the same bytes."""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Final
+
+import orjson
+from fastapi import Response
+from pydantic import BaseModel
+
+from service.annotations import fingerprints
+from service.cache import Cache
+from service.digests import digest_of
+from service.search import SearchEngine
+
+# Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
+_FORMAT: Final = 1
+_TIME: Final = b'"took_ms":'  # the last member of every answer, and the one that is not the same each time
+
+
+class Answers:
+    """Answers to questions of any kind; ``device`` is that of the index, as the settings name it."""
+
+    def __init__(self, cache: Cache, *, device: str) -> None:
+        self._cache = cache
+        self._made_by = (version("akin"), _FORMAT, device)
+
+    def respond(
+        self,
+        engine: SearchEngine,
+        query: object,
+        compute: Callable[[], BaseModel],
+        *,
+        reads_text: bool,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """The answer that ``compute`` gives, or gave before, as JSON; ``took_ms`` is the time it took now.
+
+        ``query`` is all that it depends on beside the engine; ``reads_text`` says whether the encoder has a
+        part in it. Raises what ``compute`` raises, and DeadlineError.
+        """
+        started = time.perf_counter()
+        readers = fingerprints(engine.annotator) if reads_text else ()
+        question = (
+            self._made_by,
+            engine.digest.hex(),
+            engine.n_candidates,
+            readers,
+            type(query).__name__,
+            query,
+        )
+        timeless = self._cache.value(f"answer:{digest_of(question).hex()}", lambda: _timeless(compute()))
+        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        content = timeless + orjson.dumps(took_ms) + b"}"
+        return Response(content, media_type="application/json", headers=dict(headers or {}))
+
+
+def _timeless(answer: BaseModel) -> bytes:
+    """The answer's JSON up to the time it took."""
+    content = answer.model_dump_json(by_alias=True).encode()
+    return content[: content.rindex(_TIME) + len(_TIME)]
