@@ -134,7 +134,7 @@ class SearchAnswer:
     reason: str | None
     detail: str | None
     warnings: tuple[str, ...]
-    took_ms: float
+    took_ms: float = 0.0  # not told in a batch
 
 
 @dataclass(frozen=True, slots=True)

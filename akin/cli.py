@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from akin import collection, evaluate, keys, mcp, sentences, train
+from akin import collection, evaluate, keys, mcp, sentences, train, worker
 from akin.asking import read_aspect, read_query
 from akin.display import search_answer
 from akin.indexing import Data, Device, embed, index
@@ -63,6 +63,7 @@ app.command()(embed)
 app.command()(sentences.sentences)
 app.command()(sentences.analyze)
 app.command()(mcp.mcp)
+app.command()(worker.worker)
 
 
 Port = Annotated[int, typer.Option(min=0, max=65535)]

@@ -28,7 +28,20 @@ class Filters(TypedDict, total=False):
     has_facets: Sequence[FacetName]
 
 
-class SearchRequest(TypedDict, total=False):
+class SearchShape(TypedDict, total=False):
+    """What of a query counts, and what to return."""
+
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    unlike: Unlike
+    focus: float
+    filters: Filters
+    scorer: ScorerName
+    tau: float
+    limit: int
+
+
+class SearchRequest(SearchShape, total=False):
     """A paper (``paper_id``, or ``title`` and ``abstract``) or a short ``text``; what counts; what to return.
 
     ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
@@ -38,14 +51,6 @@ class SearchRequest(TypedDict, total=False):
     title: str
     abstract: str | Sequence[str]
     text: str
-    sentences: Sequence[int]
-    facet: FacetName | Sequence[FacetName]
-    unlike: Unlike
-    focus: float
-    filters: Filters
-    scorer: ScorerName
-    tau: float
-    limit: int
     cursor: str
 
 
@@ -81,3 +86,10 @@ class SentenceRequest(TypedDict, total=False):
     facet: FacetName | Sequence[FacetName]
     filters: Filters
     limit: int
+
+
+class BatchRequest(SearchShape, total=False):
+    """Many searches: ``queries``, each with its own keywords; or ids, ``seeds``, which share all others."""
+
+    seeds: Sequence[str]
+    queries: Sequence[SearchRequest]

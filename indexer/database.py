@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError
@@ -23,6 +23,12 @@ _DRIVERS: Final = {
     "postgres": "postgresql+psycopg",
     "postgresql": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
+}
+
+# A connection that a restart of the server has cut is noticed before it is used; one that is not made in time
+# is an error, not a wait.
+_POOLS: Final[dict[str, dict[str, Any]]] = {
+    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5}}
 }
 
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
@@ -60,7 +66,7 @@ class Database:
     def __init__(self, url_or_path: str | Path) -> None:
         url = _url(url_or_path)
         try:
-            self._engine = create_engine(url)
+            self._engine = create_engine(url, **_POOLS.get(url.get_backend_name(), {}))
         except ModuleNotFoundError as error:
             raise MissingPackageError(
                 f"PostgreSQL needs the package {error.name}, which is not installed: "

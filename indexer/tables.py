@@ -1,6 +1,6 @@
 """The tables of the catalog, the same in SQLite and PostgreSQL; ``indexer/migrations`` builds them."""
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, MetaData, String
+from sqlalchemy import JSON, BigInteger, ForeignKey, LargeBinary, MetaData, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -79,3 +79,49 @@ class KeyRow(Base):
     created_at: Mapped[int] = mapped_column(BigInteger)
     expires_at: Mapped[int | None] = mapped_column(BigInteger)
     revoked_at: Mapped[int | None] = mapped_column(BigInteger)
+
+
+class JobRow(Base):
+    """One batch: whose it is, the generation it is answered from, and how far it is; times as in ``KeyRow``.
+
+    ``shared`` is what all its queries have in common, ``error`` why it failed.
+    """
+
+    __tablename__ = "jobs"
+    # Rows without a key do not contradict each other: NULL is no value.
+    __table_args__ = (UniqueConstraint("owner", "idempotency_key"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str]
+    idempotency_key: Mapped[str | None]
+    body_hash: Mapped[str] = mapped_column(String(64))
+    generation: Mapped[str]
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    n_queries: Mapped[int]
+    n_done: Mapped[int]
+    n_problems: Mapped[int]
+    error: Mapped[str | None]
+    created_at: Mapped[int] = mapped_column(BigInteger)
+    finished_at: Mapped[int | None] = mapped_column(BigInteger)
+    shared: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class JobChunkRow(Base):
+    """Some queries of a batch, those from number ``first`` on, worked off together; done once it has results.
+
+    Who works on it holds a lease: a random token, good until ``lease_until`` (milliseconds). The two large
+    columns come last, so that SQLite reads the others without them.
+    """
+
+    __tablename__ = "job_chunks"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey(JobRow.id), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    first: Mapped[int]
+    n_queries: Mapped[int]
+    attempts: Mapped[int]
+    done: Mapped[bool]
+    lease: Mapped[str | None] = mapped_column(String(32))
+    lease_until: Mapped[int | None] = mapped_column(BigInteger)
+    queries: Mapped[bytes] = mapped_column(LargeBinary)
+    results: Mapped[bytes | None] = mapped_column(LargeBinary)

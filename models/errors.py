@@ -9,6 +9,9 @@
     │   │   └── BrokenRowError      one row of a corpus file
     │   ├── CollectionMissingError  a test collection that is not where it was said to be
     │   ├── AnswerFormatError       an answer asked for in a format there is none in
+    │   ├── BatchNotFoundError      a batch that is not there, or not the caller's
+    │   ├── BatchUnfinishedError    something of a batch that only a finished one has
+    │   ├── IdempotencyError        an Idempotency-Key that was sent with something else before
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
     │       ├── SentenceSelectionError
@@ -83,6 +86,18 @@ class CollectionMissingError(InputError):
 
 class AnswerFormatError(InputError):
     """An answer asked for in a format there is none in; the message lists those there are."""
+
+
+class BatchNotFoundError(InputError):
+    """A batch that is not there, or that another caller started."""
+
+
+class BatchUnfinishedError(InputError):
+    """Something of a batch that only a finished one has."""
+
+
+class IdempotencyError(InputError):
+    """An ``Idempotency-Key`` that the caller sent with another request before."""
 
 
 class QueryError(InputError):

@@ -38,6 +38,11 @@ class Admission:
         """How many wait for their turn."""
         return self._free.statistics().tasks_waiting
 
+    @property
+    def idle(self) -> bool:
+        """Whether a place is free; other threads may ask."""
+        return self._free.value > 0
+
     def expected_wait_s(self) -> float:
         """How long a request that came now would wait for its turn; 0 while there is a free place."""
         if self._free.value > 0:

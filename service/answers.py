@@ -1,4 +1,4 @@
-"""Answers kept as they were sent: the same question to the same generation gets the same bytes."""
+"""Answers as clients get them, and kept so: the same question to the same generation gets the same bytes."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,8 +11,10 @@ from pydantic import BaseModel
 
 from service.annotations import fingerprints
 from service.cache import Cache
+from service.cursors import Cursors
 from service.digests import digest_of
-from service.search import SearchEngine
+from service.schemas.search import SearchOut
+from service.search import SearchEngine, SearchQuery
 
 # Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
 _FORMAT: Final = 1
@@ -60,3 +62,15 @@ def _timeless(answer: BaseModel) -> bytes:
     """The answer's JSON up to the time it took."""
     content = answer.model_dump_json(by_alias=True).encode()
     return content[: content.rindex(_TIME) + len(_TIME)]
+
+
+def answer_search(engine: SearchEngine, cursors: Cursors, query: SearchQuery) -> SearchOut:
+    """The page of the ranked list that ``query`` asks for, with the cursor of the next one.
+
+    Raises PaperNotFoundError, SentenceSelectionError, DeadlineError.
+    """
+    answer = engine.search(query)
+    next_cursor = None
+    if answer.next_page is not None:
+        next_cursor = cursors.write(answer.next_page, query, engine.digest)
+    return SearchOut.of(answer, next_cursor=next_cursor)

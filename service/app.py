@@ -10,13 +10,15 @@ from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
 from indexer.manifest import Manifest
+from service.admission import Admission
 from service.answers import Answers
 from service.auth import KeyRing
+from service.batches import Batches
 from service.cache import Cache, open_cache
 from service.cursors import Cursors
 from service.degradation import Degradation
-from service.door import Door, size_threads
-from service.engines import Engines, open_engine
+from service.door import Door, admission_of, size_threads
+from service.engines import Engines, PinnedEngines, open_engine
 from service.ingest import Ingest
 from service.metrics import Metrics
 from service.observed import Observed, RouteNames
@@ -24,6 +26,7 @@ from service.problems import RESPONSES, add_problem_handlers
 from service.repeating import Repeating
 from service.routes import (
     analyze,
+    batches,
     health,
     papers,
     recommendations,
@@ -37,6 +40,7 @@ from service.search import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
 from service.spans import open_spans
+from service.worker import ChunkWorker
 
 # How often the pointer of the data folder is looked at, and the catalog.
 _FOLLOW_EVERY_S = 0.5
@@ -46,6 +50,7 @@ _ROUTES = (
     search,
     recommendations,
     sentences,
+    batches,
     analyze,
     titles,
     papers,
@@ -64,7 +69,7 @@ NOT_ABSORBED = Degradation(
     "look into the log; what keeps them out is tried again every second",
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
-_ASKED = ("Authorization", "Content-Type", "X-API-Key")
+_ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
 _TOLD = (
     "Retry-After",
     "RateLimit-Limit",
@@ -74,6 +79,9 @@ _TOLD = (
     "X-Akin-Generation",
     "X-Akin-Next-Cursor",
     "X-Akin-Reason",
+    "X-Akin-Next-Start",
+    "X-Akin-Batch-State",
+    "Location",
 )
 
 
@@ -88,6 +96,8 @@ def create_app(
     cache = cache or open_cache(settings)
     keys = KeyRing(settings.catalog)
     metrics, spans = Metrics(), open_spans(settings.otlp_endpoint)
+    admission = admission_of(settings)
+    background = Batches(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -103,7 +113,7 @@ def create_app(
             app.state.ingest.absorb, every_s=_ABSORB_EVERY_S, failure=NOT_ABSORBED
         )
         app.state.degradations += [app.state.following.degradations, app.state.absorbing.degradations]
-        async with keys.kept_fresh():
+        async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, admission)):
             with app.state.following, app.state.absorbing, closing(app.state.ingest):
                 yield
         cache.close()
@@ -120,8 +130,16 @@ def create_app(
     )
     app.state.metrics = metrics
     # Parts that can fail add theirs.
-    app.state.degradations = [keys.degradations, spans.degradations, cache.degradations]
-    app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, redis=cache.redis)
+    app.state.degradations = [
+        keys.degradations,
+        spans.degradations,
+        cache.degradations,
+        background.degradations,
+    ]
+    app.state.batches = background
+    app.add_middleware(
+        Door, settings=settings, keys=keys, metrics=metrics, admission=admission, redis=cache.redis
+    )
     if origins := settings.cors_origin_list:
         app.add_middleware(
             CORSMiddleware,
@@ -163,6 +181,16 @@ def _add_gauges(state: State) -> None:
         labels=["generation"],
     )
     metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
+
+
+def _worker(state: State, settings: Settings, admission: Admission) -> ChunkWorker:
+    """What does batches in this process, giving way to requests."""
+    return ChunkWorker(
+        PinnedEngines(settings, lambda: state.engines.current).engine_for,
+        state.cursors,
+        deadline_s=settings.deadline_ms / 1000,
+        idle=lambda: admission.idle,
+    )
 
 
 def _warm_engine(settings: Settings, cache: Cache) -> SearchEngine:

@@ -133,7 +133,12 @@ class KeyRing:
 
 
 def scope_needed(method: str, path: str) -> Scope:
-    """What a key must be good for: reading, unless the request changes the collection."""
+    """What a key must be good for: reading, unless the request changes the collection.
+
+    Batches are their callers' own: who may start one may end it.
+    """
+    if path.startswith("/v1/batches/"):
+        return Scope.READ
     changes = method in {"PUT", "PATCH", "DELETE"} or (method == "POST" and path.rstrip("/") == "/v1/papers")
     return Scope.INGEST if changes else Scope.READ
 

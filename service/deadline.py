@@ -2,6 +2,7 @@
 
 import time
 from contextvars import ContextVar
+from functools import cached_property
 
 from anyio import CancelScope
 
@@ -12,14 +13,18 @@ from models.interruption import set_interruption
 class Deadline:
     """The end of one request, ``seconds`` from now; threads may ask while the event loop abandons it.
 
-    ``waiting`` is cancelled when the request ends before its turn has come.
+    Work that is no request, in a thread of its own, may have one too: it never asks for ``waiting``.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ends_at = time.monotonic() + seconds
         self._abandoned = False
-        self.waiting = CancelScope()
+
+    @cached_property
+    def waiting(self) -> CancelScope:
+        """Cancelled when the request ends before its turn has come; made on the event loop alone."""
+        return CancelScope()
 
     @property
     def remaining_s(self) -> float:
@@ -29,7 +34,8 @@ class Deadline:
     def abandon(self) -> None:
         """The client has gone: nobody wants the answer."""
         self._abandoned = True
-        self.waiting.cancel()
+        if "waiting" in self.__dict__:
+            self.waiting.cancel()
 
     def check(self) -> None:
         """Raises DeadlineError once it has passed."""

@@ -38,14 +38,14 @@ class Door:
         settings: Settings,
         keys: KeyRing,
         metrics: Metrics,
+        admission: Admission,
         redis: RedisStore | None = None,
     ) -> None:
         self._app = app
         self._keys = keys
         self._limits = RateLimits(settings.rate, redis=redis) if settings.rate else None
         self._bodies = Bodies()
-        n_running = running_at_once(settings)
-        self._admission = admission = Admission(n_running, n_running * settings.queue)
+        self._admission = admission
         metrics.gauge("akin_requests_running", "Requests that compute", lambda: admission.running)
         metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: admission.waiting)
         self._deadline_s = settings.deadline_ms / 1000
@@ -77,6 +77,7 @@ class Door:
 
     async def _guarded(self, request: Request, receive: Receive, send: Send) -> None:
         caller = self._keys.admit(request)
+        request.state.caller = caller
         if caller.key is not None:
             request.state.key_id = caller.key.id
         if self._limits is not None:
@@ -96,6 +97,12 @@ class Door:
 def running_at_once(settings: Settings) -> int:
     """How many requests compute at once."""
     return settings.running or os.cpu_count() or 1
+
+
+def admission_of(settings: Settings) -> Admission:
+    """The places for requests that ``settings`` ask for."""
+    n_running = running_at_once(settings)
+    return Admission(n_running, n_running * settings.queue)
 
 
 def size_threads(settings: Settings) -> None:

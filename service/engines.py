@@ -134,6 +134,33 @@ class Engines:
         return name, stat.st_ino, stat.st_mtime_ns
 
 
+class PinnedEngines:
+    """Engines by generation: the one used last, the one ``served``, or one opened from the data folder.
+
+    The one used last stays, whatever is published meanwhile. Threads may share it.
+    """
+
+    def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
+        self._settings = settings
+        self._served = served
+        self._last: SearchEngine | None = None
+        self._lock = Lock()
+
+    def engine_for(self, generation: str) -> SearchEngine:
+        """The engine over a generation.
+
+        Raises SnapshotMissingError, SnapshotCorruptError; StorageError where its files cannot be read.
+        """
+        with self._lock:
+            served = self._served()
+            for engine in (self._last, served):
+                if engine is not None and engine.snapshot.generation == generation:
+                    self._last = engine
+                    return engine
+            self._last = open_engine(self._settings, generation=generation, beside=served)
+            return self._last
+
+
 def _reopen(settings: Settings, cache: Cache, generation: str | None, beside: SearchEngine) -> SearchEngine:
     return open_engine(settings, cache, generation=generation, beside=beside)
 

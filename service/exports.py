@@ -5,7 +5,7 @@ import hashlib
 import io
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 import rispy
@@ -45,6 +45,12 @@ def to_csv(results: Sequence[ResultOut], *, first_rank: int = 1) -> str:
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(CSV_COLUMNS)
+    writer.writerows(csv_rows(results, first_rank=first_rank))
+    return file.getvalue()
+
+
+def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
+    """The cells of ``CSV_COLUMNS``, a row a result."""
     for rank, result in enumerate(results, start=first_rank):
         paper = result.paper
         texts = [
@@ -58,8 +64,7 @@ def to_csv(results: Sequence[ResultOut], *, first_rank: int = 1) -> str:
         ]
         texts += ["; ".join(paper.fields), paper.abstract]
         # The first two are our own numbers: a negative one is no formula.
-        writer.writerow([rank, result.score, *(harmless(str(text or "")) for text in texts)])
-    return file.getvalue()
+        yield [rank, result.score, *(harmless(str(text or "")) for text in texts)]
 
 
 def harmless(text: str) -> str:

@@ -13,9 +13,11 @@ class Format(StrEnum):
     BIBTEX = "application/x-bibtex"
     RIS = "application/x-research-info-systems"
     NDJSON = "application/x-ndjson"
+    PARQUET = "application/vnd.apache.parquet"
 
 
-LIST_FORMATS = tuple(Format)
+LIST_FORMATS = (Format.JSON, Format.CSV, Format.BIBTEX, Format.RIS, Format.NDJSON)
+BATCH_FORMATS = (Format.NDJSON, Format.CSV, Format.PARQUET)
 PAPER_FORMATS = (Format.JSON, Format.BIBTEX, Format.RIS)
 # How the formats that also have an address of their own end: GET /v1/papers/{id}.bib.
 SUFFIXES = {".bib": Format.BIBTEX, ".ris": Format.RIS}

@@ -13,11 +13,14 @@ from starlette.exceptions import HTTPException
 from models.errors import (
     AkinError,
     AnswerFormatError,
+    BatchNotFoundError,
+    BatchUnfinishedError,
     BodyTooLargeError,
     BuildLockedError,
     CursorExpiredError,
     DeadlineError,
     EncoderError,
+    IdempotencyError,
     InputError,
     KeyRefusedError,
     MissingPackageError,
@@ -36,6 +39,9 @@ from service.telemetry import raised_at
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {
     PaperNotFoundError: 404,
+    BatchNotFoundError: 404,
+    BatchUnfinishedError: 409,
+    IdempotencyError: 409,
     InputError: 422,
     AnswerFormatError: 406,
     CursorExpiredError: 410,
@@ -68,7 +74,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     for status, description in (
         (401, "A key is needed, and none, or no valid one, was given"),
         (403, "The key is not good for this"),
-        (404, "No such paper or path"),
+        (404, "No such paper, batch or path"),
         (413, "The body is too large"),
         (422, "The request cannot be carried out; detail says why"),
         (429, "Too many requests; Retry-After says when to try again"),
@@ -84,6 +90,7 @@ _SCHOLAR_MEMBERS = ("error", "message")
 SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {**RESPONSES[422], "description": "The request cannot be carried out; detail and error say why"}
 }
+_TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
 _MAX_DETAIL = 1_000
 _log = structlog.get_logger(__name__)
@@ -111,7 +118,7 @@ def problem(
     if for_scholar:
         status = _SCHOLAR_STATUS.get(status, status)
     body = ProblemOut(
-        type=f"urn:akin:problem:{slug}",
+        type=f"{_TYPE}{slug}",
         title=title,
         status=status,
         detail=detail[:_MAX_DETAIL],
@@ -148,6 +155,17 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(AkinError, _akin_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
+
+
+def described(error: AkinError) -> dict[str, str | int]:
+    """The members of a problem that do not depend on the request."""
+    words = _words(type(error).__name__)
+    return {
+        "type": f"{_TYPE}{words.replace(' ', '-')}",
+        "title": words.capitalize(),
+        "status": status_of(type(error)),
+        "detail": str(error)[:_MAX_DETAIL],
+    }
 
 
 def _words(name: str) -> str:

@@ -16,6 +16,7 @@ from service.deadline import Deadline
 from service.stages import stage
 
 MAX_BODY_BYTES: Final = 2_000_000
+MAX_BATCH_BYTES: Final = 32_000_000  # 10,000 pasted abstracts
 MAX_HELD_BYTES: Final = 64_000_000  # of all requests together
 BODY_TIMEOUT_S: Final = 30.0
 # How much of a body that is too large is read on, and forgotten, until the connection is closed: a client
@@ -67,31 +68,32 @@ class Bodies:
     async def read(self, request: Request, receive: Receive) -> AsyncIterator[Body]:
         """The body of ``request``, counted as held until the context ends.
 
-        Raises BodyTooLargeError before more than ``MAX_BODY_BYTES`` were read, OverloadedError where those
+        Raises BodyTooLargeError before more were read than its path allows, OverloadedError where those
         of all requests together would take too much memory, HTTPException 415 and 408.
         """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HTTPException(415, "The body is compressed; send it as it is, without Content-Encoding.")
+        most = _most_bytes(request.scope["path"])
         declared = request.headers.get("content-length", "0")
-        if declared.isdecimal() and (len(declared) > 12 or int(declared) > MAX_BODY_BYTES):
-            raise _too_large()
+        if declared.isdecimal() and (len(declared) > 12 or int(declared) > most):
+            raise _too_large(most)
         content = bytearray()
         try:
             with stage("body"), anyio.fail_after(BODY_TIMEOUT_S):
-                await self._read_into(content, receive)
+                await self._read_into(content, receive, most)
             yield Body(bytes(content), receive)
         except TimeoutError as error:
             raise HTTPException(408, f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from error
         finally:
             self.held -= len(content)
 
-    async def _read_into(self, content: bytearray, receive: Receive) -> None:
+    async def _read_into(self, content: bytearray, receive: Receive, most: int) -> None:
         more = True
         while more:
             message = await receive()
             part = message.get("body", b"")
-            if len(content) + len(part) > MAX_BODY_BYTES:
-                raise _too_large()
+            if len(content) + len(part) > most:
+                raise _too_large(most)
             if self.held + len(part) > MAX_HELD_BYTES:
                 raise OverloadedError("Too many large requests at once; try again later.", retry_after_s=1)
             content += part
@@ -115,7 +117,11 @@ async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, se
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _too_large() -> BodyTooLargeError:
+def _most_bytes(path: str) -> int:
+    return MAX_BATCH_BYTES if path == "/v1/batches" else MAX_BODY_BYTES
+
+
+def _too_large(most: int) -> BodyTooLargeError:
     return BodyTooLargeError(
-        f"The body is larger than {MAX_BODY_BYTES:,} bytes, the most the service reads; send it in parts."
+        f"The body is larger than {most:,} bytes, the most the service reads; send it in parts."
     )

@@ -17,6 +17,8 @@
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
 | `AKIN_RUNNING`      | `0`         | requests | how many compute at once; 0: as many as there are cores    |
 | `AKIN_QUEUE`        | `16`        | requests | how many may wait for each that computes; others get 503   |
+| `AKIN_BATCHES`      | `40`        | batches  | how many may be unfinished, a quarter for one caller       |
+| `AKIN_BATCH_DAYS`   | `7`         | days     | how long finished batches are kept                         |
 | `AKIN_DEADLINE_MS`  | `30000`     | ms       | how long one request is worked on, waiting included        |
 | `AKIN_RATE`         | `6000`      | requests | a minute for one key, or address; 0: any number            |
 | `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, with commas between  |
@@ -56,6 +58,8 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     running: int = Field(default=0, ge=0, le=1_000)
     queue: int = Field(default=16, ge=0, le=1_000)
+    batches: int = Field(default=40, ge=1, le=10_000)
+    batch_days: int = Field(default=7, ge=1, le=3_650)
     deadline_ms: int = Field(default=30_000, ge=10, le=3_600_000)
     rate: int = Field(default=6_000, ge=0, le=10_000_000)
     cors_origins: str = ""

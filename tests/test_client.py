@@ -37,9 +37,10 @@ EXAMPLES = [
 
 
 @pytest.fixture(scope="module")
-def address(sentence_engine: SearchEngine) -> Iterator[str]:
+def address(sentence_engine: SearchEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a service over the demo corpus listens."""
-    with served(create_app(Settings(), sentence_engine)) as address:
+    settings = Settings(data=tmp_path_factory.mktemp("client"))
+    with served(create_app(settings, sentence_engine)) as address:
         yield address
 
 

@@ -272,4 +272,5 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
         "/recommendations/v1/papers/",
         "/recommendations/v1/papers/forpaper/{paper_id}",
     }
-    assert {*searching, *papers, *of_others, "/livez", "/readyz", "/metrics"} == set(paths)
+    batches = {f"/v1/batches{rest}" for rest in ("", "/{batch_id}", "/{batch_id}/results")}
+    assert {*searching, *papers, *batches, *of_others, "/livez", "/readyz", "/metrics"} == set(paths)

@@ -12,7 +12,13 @@ from service.schemas.base import PaperOut
 from service.schemas.search import ResultOut
 
 VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
-_FILE_ENDINGS = {Format.CSV: "csv", Format.BIBTEX: "bib", Format.RIS: "ris", Format.NDJSON: "ndjson"}
+_FILE_ENDINGS = {
+    Format.CSV: "csv",
+    Format.BIBTEX: "bib",
+    Format.RIS: "ris",
+    Format.NDJSON: "ndjson",
+    Format.PARQUET: "parquet",
+}
 
 
 def accepted(request: Request, response: Response, offered: tuple[Format, ...]) -> Format:
@@ -65,12 +71,14 @@ def _references(form: Format, papers: Sequence[PaperOut]) -> str:
 
 
 def _file(form: Format, text: str, *, name: str, headers: dict[str, str]) -> Response:
-    return Response(
-        text.encode("utf-8", "replace"),
-        headers={
-            "Content-Type": f"{form}; charset=utf-8",
-            "Content-Disposition": f'attachment; filename="{name}.{_FILE_ENDINGS[form]}"',
-            **VARIES,
-            **headers,
-        },
-    )
+    return Response(text.encode("utf-8", "replace"), headers={**file_headers(form, name), **headers})
+
+
+def file_headers(form: Format, name: str) -> dict[str, str]:
+    """What tells a client that an answer is a file, and which."""
+    charset = "" if form is Format.PARQUET else "; charset=utf-8"
+    return {
+        "Content-Type": f"{form}{charset}",
+        "Content-Disposition": f'attachment; filename="{name}.{_FILE_ENDINGS[form]}"',
+        **VARIES,
+    }

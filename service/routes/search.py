@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request, Response
 
+from service.answers import answer_search
 from service.formats import LIST_FORMATS, Format
 from service.routes.answers import AnswersDep
 from service.routes.cursors import CURSOR_RESPONSES, CursorsDep
@@ -33,10 +34,7 @@ def search(
     engines.pin(engine)
 
     def answered() -> SearchOut:
-        answer = engine.search(query)
-        following = answer.next_page
-        next_cursor = None if following is None else cursors.write(following, query, engine.digest)
-        return SearchOut.of(answer, next_cursor=next_cursor)
+        return answer_search(engine, cursors, query)
 
     if form is Format.JSON:
         pasted = query.paper_id is None

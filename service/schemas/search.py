@@ -99,10 +99,9 @@ class UnlikeIn(Strict):
         return Contrast(number_tuple(self.sentences), facet_tuple(self.facet), self.weight)
 
 
-class SearchIn(Strict):
-    """A search: a paper, the respect in which others should be akin to it, and what to return."""
+class SearchShapeIn(Strict):
+    """The respect in which papers should be akin to a query, and what to return; not the query itself."""
 
-    query: SearchQueryIn
     sentences: Numbers | None = Field(
         default=None, description="Numbers, from 0, of the query sentences that count."
     )
@@ -127,15 +126,17 @@ class SearchIn(Strict):
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
     limit: Annotated[int, Field(ge=1, le=100)] = Field(default=10, description="Papers on this page.")
-    cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
-        default=None,
-        description="next_cursor of the page before, sent with the same body; only limit may differ.",
-    )
 
     @model_validator(mode="after")
-    def _one_aspect(self) -> "SearchIn":
+    def _one_aspect(self) -> "SearchShapeIn":
         expect_one_choice(self.sentences, self.facet)
         return self
+
+
+class FirstPageIn(SearchShapeIn):
+    """A search from its first page: a query, and all of ``SearchShapeIn``."""
+
+    query: SearchQueryIn
 
     def to_query(self) -> SearchQuery:
         """The same as a domain value, from the first page."""
@@ -154,6 +155,15 @@ class SearchIn(Strict):
             tau=self.tau,
             limit=self.limit,
         )
+
+
+class SearchIn(FirstPageIn):
+    """A search: a paper, the respect in which others should be akin to it, and what to return."""
+
+    cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
+        default=None,
+        description="next_cursor of the page before, sent with the same body; only limit may differ.",
+    )
 
 
 class AlignmentOut(Out):

@@ -1,0 +1,46 @@
+"""What a service answers about batches, as values of the client."""
+
+from dataclasses import dataclass
+
+from akin.answers import SearchAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
+
+    The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done,
+    cancelled or failed (``error`` says why); times are Unix seconds.
+    """
+
+    id: str
+    state: str
+    generation: str
+    queries: int
+    done: int
+    problems: int
+    ready: int
+    error: str | None
+    created_at: int
+    finished_at: int | None
+    results: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there is no answer to one query of a batch."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeedAnswer:
+    """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``."""
+
+    seed: int
+    paper_id: str | None
+    answer: SearchAnswer | None
+    problem: Problem | None

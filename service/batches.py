@@ -1,0 +1,163 @@
+"""Batches of the service: started, watched, ended, and worked off in the background."""
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import structlog
+from anyio import CapacityLimiter, to_thread
+
+from indexer.job import Job, NewJob
+from indexer.jobs import Jobs
+from models.errors import BatchNotFoundError, StorageError
+from service.degradation import Degradation
+from service.settings import Settings
+from service.telemetry import raised_at
+from service.tickets import Tickets
+from service.worker import ChunkWorker
+
+_POLL_S: Final = 1.0  # how often work is looked for that another process left, or started
+_EXPIRE_EVERY_S: Final = 600.0
+_WITHOUT_REDIS_S: Final = 5.0  # how long it is left alone after it did not answer
+# With Redis: after so long without a worker at work, the service works itself.
+_WITHOUT_WORKER_S: Final = 10.0
+_OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
+_DAY_S: Final = 86_400
+_log = structlog.get_logger(__name__)
+
+
+class Batches:
+    """The jobs of a catalog, opened when first needed, and the loop that sees to their being done.
+
+    Every method raises StorageError while the database is away; the loop waits for it. Made with a URL of
+    Redis it raises MissingPackageError, InputError.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._place = settings.catalog
+        self._most = settings.batches
+        self._max_age_s = settings.batch_days * _DAY_S
+        url = settings.redis
+        self._tickets = Tickets(url) if url else None
+        self._opened: Jobs | None = None
+        self._opening = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._expire_at = 0.0
+        self._waits = False
+        self._unsent = False
+        self._send_at = 0.0
+        self._unattended_since: float | None = None
+
+    def degradations(self) -> Iterator[Degradation]:
+        """That batches wait for the database, or workers for Redis."""
+        if self._waits:
+            yield Degradation(
+                "batches",
+                "The database cannot be used: batches are neither taken nor done.",
+                "Make the database reachable again; its error is in the log under batches_waiting.",
+            )
+        if self._unsent:
+            yield Degradation(
+                "tickets",
+                "Redis cannot be reached: workers are not woken, and the service does their batches itself.",
+                "Make Redis reachable again; its error is in the log under tickets_not_sent.",
+            )
+
+    def start(self, new: NewJob) -> Job:
+        """Stores a job and has it done; raises as ``Jobs.add``."""
+        most_of_owner = max(1, self._most // _OF_ONE_CALLER)
+        job = self._jobs(make=True).add(new, most=self._most, most_of_owner=most_of_owner)
+        self._wake.set()
+        return job
+
+    def jobs(self) -> Jobs:
+        """The jobs there are; raises BatchNotFoundError where there never was one."""
+        return self._jobs(make=False)
+
+    def _jobs(self, *, make: bool) -> Jobs:
+        with self._opening:
+            if self._opened is None:
+                if not make and isinstance(self._place, Path) and not self._place.exists():
+                    raise BatchNotFoundError("There is no such batch: none was ever started here.")
+                self._opened = Jobs.open(self._place)
+            return self._opened
+
+    @asynccontextmanager
+    async def worked_off(self, worker: ChunkWorker) -> AsyncIterator[None]:
+        """Sees to the jobs until the context ends, those of an earlier process included."""
+        self._stopping = False
+        # Before requests come: what opening a database loads should not be loaded beside them.
+        await to_thread.run_sync(self._open_early)
+        task = asyncio.create_task(self._work(worker))
+        try:
+            yield
+        finally:
+            self._stopping = True
+            worker.stop()
+            self._wake.set()
+            await asyncio.wait([task])
+            if self._opened is not None:
+                self._opened.close()
+            if self._tickets is not None:
+                self._tickets.close()
+
+    def _open_early(self) -> None:
+        with suppress(StorageError, BatchNotFoundError):
+            self.jobs()
+
+    async def _work(self, worker: ChunkWorker) -> None:
+        limiter = CapacityLimiter(1)  # never waits for the threads of requests, nor they for it
+        while not self._stopping:
+            turn = asyncio.ensure_future(to_thread.run_sync(self._turn, worker, limiter=limiter))
+            await asyncio.wait([turn])
+            error = turn.exception()
+            if error is not None:  # a fault of ours: the chunk is tried again a few times, then its job fails
+                _log.error("batch_work_failed", error=type(error).__name__, exception=raised_at(error))
+                await asyncio.sleep(_POLL_S)
+
+    def _turn(self, worker: ChunkWorker) -> None:
+        try:
+            busy = self._see_to_jobs(worker)
+            self._waits = False
+        except BatchNotFoundError:
+            busy = False
+        except StorageError as error:
+            if not self._waits:
+                _log.warning("batches_waiting", error=str(error))
+            busy, self._waits = False, True
+        if not busy:
+            self._wake.wait(_POLL_S)
+            self._wake.clear()
+
+    def _see_to_jobs(self, worker: ChunkWorker) -> bool:
+        """Whether there may be more to do at once."""
+        jobs = self.jobs()
+        if time.monotonic() >= self._expire_at:
+            jobs.expire(max_age_s=self._max_age_s)
+            self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
+        if self._tickets is not None and not self._unattended(jobs, self._tickets):
+            return False
+        return worker.work_one(jobs)
+
+    def _unattended(self, jobs: Jobs, tickets: Tickets) -> bool:
+        """Sends tickets for what waits; whether nobody has taken any for a while."""
+        backlog = jobs.backlog()
+        if backlog.n_waiting and time.monotonic() >= self._send_at:
+            try:
+                tickets.fill(backlog.n_waiting)
+                self._unsent = False
+            except StorageError as error:
+                if not self._unsent:
+                    _log.warning("tickets_not_sent", error=str(error))
+                self._unsent, self._send_at = True, time.monotonic() + _WITHOUT_REDIS_S
+        if not backlog.n_waiting or backlog.n_leased:
+            self._unattended_since = None
+            return False
+        if self._unattended_since is None:
+            self._unattended_since = time.monotonic()
+        return time.monotonic() - self._unattended_since > _WITHOUT_WORKER_S

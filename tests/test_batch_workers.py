@@ -1,0 +1,202 @@
+"""Batches while what works on them is killed: every seed exactly once, over real processes and servers."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import httpx
+import pytest
+from conftest import DEMO_CORPUS
+from loopback import served
+from postgres import HOW_TO_GET_ONE, Server, find_programs
+from redis_server import RedisServer
+from typer.testing import CliRunner
+
+from akin.cli import app
+from service.app import create_app
+from service.engines import open_engine
+from service.settings import Settings
+
+IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+SEEDS = IDS * 3
+BODY = {"seeds": SEEDS, "limit": 2}
+FINAL = {"done", "cancelled", "failed"}
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """A data folder of the test's own with the demo corpus."""
+    return Path(copytree(hashed_data, tmp_path / "data"))
+
+
+@contextmanager
+def akin_process(
+    *arguments: str, ready: str, **variables: str
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A command as a process, and the line in which it says that it is ready; killed in the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "akin", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "300", **variables},
+    )
+    assert process.stdout is not None
+    try:
+        yield process, next(line for line in process.stdout if line.startswith(ready))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def service_process(data: Path) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
+    """`akin serve`, and a client of it."""
+    serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
+    with (
+        akin_process(*serve, ready="Serving") as (process, line),
+        httpx.Client(base_url=f"http://{line.split('http://')[1].split()[0]}", timeout=30) as client,
+    ):
+        yield process, client
+
+
+def worker_process(data: Path, redis: RedisServer) -> Any:
+    """`akin worker`, once it works."""
+    return akin_process("worker", "--data", str(data), ready="Working", AKIN_REDIS_URL=redis.url)
+
+
+def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
+    """The batch once something holds of it."""
+    deadline = time.monotonic() + 60
+    while not holds(batch := dict(client.get(path).json())):
+        assert time.monotonic() < deadline, batch
+        time.sleep(0.05)
+    return batch
+
+
+def is_final(batch: dict[str, Any]) -> bool:
+    """Whether it is finished."""
+    return batch["state"] in FINAL
+
+
+def expect_each_once(client: httpx.Client, path: str) -> None:
+    """Every seed has one line, in order, and an answer in it."""
+    assert "done" == wait_until(is_final, client, path)["state"]
+    results = [json.loads(line) for line in client.get(f"{path}/results").content.splitlines()]
+    assert list(enumerate(SEEDS)) == [(line["seed"], line["paper_id"]) for line in results]
+    assert {2} == {len(line["results"]) for line in results}
+
+
+def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
+    """SIGKILL in the middle of a batch: the next start does the rest, and each seed once."""
+    with service_process(data) as (process, client):
+        path = client.post("/v1/batches", json=BODY).headers["Location"]
+        before = wait_until(lambda batch: batch["done"] >= 50, client, path)
+        process.kill()
+        process.wait()
+    assert before["done"] < len(SEEDS)
+    with service_process(data) as (_, client):
+        assert client.get(path).json()["done"] >= before["done"]
+        expect_each_once(client, path)
+
+
+@pytest.fixture
+def woken(data: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
+    """A client of a service that has batches done by workers over Redis."""
+    settings = Settings(data=data, device="cpu", redis_url=redis_server.url)  # type: ignore[arg-type]  # made secret
+    with (
+        served(create_app(settings, open_engine(settings))) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        yield client
+
+
+def test_killed_workers_leave_each_seed_once(
+    woken: httpx.Client, data: Path, redis_server: RedisServer
+) -> None:
+    """SIGKILL of a worker in the middle, Redis emptied too: another does the rest, and each seed once."""
+    with worker_process(data, redis_server) as (first, _):
+        path = woken.post("/v1/batches", json=BODY).headers["Location"]
+        before = wait_until(lambda batch: batch["done"] >= 50, woken, path)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert before["done"] < len(SEEDS)
+    redis_server.flush()
+    with worker_process(data, redis_server) as (second, _):
+        expect_each_once(woken, path)
+        second.send_signal(signal.SIGTERM)
+        assert 0 == second.wait(timeout=20)
+
+
+@pytest.mark.parametrize("fault", [RedisServer.stop, RedisServer.pause])
+def test_without_redis_or_workers_the_service_works(
+    woken: httpx.Client,
+    redis_server: RedisServer,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[RedisServer], None],
+) -> None:
+    """Redis stopped or silent, and so no worker woken: a batch is taken at once, and done."""
+    monkeypatch.setattr("service.batches._WITHOUT_WORKER_S", 0.2)
+    fault(redis_server)
+    started = time.monotonic()
+    answer = woken.post("/v1/batches", json=BODY)
+    assert 202 == answer.status_code
+    assert time.monotonic() - started < 1
+    expect_each_once(woken, answer.headers["Location"])
+
+
+def test_a_worker_needs_redis(data: Path) -> None:
+    """Without a URL there is nobody to wake it: one line says which setting is missing."""
+    done = CliRunner().invoke(app, ["worker", "--data", str(data)])
+    assert 1 == done.exit_code
+    assert "set AKIN_REDIS_URL" in done.stderr
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Server]:
+    """A PostgreSQL that the test may stop."""
+    pytest.importorskip("psycopg")
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(HOW_TO_GET_ONE)
+    folder = Path(tempfile.mkdtemp(prefix="akin-postgres-"))
+    server = Server(programs, folder)
+    try:
+        server.create()
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_database_stopped_and_started(data: Path, own_postgres: Server) -> None:
+    """PostgreSQL away in the middle of a batch: searches go on, batches get 503; once back it is finished."""
+    settings = Settings(data=data, device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
+    search = {"query": {"paper_id": IDS[0]}, "limit": 1}
+    with (
+        served(create_app(settings, open_engine(settings))) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        path = client.post("/v1/batches", json=BODY).headers["Location"]
+        wait_until(lambda batch: batch["done"] >= 50, client, path)
+        own_postgres.stop()
+        for answer in (
+            client.get(path),
+            client.post("/v1/batches", json=BODY),
+            client.get(f"{path}/results"),
+        ):
+            assert (503, "5") == (answer.status_code, answer.headers["Retry-After"])
+        assert 200 == client.post("/v1/search", json=search).status_code
+        own_postgres.start()
+        expect_each_once(client, path)
+        assert 202 == client.post("/v1/batches", json=BODY).status_code
