@@ -1,0 +1,107 @@
+"""Damage to any file of a collection is found before anything is served from it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from annotators import FirstColumns
+from builds import files_of, many_papers, write_corpus
+from conftest import build_quietly
+from tiny_bert import write_tiny_bert
+
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import delete_papers
+from indexer.generations import current_generation
+from indexer.snapshot import open_snapshot
+from models.encoder import load_encoder
+from models.errors import SnapshotCorruptError
+
+N_DAMAGED = 1_000
+# Every kind of file that a generation may consist of.
+KINDS = {
+    "vectors.npy",
+    "offsets.npy",
+    "papers.arrow",
+    "ids.npy",
+    "index.bin",
+    "functions.npy",
+    "manifest.json",
+    "deleted-000001.npy",
+}
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two segments with an index that has a file, function vectors, and deleted papers."""
+    folder = tmp_path_factory.mktemp("damage")
+    encoder = load_encoder(str(write_tiny_bert(folder / "tiny")), device="cpu")
+    functions = FirstColumns(encoder.spec.fingerprint)
+    for papers in (many_papers(12), many_papers(16)[12:]):
+        corpus = write_corpus(folder / "c.jsonl", papers)
+        build_quietly(corpus, folder / "data", encoder, functions=functions, backend="hnsw")
+    with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
+        delete_papers(folder / "data", ["p3", "p4"], catalog, keep=1)
+    return folder / "data"
+
+
+@pytest.fixture
+def data(collection: Path, tmp_path: Path) -> Path:
+    """A copy of the collection that a test may damage."""
+    shutil.copytree(collection, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def in_turn(data: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file with its content, again and again."""
+    files = files_of(data, current_generation(data))
+    assert {path.name for path in files} >= KINDS
+    contents = {path: path.read_bytes() for path in files}
+    for number in range(N_DAMAGED):
+        path = files[number % len(files)]
+        yield path, contents[path]
+        path.write_bytes(contents[path])
+
+
+def assert_found(data: Path) -> None:
+    """The collection is refused."""
+    with pytest.raises(SnapshotCorruptError):
+        open_snapshot(data)
+
+
+def test_a_flipped_bit_is_found(data: Path) -> None:
+    """One changed bit, a thousand times, anywhere in any file."""
+    rng = np.random.default_rng(0)
+    for path, content in in_turn(data):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        assert_found(data)
+    assert 14 == len(open_snapshot(data))
+
+
+def test_a_file_cut_short_is_found(data: Path) -> None:
+    """A file that ends early, a thousand times, at any place, its start and its last byte included."""
+    rng = np.random.default_rng(1)
+    for number, (path, content) in enumerate(in_turn(data)):
+        end = (0, len(content) - 1, int(rng.integers(len(content))))[min(number // 25, 2)]
+        path.write_bytes(content[:end])
+        assert_found(data)
+
+
+def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:
+    """A file that is gone, has the content of any other, or goes on after its end."""
+    files = files_of(data, current_generation(data))
+    for path in files:
+        content = path.read_bytes()
+        for other in files:
+            if other != path and other.read_bytes() != content:
+                path.write_bytes(other.read_bytes())
+                assert_found(data)
+        path.write_bytes(content + b"\0")
+        assert_found(data)
+        path.unlink()
+        assert_found(data)
+        path.write_bytes(content)
+    assert 14 == len(open_snapshot(data))
