@@ -65,10 +65,11 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = Settings(data=arguments.data)
     engine, exact = open_engine(settings), open_engine(settings)
-    exact.snapshot.index = ExactIndex(exact.snapshot.vectors.rows)
+    rows, _ = exact.snapshot.gather(np.arange(len(exact.snapshot.living)))
+    exact.snapshot.index = ExactIndex(rows)
     engine.warm_up()
     sample = np.random.default_rng(arguments.seed).choice(
-        len(engine.snapshot), arguments.queries, replace=False
+        engine.snapshot.positions, arguments.queries, replace=False
     )
     papers = [engine.snapshot.paper(int(position)) for position in sample]
 
