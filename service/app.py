@@ -22,6 +22,7 @@ from service.engines import Engines, PinnedEngines, open_engine
 from service.ingest import Ingest
 from service.metrics import Metrics
 from service.observed import Observed, RouteNames
+from service.openapi import DocumentedAPI
 from service.problems import RESPONSES, add_problem_handlers
 from service.repeating import Repeating
 from service.routes import (
@@ -119,7 +120,7 @@ def create_app(
         cache.close()
         await to_thread.run_sync(spans.close)
 
-    app = FastAPI(
+    app = DocumentedAPI(
         title="Akin",
         summary="Papers akin to yours, in the respect you choose.",
         lifespan=lifespan,

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.snapshot import Snapshot
-from models.transport import TransportSettings, score_papers
-from service.deadline import check_deadline
+from models.transport import TransportSettings
+from service.compare import compare
 from service.seeds import ResolvedSeed
 from service.stages import stage
 
@@ -44,8 +44,7 @@ def score_seeds(
     rows, offsets = snapshot.gather(positions)
     scores = np.empty((len(seeds), len(positions)))
     for own, seed in zip(scores, seeds, strict=True):
-        check_deadline()
-        own[:] = score_papers(seed.vectors, rows, offsets, settings=settings).scores
+        own[:] = compare(seed.vectors, rows, offsets, settings=settings).scores
     return scores
 
 

@@ -8,6 +8,7 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from models.errors import (
@@ -72,10 +73,14 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
     }
     for status, description in (
+        (400, "The body cannot be decoded"),
         (401, "A key is needed, and none, or no valid one, was given"),
         (403, "The key is not good for this"),
         (404, "No such paper, batch or path"),
+        (405, "The path does not take this method; Allow says which it takes"),
+        (408, "The body did not arrive in time"),
         (413, "The body is too large"),
+        (415, "The body is compressed"),
         (422, "The request cannot be carried out; detail says why"),
         (429, "Too many requests; Retry-After says when to try again"),
         (503, "Not ready, or too busy; Retry-After says when to try again"),
@@ -217,6 +222,7 @@ def _one_error(each: dict[str, Any]) -> dict[str, str]:
 def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
+    headers = {"Allow": _methods(request)} if error.status_code == 405 else error.headers
     title = {404: "No such resource", 405: "Method not allowed"}.get(error.status_code, "HTTP error")
     return problem(
         request,
@@ -224,8 +230,16 @@ def _http_error(request: Request, error: Exception) -> Response:
         slug=f"http-{error.status_code}",
         title=title,
         detail=str(error.detail),
-        headers=error.headers,
+        headers=headers,
     )
+
+
+def _methods(request: Request) -> str:
+    """What may be done with a path, by all its endpoints: a router knows of one at a time."""
+    path = request.scope["path"]
+    routes = [each for each in iter_route_contexts(request.app.routes) if each.path_regex.match(path)]
+    methods = {name for each in routes if each.path == routes[0].path for name in each.methods or ()}
+    return ", ".join(sorted(methods))
 
 
 def _log_raised(error: Exception) -> None:

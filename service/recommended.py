@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.snapshot import Snapshot
-from models.transport import Plan, TransportSettings, score_papers
+from models.transport import Plan, TransportSettings
 from models.types import Highlight, Omitted, Paper, Unit
+from service.compare import compare
 from service.deadline import check_deadline
 from service.rerank import MOST_ALIGNMENTS, highlights, whole_paper
 from service.seeds import ResolvedSeed
@@ -82,7 +83,7 @@ def explain_papers(
         counting = np.flatnonzero(weights[number])
         if len(counting):
             rows, offsets = snapshot.gather(positions[counting])
-            compared = score_papers(seed.vectors, rows, offsets, settings=settings)
+            compared = compare(seed.vectors, rows, offsets, settings=settings)
             for i, paper in enumerate(counting.tolist()):
                 plans[paper].append((number, compared[i]))
     return [

@@ -80,25 +80,26 @@ class Bodies:
         content = bytearray()
         try:
             with stage("body"), anyio.fail_after(BODY_TIMEOUT_S):
-                await self._read_into(content, receive, most)
+                await self._read_into(content, request, receive, most)
             yield Body(bytes(content), receive)
         except TimeoutError as error:
             raise HTTPException(408, f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from error
         finally:
             self.held -= len(content)
 
-    async def _read_into(self, content: bytearray, receive: Receive, most: int) -> None:
+    async def _read_into(self, content: bytearray, request: Request, receive: Receive, most: int) -> None:
         more = True
         while more:
             message = await receive()
             part = message.get("body", b"")
+            more = message["type"] == "http.request" and message.get("more_body", False)
+            request.state.body_ended = not more
             if len(content) + len(part) > most:
                 raise _too_large(most)
             if self.held + len(part) > MAX_HELD_BYTES:
                 raise OverloadedError("Too many large requests at once; try again later.", retry_after_s=1)
             content += part
             self.held += len(part)
-            more = message["type"] == "http.request" and message.get("more_body", False)
 
 
 async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +109,7 @@ async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, se
         await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
 
     await response(scope, receive, send_unfinished)
-    n_read, more = 0, True
+    n_read, more = 0, not scope["state"].get("body_ended", False)
     with anyio.move_on_after(_LINGER_S):
         while more and n_read < _LINGER_BYTES:
             message = await receive()

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from indexer.snapshot import Snapshot
-from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings
 from models.types import (
     Alignment,
     Candidate,
@@ -19,6 +19,7 @@ from models.types import (
     Unit,
 )
 from service.aspect import Aspect, Selection, focused
+from service.compare import compare
 from service.deadline import check_deadline
 from service.stages import stage
 
@@ -39,7 +40,7 @@ def default_tau(spec: EncoderSpec) -> float:
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
 
 
-# Papers compared between two looks at the deadline: some ten milliseconds of the slowest scorer.
+# Papers whose vectors are read at once.
 _TOGETHER = 256
 
 
@@ -113,9 +114,8 @@ def _compare(
     settings: TransportSettings,
 ) -> list[Plans]:
     """Each part's plans with the papers at ``positions``."""
-    check_deadline()
     rows, offsets = snapshot.gather(positions)
-    return [score_papers(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
+    return [compare(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
 
 
 def total_scores(parts: Sequence[Part], compared: Sequence[Plans]) -> Float64[np.ndarray, " k"]:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import akin
 from akin.cli import app
+from akin.client import Retries
 from akin.mcp import in_process
 from akin.tools import make_server
 from models.types import Facet
@@ -54,7 +55,8 @@ def asked(address: str, tool: str, *, failed: bool = False, **arguments: Any) ->
     """What a tool answers."""
 
     async def ask() -> str:
-        async with akin.AsyncClient(address) as client, Client(make_server(client)) as model:
+        once = Retries(attempts=1)
+        async with akin.AsyncClient(address, retries=once) as client, Client(make_server(client)) as model:
             return text_of(await model.call_tool(tool, arguments), failed=failed)
 
     return anyio.run(ask)

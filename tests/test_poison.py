@@ -1,6 +1,7 @@
 """Every endpoint, whatever is sent to it: an answer, or a small problem that repeats nothing; never a 5xx."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,6 @@ import pytest
 from asgi import MARK, Answer, Application, Poison, endpoints, raw_path
 from poison import examples, parameters, poisons, schema_of
 
-from indexer.catalog import CATALOG_FILE
 from service.app import create_app
 from service.settings import Settings
 
@@ -68,11 +68,11 @@ GOOD: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def application(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
-    """The service over the demo corpus under the hashing encoder, with a catalog of its own for batches."""
-    catalog = f"sqlite:///{tmp_path_factory.mktemp('poison') / CATALOG_FILE}"
-    settings = Settings(data=hashed_data, device="cpu", rate=0, catalog_url=catalog)  # type: ignore[arg-type]  # made secret
-    with Application(create_app(settings)) as application:
+def application(tmp_path_factory: pytest.TempPathFactory, hashed_data: Path) -> Iterator[Application]:
+    """The service over the demo corpus under the hashing encoder, a copy: some endpoints write."""
+    data = tmp_path_factory.mktemp("poisoned") / "data"
+    shutil.copytree(hashed_data, data)
+    with Application(create_app(Settings(data=data, device="cpu", rate=0))) as application:
         yield application
 
 

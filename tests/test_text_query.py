@@ -117,7 +117,7 @@ def test_a_wrong_text_gets_a_problem(client: TestClient, query: dict[str, Any]) 
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
 
 
-@pytest.mark.parametrize("text", ["\x00", "\u200b", "🙂", "\u202e\u202d", "a" * MAX_TEXT_CHARS, "数" * 2_000])
+@pytest.mark.parametrize("text", ["\x00a", "\u200b", "🙂", "\u202e\u202d", "a" * MAX_TEXT_CHARS, "数" * 999])
 def test_odd_texts_are_harmless(client: TestClient, text: str) -> None:
     """Whatever characters a text holds, there is an answer whose scores are numbers."""
     answer = search(client, query={"text": text})

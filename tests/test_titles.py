@@ -250,5 +250,5 @@ def test_without_such_a_paper_the_prefix_is_asked_for(hashed_data: Path) -> None
     """Where no paper is called ``suggest``, its address says what to give."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
         response = client.get("/v1/papers/suggest")
-    assert 422 == response.status_code
+    assert 404 == response.status_code
     assert "?prefix=" in response.json()["detail"]

@@ -38,4 +38,7 @@ def suggest(
     try:
         return paper("suggest", engine, request, response)
     except PaperNotFoundError as error:
-        raise InputError("Give the beginning of a title, as /v1/papers/suggest?prefix=graph.") from error
+        raise PaperNotFoundError(
+            "No paper of this collection is called suggest; for papers by their titles give the beginning "
+            "of one, as /v1/papers/suggest?prefix=graph."
+        ) from error

@@ -2,25 +2,60 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from models.errors import QueryError
 from models.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper
+
+# What is no text by itself. All other white space is none either, but of what that is the dialects of JSON
+# Schema have different ideas, so it is no matter of a request's shape. The anchor and the length say nothing
+# more, but let generators of tests find texts at once.
+_BLANK = "".join(map(chr, range(0x21)))
+WITH_TEXT: JsonDict = {"pattern": r"^[\x00-\x20]*[^\x00-\x20]", "minLength": 1}
+
+
+def _expect_text(given: str, what: str) -> None:
+    if not given.strip(_BLANK):
+        raise ValueError(f"{what} is blank")
+    if not given.strip():
+        raise QueryError(f"There is nothing but white space where {what} should be; give words.")
+
+
+def _with_text(given: str) -> str:
+    _expect_text(given, "the text")
+    return given
+
+
+# Beside WITH_TEXT, which documents it.
+NOT_BLANK = AfterValidator(_with_text)
 
 
 def _readable(abstract: str | list[str]) -> str | list[str]:
     given = [abstract] if isinstance(abstract, str) else abstract
-    if any(not text.strip() for text in given):
-        raise ValueError("the abstract, or a sentence of it, is blank")
+    for text in given:
+        _expect_text(text, "the abstract, or a sentence of it,")
     if sum(map(len, given)) > MAX_ABSTRACT_CHARS:
-        raise ValueError(f"the sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters")
+        # No ValueError: each sentence is as a request should have it, which is all that its shape can tell.
+        raise QueryError(
+            f"The sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters together; leave "
+            "some out."
+        )
     return abstract
 
 
+def _whole(given: object) -> object:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+# Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
+WHOLE = BeforeValidator(_whole)
+
 PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
-_Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS)]
+_Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS, json_schema_extra=WITH_TEXT)]
 Abstract = Annotated[
     _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)], AfterValidator(_readable)
 ]

@@ -2,17 +2,27 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from indexer.job import Job, JobState
+from service.schemas.alternatives import Shape, any_of
 from service.schemas.base import PaperId
 from service.schemas.search import FirstPageIn, SearchShapeIn
 
 MOST_QUERIES = 10_000
 
 
+_ONE_KIND = (
+    Shape(["seeds"], null=["queries", "facet"]),
+    Shape(["seeds"], null=["queries", "sentences"]),
+    Shape(["queries"], null=["seeds"], alone=True),
+)
+
+
 class BatchIn(SearchShapeIn):
     """Many searches: ``queries``, each of its own shape, or one shape for every paper of ``seeds``."""
+
+    model_config = ConfigDict(json_schema_extra=any_of(_ONE_KIND))
 
     seeds: Annotated[list[PaperId], Field(min_length=1, max_length=MOST_QUERIES)] | None = Field(
         default=None, description="Ids of indexed papers; all other fields go for each of them."

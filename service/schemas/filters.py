@@ -5,10 +5,10 @@ from typing import Annotated
 from pydantic import Field
 
 from models.types import Facet, Filters
-from service.schemas.base import FacetIn, PaperId, Strict
+from service.schemas.base import WHOLE, FacetIn, PaperId, Strict
 
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
-_Year = Annotated[int, Field(ge=1000, le=2100)]
+_Year = Annotated[int, Field(ge=1000, le=2100), WHOLE]
 # More than a reference manager holds of one subject; as many as a ranked list has.
 _MOST_IDS = 10_000
 

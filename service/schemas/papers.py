@@ -15,7 +15,7 @@ from indexer.rows import (
 )
 from models.errors import InputError
 from models.types import Paper
-from service.schemas.base import Abstract, FacetIn, Out, PaperId, Strict, Title
+from service.schemas.base import WHOLE, Abstract, FacetIn, Out, PaperId, Strict, Title
 
 MAX_PAPERS = 1_000
 _Text = Annotated[str, Field(max_length=MAX_FIELD_CHARS)]
@@ -31,7 +31,7 @@ class PaperIn(Strict):
     facets: Annotated[list[FacetIn | None], Field(max_length=MAX_SENTENCES)] | None = Field(
         default=None, description="One a sentence, where they are known; else they are found."
     )
-    year: Annotated[int, Field(ge=MIN_YEAR, le=MAX_YEAR)] | None = None
+    year: Annotated[int, Field(ge=MIN_YEAR, le=MAX_YEAR), WHOLE] | None = None
     venue: _Text | None = None
     authors: _Names = Field(default_factory=list)
     url: _Text | None = None

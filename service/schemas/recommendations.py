@@ -2,15 +2,18 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from models.errors import QueryError
 from service.aspect import Aspect
 from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship
 from service.reasons import Reason
 from service.recommend import RecommendAnswer, RecommendQuery
-from service.schemas.base import Facets, Out, SentenceOut, Strict, facet_tuple
+from service.schemas.alternatives import ONE_CHOICE, any_of
+from service.schemas.base import WHOLE, Facets, Out, SentenceOut, Strict, facet_tuple
 from service.schemas.filters import FiltersIn
 from service.schemas.search import (
+    ONE_PAPER,
     AlignmentOut,
     Numbers,
     QueryIn,
@@ -25,6 +28,8 @@ MOST_SEEDS = 500
 
 class SeedIn(QueryIn):
     """A paper, the respect in which others should be akin to it, and how much it counts."""
+
+    model_config = ConfigDict(json_schema_extra=any_of(ONE_PAPER, ONE_CHOICE))
 
     sentences: Numbers | None = Field(
         default=None, description="Numbers, from 0, of the sentences that count."
@@ -61,12 +66,13 @@ class RecommendationsIn(Strict):
         description="How much being far from the negatives counts against being near to the seeds.",
     )
     filters: FiltersIn = FiltersIn()
-    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
 
     @model_validator(mode="after")
     def _not_too_many(self) -> "RecommendationsIn":
         if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
-            raise ValueError(f"seeds and negatives are more than {MOST_SEEDS} together")
+            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
+            raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
         return self
 
     def to_query(self) -> RecommendQuery:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from indexer.rows import MAX_SENTENCES
 from models.transport import Scorer
@@ -10,7 +10,11 @@ from models.types import Facet, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.cursors import MAX_CURSOR_CHARS
 from service.reasons import Reason
+from service.schemas.alternatives import ONE_CHOICE, Shape, any_of
 from service.schemas.base import (
+    NOT_BLANK,
+    WHOLE,
+    WITH_TEXT,
     Abstract,
     Facets,
     Out,
@@ -26,7 +30,10 @@ from service.schemas.filters import FiltersIn
 from service.search import SearchAnswer, SearchQuery
 from service.text_query import MAX_TEXT_CHARS
 
-Numbers = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MAX_SENTENCES)]
+_ShortText = Annotated[
+    str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK
+]
+Numbers = Annotated[list[Annotated[int, Field(ge=0), WHOLE]], Field(min_length=1, max_length=MAX_SENTENCES)]
 
 
 def number_tuple(given: list[int] | None) -> tuple[int, ...] | None:
@@ -40,8 +47,22 @@ def expect_one_choice(sentences: list[int] | None, facet: Facet | list[Facet] | 
         raise ValueError("choose sentences or a facet, not both")
 
 
+# An indexed paper, or a pasted one.
+ONE_PAPER = (
+    Shape(["paper_id"], null=["abstract"], empty=["title"]),
+    Shape(["abstract"], null=["paper_id"]),
+)
+_PAPER_OR_TEXT = (
+    Shape(["paper_id"], null=["abstract", "text"], empty=["title"]),
+    Shape(["abstract"], null=["paper_id", "text"]),
+    Shape(["text"], null=["paper_id", "abstract"], empty=["title"]),
+)
+
+
 class QueryIn(Strict):
     """The paper to start from: an indexed one by id, or a pasted title and abstract."""
+
+    model_config = ConfigDict(json_schema_extra=any_of(ONE_PAPER))
 
     paper_id: PaperId | None = None
     title: Title = ""
@@ -63,7 +84,12 @@ class QueryIn(Strict):
 class SearchQueryIn(QueryIn):
     """What to start from: a paper, or a short text such as a claim."""
 
-    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS)] | None = Field(
+    model_config = ConfigDict(json_schema_extra=any_of(_PAPER_OR_TEXT))
+
+    text: (
+        Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK]
+        | None
+    ) = Field(
         default=None,
         description="Taken as one sentence without facet, so sentences, facet, unlike and focus stay out.",
     )
@@ -80,6 +106,15 @@ class SearchQueryIn(QueryIn):
 
 class UnlikeIn(Strict):
     """The respect in which papers should differ from the query: some of its sentences, or a facet of them."""
+
+    model_config = ConfigDict(
+        json_schema_extra=any_of(
+            [
+                Shape(["sentences"], null=["facet"]),
+                Shape(["facet"], null=["sentences"]),
+            ]
+        )
+    )
 
     sentences: Numbers | None = Field(default=None, description="Numbers, from 0, of query sentences.")
     facet: Facets | None = Field(default=None, description="A facet, or a list of them.")
@@ -101,6 +136,8 @@ class UnlikeIn(Strict):
 
 class SearchShapeIn(Strict):
     """The respect in which papers should be akin to a query, and what to return; not the query itself."""
+
+    model_config = ConfigDict(json_schema_extra=any_of(ONE_CHOICE))
 
     sentences: Numbers | None = Field(
         default=None, description="Numbers, from 0, of the query sentences that count."
@@ -125,7 +162,7 @@ class SearchShapeIn(Strict):
         default=None,
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
-    limit: Annotated[int, Field(ge=1, le=100)] = Field(default=10, description="Papers on this page.")
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(default=10, description="Papers on this page.")
 
     @model_validator(mode="after")
     def _one_aspect(self) -> "SearchShapeIn":

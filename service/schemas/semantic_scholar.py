@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from models.errors import QueryError
 from models.types import Paper
 from service.recommend import RecommendQuery
 from service.schemas.base import Strict
@@ -116,7 +117,7 @@ def _external_ids(paper: Paper) -> dict[str, str | int]:
 def _known_fields(given: str) -> str:
     """Refuse fields Semantic Scholar does not have; ``authors.name`` and the like belong to ``authors``."""
     for number, name in enumerate(given.split(","), start=1):
-        if name.strip() and name.strip().partition(".")[0] not in ScholarPaper.model_fields:
+        if name.strip(" ") and name.strip(" ").partition(".")[0] not in ScholarPaper.model_fields:
             raise ValueError(
                 f"name {number} of the fields is none that papers have; "
                 f"there are {', '.join(ScholarPaper.model_fields)}"
@@ -124,12 +125,18 @@ def _known_fields(given: str) -> str:
     return given
 
 
-FieldNames = Annotated[str, Field(max_length=_MAX_FIELDS_CHARS), AfterValidator(_known_fields)]
+# What _known_fields lets pass, for the OpenAPI document.
+_FIELD = rf" *(?:(?:{'|'.join(ScholarPaper.model_fields)})(?:\.[^,]*)?)? *"
+FieldNames = Annotated[
+    str,
+    Field(max_length=_MAX_FIELDS_CHARS, json_schema_extra={"pattern": f"^{_FIELD}(?:,{_FIELD})*$"}),
+    AfterValidator(_known_fields),
+]
 
 
 def field_set(given: str | None) -> frozenset[str]:
     """The fields a request names, separated by commas; without any, the title."""
-    names = {name.strip().partition(".")[0] for name in (given or "title").split(",")}
+    names = {name.strip(" ").partition(".")[0] for name in (given or "title").split(",")}
     return frozenset(names - {"", "matchScore"})
 
 
@@ -150,7 +157,8 @@ class ListsIn(Strict):
     @model_validator(mode="after")
     def _not_too_many(self) -> "ListsIn":
         if len(self.positive) + len(self.negative or ()) > MAX_IDS:
-            raise ValueError(f"there are more than {MAX_IDS} ids in the two lists")
+            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
+            raise QueryError(f"There are more than {MAX_IDS} ids in the two lists; leave some out.")
         return self
 
     def to_query(self, limit: int) -> RecommendQuery:

@@ -4,14 +4,18 @@ from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from models.facets import FACETS
 from models.sentences import MAX_SENTENCE_CHARS
 from models.types import Facet, Paper
 from service.analysis import Analysis
 from service.reasons import Reason
+from service.schemas.alternatives import Shape, any_of
 from service.schemas.base import (
+    NOT_BLANK,
+    WHOLE,
+    WITH_TEXT,
     Abstract,
     Facets,
     Out,
@@ -28,15 +32,26 @@ from service.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQ
 # Probabilities are told to four digits; more are noise.
 _PARTS = 10_000
 
+_Sentence = Annotated[str, Field(max_length=MAX_SENTENCE_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK]
+
 
 class SentenceQueryIn(Strict):
     """The sentence to start from: a text, or sentence number ``sentence``, from 0, of an indexed paper."""
 
-    text: Annotated[str, Field(max_length=MAX_SENTENCE_CHARS)] | None = Field(
-        default=None, description="Taken as one sentence without context."
+    model_config = ConfigDict(
+        json_schema_extra=any_of(
+            [
+                Shape(["text"], null=["paper_id", "sentence"]),
+                Shape(["paper_id", "sentence"], null=["text"]),
+            ]
+        )
     )
+
+    text: (
+        Annotated[str, Field(max_length=MAX_SENTENCE_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK] | None
+    ) = Field(default=None, description="Taken as one sentence without context.")
     paper_id: PaperId | None = None
-    sentence: Annotated[int, Field(ge=0)] | None = None
+    sentence: Annotated[int, Field(ge=0), WHOLE] | None = None
 
     @model_validator(mode="after")
     def _one_sentence(self) -> "SentenceQueryIn":
@@ -44,8 +59,6 @@ class SentenceQueryIn(Strict):
             raise ValueError("give either text, or paper_id and sentence")
         if (self.paper_id is None) != (self.sentence is None):
             raise ValueError("paper_id and sentence go together")
-        if self.text is not None and not self.text.strip():
-            raise ValueError("the text is blank")
         return self
 
 
@@ -60,7 +73,7 @@ class SentenceSearchIn(Strict):
         default=None, description="Only sentences of this facet, or of these; background covers objective."
     )
     filters: FiltersIn = FiltersIn()
-    limit: Annotated[int, Field(ge=1, le=100)] = 10
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
 
     def to_query(self) -> SentenceQuery:
         """The same as a domain value."""

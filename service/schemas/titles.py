@@ -20,7 +20,8 @@ def _whole_number(given: object) -> object:
     return int(given) if isinstance(given, str) and re.fullmatch(r"[0-9]{1,9}", given) else given
 
 
-Limit = Annotated[int, BeforeValidator(_whole_number), Field(ge=1, le=100)]
+# In this order: behind the validator the bounds would not be understood as those of a number.
+Limit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole_number)]
 
 
 class TitleIn(Strict):

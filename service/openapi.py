@@ -1,0 +1,52 @@
+"""The OpenAPI document: what the endpoints say of themselves, and what the door does for all of them."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from service.auth import OPEN_PATHS
+
+
+def _header(description: str, *, kind: str = "string", always: bool = False) -> dict[str, Any]:
+    return {"description": description, "required": always, "schema": {"type": kind}}
+
+
+_OF_ALL: Final = {
+    "X-Request-ID": _header("Finds the request in the service's log", always=True),
+    "X-Akin-Generation": _header("The generation of the collection that answered", always=True),
+    "RateLimit-Limit": _header("Requests a minute", kind="integer"),
+    "RateLimit-Remaining": _header("Requests left of them", kind="integer"),
+    "RateLimit-Reset": _header("Seconds until there are as many again", kind="integer"),
+}
+_RETRY: Final = {"Retry-After": _header("Seconds after which to try again", kind="integer", always=True)}
+_OF_STATUS: Final = {
+    "401": {"WWW-Authenticate": _header("How to give a key", always=True)},
+    "403": {"WWW-Authenticate": _header("The scope that is missing")},
+    "405": {"Allow": _header("The methods that the path takes", always=True)},
+    "429": _RETRY,
+    "503": _RETRY,
+}
+_SCHEMES: Final = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key of `akin keys create`."},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+}
+# Nothing, too: a service for which no key was made is open.
+_SECURITY: Final[list[dict[str, list[str]]]] = [{}, {"bearer": []}, {"key": []}]
+
+
+class DocumentedAPI(FastAPI):
+    """An application whose document tells of keys and headers, which no endpoint knows of."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document, made once."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            document.setdefault("components", {})["securitySchemes"] = _SCHEMES
+            for path, operations in document["paths"].items():
+                for operation in operations.values():
+                    operation["security"] = [] if path in OPEN_PATHS else _SECURITY
+                    for status, response in operation["responses"].items():
+                        of_status = _OF_STATUS.get(status, {})
+                        response["headers"] = {**_OF_ALL, **of_status, **response.get("headers", {})}
+            return document
+        return self.openapi_schema
