@@ -197,12 +197,14 @@ class Unresolved:
 class RecommendationsAnswer:
     """Papers, best first, the seeds that counted and those that could not be used.
 
-    ``reason``, and ``detail`` in words, say why where there are no papers.
+    ``reason``, and ``detail`` in words, say why where there are no papers. ``next_cursor`` leads to the next
+    page and is ``None`` at the end of the list.
     """
 
     results: tuple[Recommendation, ...]
     seeds: tuple[Seed, ...]
     unresolved: tuple[Unresolved, ...]
+    next_cursor: str | None
     generation: str
     reason: str | None
     detail: str | None

@@ -66,7 +66,10 @@ class Seed(TypedDict, total=False):
 
 
 class RecommendationsRequest(TypedDict, total=False):
-    """Papers to start from, papers to keep away from, and what to return."""
+    """Papers to start from, papers to keep away from, and what to return.
+
+    ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
+    """
 
     seeds: Sequence[Seed]
     negatives: Sequence[Seed]
@@ -74,6 +77,7 @@ class RecommendationsRequest(TypedDict, total=False):
     negative_weight: float
     filters: Filters
     limit: int
+    cursor: str
 
 
 class SentenceRequest(TypedDict, total=False):

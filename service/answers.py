@@ -13,6 +13,8 @@ from service.annotations import fingerprints
 from service.cache import Cache
 from service.cursors import Cursors
 from service.digests import digest_of
+from service.recommend import RecommendQuery, recommend
+from service.schemas.recommendations import RecommendationsOut
 from service.schemas.search import SearchOut
 from service.search import SearchEngine, SearchQuery
 
@@ -70,7 +72,19 @@ def answer_search(engine: SearchEngine, cursors: Cursors, query: SearchQuery) ->
     Raises PaperNotFoundError, SentenceSelectionError, DeadlineError.
     """
     answer = engine.search(query)
-    next_cursor = None
-    if answer.next_page is not None:
-        next_cursor = cursors.write(answer.next_page, query, engine.digest)
+    following = answer.next_page
+    next_cursor = None if following is None else cursors.write(following, query, engine.digest)
     return SearchOut.of(answer, next_cursor=next_cursor)
+
+
+def answer_recommendations(
+    engine: SearchEngine, cursors: Cursors, query: RecommendQuery
+) -> RecommendationsOut:
+    """The same for papers akin to many.
+
+    Raises EncoderMismatchError, DeadlineError.
+    """
+    answer = recommend(engine, query)
+    following = answer.next_page
+    next_cursor = None if following is None else cursors.write(following, query, engine.digest)
+    return RecommendationsOut.of(answer, next_cursor=next_cursor)

@@ -13,6 +13,7 @@ from models.transport import SERVING
 from models.types import Filters, Paper
 from service.candidates import CANDIDATES_PER_RESULT, MORE_CANDIDATES
 from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship, score_seeds, seed_weights, usual_distances
+from service.paging import FIRST_PAGE, Page
 from service.reasons import Reason, health_warnings, none_allowed
 from service.recommended import Recommendation, explain_papers
 from service.rerank import default_tau
@@ -29,8 +30,9 @@ _DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class RecommendQuery:
-    """Papers to start from, papers to keep away from, and who may answer; ``limit`` counts papers.
+    """Papers to start from, papers to keep away from, and who may answer.
 
+    ``limit`` counts papers, those after ``page.offset`` of the ranked list.
     ``negative_weight`` is how much being far from the negatives counts against being near to the seeds.
     """
 
@@ -40,24 +42,38 @@ class RecommendQuery:
     negative_weight: float = DEFAULT_NEGATIVE_WEIGHT
     filters: Filters = field(default_factory=Filters)
     limit: int = 10
+    page: Page = FIRST_PAGE
 
 
 @dataclass(frozen=True, slots=True)
 class RecommendAnswer:
     """Papers, best first, the seeds that were used (negatives last), and those that could not be.
 
-    ``reason``, and ``detail``, which tells a person, are set when there are no results. ``took_ms`` is wall
-    time.
+    ``reason``, and ``detail``, which tells a person, are set when there are no results. ``next_page`` is
+    ``None`` at the end of the list. ``took_ms`` is wall time.
     """
 
     seeds: tuple[ResolvedSeed, ...]
     unresolved: tuple[UnresolvedSeed, ...]
     results: tuple[Recommendation, ...]
+    next_page: Page | None
     generation: str
     reason: Reason | None
     detail: str | None
     warnings: tuple[str, ...]
     took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """The papers of one page and where the next one begins.
+
+    ``cut_at`` is set on the last page where more papers would follow than were compared.
+    """
+
+    results: tuple[Recommendation, ...] = ()
+    next_page: Page | None = None
+    cut_at: int | None = None
 
 
 def recommend(engine: SearchEngine, query: RecommendQuery) -> RecommendAnswer:
@@ -68,29 +84,32 @@ def recommend(engine: SearchEngine, query: RecommendQuery) -> RecommendAnswer:
     """
     started = time.perf_counter()
     resolved, unresolved = resolve_seeds(engine, query.seeds, query.negatives)
-    results: tuple[Recommendation, ...] = ()
+    ranked = _Ranked()
     reason: Reason | None = Reason.NO_SEED_RESOLVED
     if not all(seed.negative for seed in resolved):
-        results = tuple(_rank(engine, query, resolved))
-        reason = None if results else none_allowed(query.filters)
+        ranked = _rank(engine, query, resolved)
+        reason = None if ranked.results else none_allowed(query.filters)
     return RecommendAnswer(
         seeds=tuple(resolved),
         unresolved=tuple(unresolved),
-        results=results,
+        results=ranked.results,
+        next_page=ranked.next_page,
         generation=engine.snapshot.generation,
         reason=reason,
         detail=None if reason is None else _DETAILS[reason],
-        warnings=tuple(_warnings(resolved, results)),
+        warnings=tuple(_warnings(resolved, ranked)),
         took_ms=(time.perf_counter() - started) * 1000,
     )
 
 
-def _rank(engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedSeed]) -> list[Recommendation]:
+def _rank(engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedSeed]) -> _Ranked:
+    """One page of the list, which is as long as there are candidates: all are compared for every page."""
     snapshot = engine.snapshot
     encoder = snapshot.manifest.encoder
-    positions = _candidates(engine, query, seeds)
+    depth = query.page.depth or query.limit * CANDIDATES_PER_RESULT
+    positions, n_allowed = _candidates(engine, query, seeds, depth=depth)
     if not len(positions):
-        return []
+        return _Ranked()
     settings = replace(SERVING, tau=default_tau(encoder))
     scores = score_seeds(snapshot, seeds, positions, settings=settings)
     weights = seed_weights(
@@ -101,33 +120,42 @@ def _rank(engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedS
         negative_weight=query.negative_weight,
     )
     order = np.lexsort((positions, -(weights * scores).sum(axis=0)))
-    best = _unlike_pasted(snapshot, positions, order, seeds, limit=query.limit)
-    return explain_papers(
+    stop = query.page.offset + query.limit
+    # One more than are shown tells whether the list goes on.
+    best = _unlike_pasted(snapshot, positions, order, seeds, limit=stop + 1)
+    shown = best[query.page.offset : stop]
+    results = explain_papers(
         snapshot,
-        [(int(positions[i]), paper) for i, paper in best],
+        [(int(positions[i]), paper) for i, paper in shown],
         seeds,
-        weights[:, [i for i, _ in best]],
+        weights[:, [i for i, _ in shown]],
         settings=settings,
         unit=encoder.unit,
     )
+    if len(best) > stop:
+        return _Ranked(tuple(results), Page(stop, depth))
+    return _Ranked(tuple(results), cut_at=len(best) if len(positions) < n_allowed else None)
 
 
 def _candidates(
-    engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedSeed]
-) -> Int64[np.ndarray, " k"]:
-    """The papers to rank: allowed, and none of the seeds."""
+    engine: SearchEngine, query: RecommendQuery, seeds: Sequence[ResolvedSeed], *, depth: int
+) -> tuple[Int64[np.ndarray, " k"], int]:
+    """The papers to rank: allowed, and none of the seeds; and how many of that kind there are.
+
+    At least ``depth`` of them, and the same for every page of a list.
+    """
     snapshot = engine.snapshot
     allowed = snapshot.allowed_papers(query.filters).copy()
     allowed[[seed.position for seed in seeds if seed.position is not None]] = False
-    at_least = query.limit * CANDIDATES_PER_RESULT
-    return seed_candidates(
+    found = seed_candidates(
         snapshot,
         [seed for seed in seeds if not seed.negative],
         akin_to=query.akin_to,
-        n_papers=max(engine.n_candidates * MORE_CANDIDATES, at_least),
-        at_least=at_least,
+        n_papers=max(engine.n_candidates * MORE_CANDIDATES, depth),
+        at_least=depth,
         allowed=allowed,
     )
+    return found, int(np.count_nonzero(allowed))
 
 
 def _unlike_pasted(
@@ -151,7 +179,9 @@ def _unlike_pasted(
     return best
 
 
-def _warnings(seeds: Sequence[ResolvedSeed], results: Sequence[Recommendation]) -> Iterator[str]:
+def _warnings(seeds: Sequence[ResolvedSeed], ranked: _Ranked) -> Iterator[str]:
     """What a reader of the results should know, each once and as ``kind:what``."""
     yield from sorted({warning for seed in seeds for warning in seed.warnings})
-    yield from health_warnings(result.converged for result in results)
+    yield from health_warnings(result.converged for result in ranked.results)
+    if ranked.cut_at is not None:
+        yield f"list_ends_at:{ranked.cut_at}"

@@ -17,8 +17,9 @@ from models.errors import CursorError, StorageError
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, Sentence
 from service.aspect import Aspect, Contrast
-from service.cursors import MAX_CURSOR_CHARS, Cursors
+from service.cursors import Cursors
 from service.paging import Page, Stretch, stretches
+from service.schemas.base import MAX_CURSOR_CHARS
 from service.search import SearchQuery
 from service.secret import SECRET_FILE, Secret, read_secret
 from service.settings import Settings

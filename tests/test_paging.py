@@ -230,3 +230,33 @@ def test_few_papers_left_out_are_left_out_like_many(many_data: Path, n_excluded:
     found = find_candidates(snapshot, query, n_papers=200, allowed=allowed)
     assert [c.score for c in everything[n_excluded : n_excluded + 200]] == [c.score for c in found]
     assert not {c.position for c in everything[:n_excluded]} & {c.position for c in found}
+
+
+@pytest.mark.parametrize("akin_to", ["some", "all"])
+def test_recommendations_are_read_page_by_page(client: TestClient, akin_to: str) -> None:
+    """Pages of any size are one list: a thousand papers, none twice, no seed, and said to be cut."""
+    seeds = [{"paper_id": "many/17"}, {"paper_id": "many/400"}]
+    body: dict[str, Any] = {"seeds": seeds, "negatives": [{"paper_id": "many/9"}], "akin_to": akin_to}
+    read: list[str] = []
+    cursor, limit, warnings = None, 30, ["none yet"]
+    first = client.post("/v1/recommendations", json={**body, "limit": 30}).json()
+    while cursor is not None or not read:
+        page = client.post(
+            "/v1/recommendations", json={**body, "limit": limit, **({"cursor": cursor} if cursor else {})}
+        ).json()
+        read += [result["paper"]["id"] for result in page["results"]]
+        cursor, limit, warnings = page["next_cursor"], 100, page["warnings"]
+    assert [result["paper"]["id"] for result in first["results"]] == read[:30]
+    assert (1_000, 1_000) == (len(read), len(set(read)))
+    assert {"many/17", "many/400", "many/9"}.isdisjoint(read)
+    assert ["list_ends_at:1000"] == warnings
+
+
+def test_a_cursor_of_another_kind_of_list_is_refused(client: TestClient) -> None:
+    """The cursor of a search leads nowhere in recommendations, nor the other way round."""
+    body = {"seeds": [{"paper_id": "many/17"}]}
+    of_search = answer(client, BODY)["next_cursor"]
+    refused = client.post("/v1/recommendations", json={**body, "cursor": of_search})
+    assert (422, "urn:akin:problem:cursor") == (refused.status_code, refused.json()["type"])
+    of_list = client.post("/v1/recommendations", json=body).json()["next_cursor"]
+    assert 422 == client.post("/v1/search", json={**BODY, "cursor": of_list}).status_code

@@ -1,11 +1,14 @@
-"""The maker of cursors as a dependency of endpoints."""
+"""Cursors as endpoints read them: which page of a list is asked for, and in which generation."""
 
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from service.cursors import Cursors
+from service.cursors import Cursors, PagedQuery
+from service.engines import Engines
 from service.problems import RESPONSES
+from service.search import SearchEngine
 
 # What the OpenAPI document says beside the usual of an endpoint that takes cursors.
 CURSOR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -16,10 +19,31 @@ CURSOR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def get_cursors(request: Request) -> Cursors:
-    """The cursors of the application."""
-    cursors: Cursors = request.app.state.cursors
-    return cursors
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The cursors of the application and the engines they lead to, for one request."""
+
+    cursors: Cursors
+    request: Request
+
+    def at(self, cursor: str | None, query: PagedQuery) -> tuple[PagedQuery, SearchEngine]:
+        """``query`` at the page that ``cursor`` stands for, the first without one, and who answers it.
+
+        Raises CursorError, CursorExpiredError.
+        """
+        engines: Engines = self.request.app.state.engines
+        engine: SearchEngine = self.request.state.engine
+        if cursor is not None:
+            page, generation = self.cursors.read(cursor, query)
+            query, engine = replace(query, page=page), engines.at(generation)
+            self.request.state.engine = engine
+        engines.pin(engine)
+        return query, engine
 
 
-CursorsDep = Annotated[Cursors, Depends(get_cursors)]
+def get_paging(request: Request) -> Paging:
+    """What reads the cursor of this request."""
+    return Paging(request.app.state.cursors, request)
+
+
+PagingDep = Annotated[Paging, Depends(get_paging)]

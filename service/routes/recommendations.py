@@ -2,28 +2,39 @@
 
 from fastapi import APIRouter, Response
 
+from service.answers import answer_recommendations
 from service.formats import LIST_FORMATS, Format
-from service.recommend import recommend
 from service.routes.answers import AnswersDep
-from service.routes.engine import EngineDep
+from service.routes.cursors import CURSOR_RESPONSES, PagingDep
 from service.routes.formats import VARIES, ListFormatDep, documented, ranked_file
 from service.schemas.recommendations import RecommendationsIn, RecommendationsOut
 
 router = APIRouter(prefix="/v1", tags=["search"])
 
 
-@router.post("/recommendations", response_model=RecommendationsOut, responses=documented(*LIST_FORMATS))
+@router.post(
+    "/recommendations",
+    response_model=RecommendationsOut,
+    responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES},
+)
 def recommendations(
-    body: RecommendationsIn, engine: EngineDep, answers: AnswersDep, form: ListFormatDep
+    body: RecommendationsIn, paging: PagingDep, answers: AnswersDep, form: ListFormatDep
 ) -> Response:
     """Papers akin to the seeds and unlike the negatives, with the sentences that match, seed by seed."""
-    query = body.to_query()
+    query, engine = paging.at(body.cursor, body.to_query())
 
     def answered() -> RecommendationsOut:
-        return RecommendationsOut.of(recommend(engine, query))
+        return answer_recommendations(engine, paging.cursors, query)
 
     if form is Format.JSON:
         pasted = any(seed.paper is not None for seed in (*query.seeds, *query.negatives))
         return answers.respond(engine, query, answered, reads_text=pasted, headers=VARIES)
     out = answered()
-    return ranked_file(form, out.results, name="akin-recommendations", reason=out.reason)
+    return ranked_file(
+        form,
+        out.results,
+        name="akin-recommendations",
+        first_rank=query.page.offset + 1,
+        next_cursor=out.next_cursor,
+        reason=out.reason,
+    )

@@ -1,14 +1,11 @@
 """``POST /v1/search``: one paper in, ranked and explained papers out."""
 
-from dataclasses import replace
-
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from service.answers import answer_search
 from service.formats import LIST_FORMATS, Format
 from service.routes.answers import AnswersDep
-from service.routes.cursors import CURSOR_RESPONSES, CursorsDep
-from service.routes.engine import EngineDep, EnginesDep
+from service.routes.cursors import CURSOR_RESPONSES, PagingDep
 from service.routes.formats import VARIES, ListFormatDep, documented, ranked_file
 from service.schemas.search import SearchIn, SearchOut
 
@@ -18,23 +15,15 @@ router = APIRouter(prefix="/v1", tags=["search"])
 @router.post("/search", response_model=SearchOut, responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES})
 def search(
     body: SearchIn,
-    engine: EngineDep,
-    engines: EnginesDep,
-    cursors: CursorsDep,
+    paging: PagingDep,
     answers: AnswersDep,
     form: ListFormatDep,
-    request: Request,
 ) -> Response:
     """Papers akin to the one given, with the sentences that match and how much each match counts."""
-    query = body.to_query()
-    if body.cursor is not None:
-        page, generation = cursors.read(body.cursor, query)
-        query, engine = replace(query, page=page), engines.at(generation)
-        request.state.engine = engine
-    engines.pin(engine)
+    query, engine = paging.at(body.cursor, body.to_query())
 
     def answered() -> SearchOut:
-        return answer_search(engine, cursors, query)
+        return answer_search(engine, paging.cursors, query)
 
     if form is Format.JSON:
         pasted = query.paper_id is None

@@ -60,6 +60,16 @@ Abstract = Annotated[
     _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)], AfterValidator(_readable)
 ]
 
+# 57 bytes in base64 are 76 characters; longer ones are none of ours.
+MAX_CURSOR_CHARS = 200
+CursorIn = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_CURSOR_CHARS,
+        description="next_cursor of the page before, sent with the same body; only limit may differ.",
+    ),
+]
 FacetIn = Annotated[Facet, Field(strict=False)]
 _FacetList = Annotated[list[FacetIn], Field(min_length=1, max_length=len(Facet))]
 Facets = FacetIn | _FacetList

@@ -10,7 +10,7 @@ from service.merge import DEFAULT_NEGATIVE_WEIGHT, Kinship
 from service.reasons import Reason
 from service.recommend import RecommendAnswer, RecommendQuery
 from service.schemas.alternatives import ONE_CHOICE, any_of
-from service.schemas.base import WHOLE, Facets, Out, SentenceOut, Strict, facet_tuple
+from service.schemas.base import WHOLE, CursorIn, Facets, Out, SentenceOut, Strict, facet_tuple
 from service.schemas.filters import FiltersIn
 from service.schemas.search import (
     ONE_PAPER,
@@ -67,6 +67,7 @@ class RecommendationsIn(Strict):
     )
     filters: FiltersIn = FiltersIn()
     limit: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
+    cursor: CursorIn | None = None
 
     @model_validator(mode="after")
     def _not_too_many(self) -> "RecommendationsIn":
@@ -162,11 +163,13 @@ class RecommendationsOut(BaseModel):
     """Papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
 
     ``seeds`` are those that counted, ``unresolved`` the others; both begin with seeds and end with negatives.
+    ``next_cursor`` leads to the next page and is null at the end of the list, which has a thousand papers.
     """
 
     results: list[RecommendationOut]
     seeds: list[SeedOut]
     unresolved: list[UnresolvedOut]
+    next_cursor: str | None
     generation: str
     reason: Reason | None
     detail: str | None
@@ -174,12 +177,13 @@ class RecommendationsOut(BaseModel):
     took_ms: float
 
     @classmethod
-    def of(cls, answer: RecommendAnswer) -> "RecommendationsOut":
-        """From the domain value."""
+    def of(cls, answer: RecommendAnswer, *, next_cursor: str | None = None) -> "RecommendationsOut":
+        """From the domain value and the cursor of its next page."""
         return cls(
             results=[RecommendationOut.model_validate(each) for each in answer.results],
             seeds=[SeedOut.of(seed) for seed in answer.seeds],
             unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
+            next_cursor=next_cursor,
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,

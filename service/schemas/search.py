@@ -8,7 +8,6 @@ from indexer.rows import MAX_SENTENCES
 from models.transport import Scorer
 from models.types import Facet, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
-from service.cursors import MAX_CURSOR_CHARS
 from service.reasons import Reason
 from service.schemas.alternatives import ONE_CHOICE, Shape, any_of
 from service.schemas.base import (
@@ -16,6 +15,7 @@ from service.schemas.base import (
     WHOLE,
     WITH_TEXT,
     Abstract,
+    CursorIn,
     Facets,
     Out,
     PaperId,
@@ -197,10 +197,7 @@ class FirstPageIn(SearchShapeIn):
 class SearchIn(FirstPageIn):
     """A search: a paper, the respect in which others should be akin to it, and what to return."""
 
-    cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
-        default=None,
-        description="next_cursor of the page before, sent with the same body; only limit may differ.",
-    )
+    cursor: CursorIn | None = None
 
 
 class AlignmentOut(Out):
