@@ -45,6 +45,15 @@ class PaperAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class PapersAccepted:
+    """What was added: ``unchanged`` papers were there word for word, the others show within seconds."""
+
+    accepted: int
+    unchanged: int
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
 class Alignment:
     """How much a query and a result sentence count together; ``None`` where a paper has one vector."""
 

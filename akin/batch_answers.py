@@ -9,8 +9,8 @@ from akin.answers import SearchAnswer
 class Batch:
     """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
 
-    The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done,
-    cancelled or failed (``error`` says why); times are Unix seconds.
+    The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done
+    or failed (``error`` says why); times are Unix seconds.
     """
 
     id: str

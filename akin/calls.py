@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -16,18 +16,27 @@ from pydantic import TypeAdapter, ValidationError
 from akin.answers import (
     Analysis,
     PaperAnswer,
+    PapersAccepted,
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
-from akin.queries import BatchRequest, RecommendationsRequest, SearchRequest, SentenceRequest
+from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, SentenceRequest
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
 _ANSWERS = {
     answer: TypeAdapter(answer)
-    for answer in (Analysis, Batch, PaperAnswer, RecommendationsAnswer, SearchAnswer, SentenceAnswer)
+    for answer in (
+        Analysis,
+        Batch,
+        PapersAccepted,
+        PaperAnswer,
+        RecommendationsAnswer,
+        SearchAnswer,
+        SentenceAnswer,
+    )
 }
 _PAPER_KEYS = ("paper_id", "title", "abstract", "text")
 _SENTENCE_KEYS = ("text", "paper_id", "sentence")
@@ -77,6 +86,17 @@ def paper(paper_id: str) -> Call[PaperAnswer]:
     return Call("GET", f"/v1/papers/{quote(paper_id, safe='')}", PaperAnswer)
 
 
+def add_papers(papers: Sequence[NewPaper]) -> Call[PapersAccepted]:
+    """Papers to add or replace."""
+    return Call("POST", "/v1/papers", PapersAccepted, {"papers": [dict(paper) for paper in papers]})
+
+
+def delete_paper(paper_id: str) -> Call[None]:
+    """A paper to delete."""
+    # Sent again after a lost answer, it would be told that there is no such paper.
+    return Call("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType, repeatable=False)
+
+
 def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
     """Its key is made up where none is given, so that no retry starts a second one."""
     body: dict[str, Any] = dict(asked)
@@ -93,7 +113,7 @@ def batch_progress(batch_id: str) -> Call[Batch]:
 
 def cancel_batch(batch_id: str) -> Call[None]:
     """The end of a batch."""
-    # Twice, it would also remove what was done before.
+    # Sent again after a lost answer, it would be told that there is no such batch.
     return Call("DELETE", _batch_path(batch_id), NoneType, repeatable=False)
 
 

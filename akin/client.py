@@ -8,7 +8,7 @@ with akin.Client("http://127.0.0.1:8000") as client:
 """
 
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from random import uniform
 from types import TracebackType
@@ -21,13 +21,14 @@ from akin import calls
 from akin.answers import (
     Analysis,
     Paper,
+    PapersAccepted,
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.queries import BatchRequest, RecommendationsRequest, SearchRequest, SentenceRequest
+from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, SentenceRequest
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -115,6 +116,14 @@ class Client:
         """A paper of the collection."""
         return self._send(calls.paper(paper_id)).paper
 
+    def add_papers(self, papers: Sequence[NewPaper]) -> PapersAccepted:
+        """Add papers, or replace those with their ids: all, or none; at most 1,000."""
+        return self._send(calls.add_papers(papers))
+
+    def delete_paper(self, paper_id: str) -> None:
+        """Delete a paper."""
+        self._send(calls.delete_paper(paper_id))
+
     def batch(self, *, idempotency_key: str | None = None, **asked: Unpack[BatchRequest]) -> Batch:
         """Starts many searches at once, done in the background; BatchRequest tells the keywords."""
         return self._send(calls.batch(asked, idempotency_key))
@@ -146,7 +155,7 @@ class Client:
                 time.sleep(wait_s)
 
     def cancel_batch(self, batch_id: str) -> None:
-        """Ends a batch, what is done of it stays; removes one that is finished."""
+        """Ends a batch where it is not finished, and removes it with its results."""
         self._send(calls.cancel_batch(batch_id))
 
     def _send(self, call: Call[_Answer]) -> _Answer:
@@ -210,6 +219,14 @@ class AsyncClient:
     async def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``."""
         return (await self._send(calls.paper(paper_id))).paper
+
+    async def add_papers(self, papers: Sequence[NewPaper]) -> PapersAccepted:
+        """As ``Client.add_papers``."""
+        return await self._send(calls.add_papers(papers))
+
+    async def delete_paper(self, paper_id: str) -> None:
+        """As ``Client.delete_paper``."""
+        await self._send(calls.delete_paper(paper_id))
 
     async def batch(self, *, idempotency_key: str | None = None, **asked: Unpack[BatchRequest]) -> Batch:
         """As ``Client.batch``."""

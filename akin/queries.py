@@ -1,7 +1,7 @@
 """What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
 
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
 ScorerName = Literal["ot", "single", "mean_min", "attention", "exact_ot"]
@@ -63,6 +63,21 @@ class Seed(TypedDict, total=False):
     sentences: Sequence[int]
     facet: FacetName | Sequence[FacetName]
     weight: float
+
+
+class NewPaper(TypedDict):
+    """A paper to add, or to put in the place of the one with its id; ``facets`` are one a sentence."""
+
+    id: str
+    title: str
+    abstract: str | Sequence[str]
+    facets: NotRequired[Sequence[FacetName | None]]
+    year: NotRequired[int | None]
+    venue: NotRequired[str | None]
+    authors: NotRequired[Sequence[str]]
+    url: NotRequired[str | None]
+    doi: NotRequired[str | None]
+    fields: NotRequired[Sequence[str]]
 
 
 class RecommendationsRequest(TypedDict, total=False):

@@ -6,12 +6,11 @@ from enum import StrEnum
 
 
 class JobState(StrEnum):
-    """How far a job is; the last three are final."""
+    """How far a job is; the last two are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
     DONE = "done"
-    CANCELLED = "cancelled"
     FAILED = "failed"
 
     @property

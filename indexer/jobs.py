@@ -79,18 +79,10 @@ class Jobs:
         with self._database.reading() as connection:
             return _job(connection, _of(job_id, owner))
 
-    def cancel(self, job_id: str, *, owner: str | None) -> Job | None:
-        """Ends an unfinished job and returns it; removes one that is finished, of which nothing is left.
-
-        Raises BatchNotFoundError.
-        """
+    def remove(self, job_id: str, *, owner: str | None) -> None:
+        """Ends a job where it is not finished, and forgets it; raises BatchNotFoundError."""
         with self._database.writing() as connection:
-            job = _job(connection, _of(job_id, owner))
-            if not job.state.active:
-                _remove(connection, [job.id])
-                return None
-            self._end(connection, job.id, JobState.CANCELLED)
-            return _job(connection, JobRow.id == job.id)
+            _remove(connection, [_job(connection, _of(job_id, owner)).id])
 
     def fail(self, job_id: str, reason: str) -> None:
         """Ends an unfinished job that cannot be carried out."""

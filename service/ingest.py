@@ -1,15 +1,22 @@
 """Writes: papers go into the catalog, which acknowledges them, and from there into what is served."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 from indexer.build import KEEP
 from indexer.catalog import Catalog, Change
 from indexer.changes import absorb
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
 from models.types import Paper
+from service.deadline import check_deadline
 from service.engines import Engines
+
+# How long a deletion waits for what is being published: as a rule a tenth of a second.
+_PATIENCE_S: Final = 5.0
+_POLL_S: Final = 0.01
 
 
 class Ingest:
@@ -31,7 +38,7 @@ class Ingest:
         return self._catalog().add(papers)
 
     def delete(self, paper_id: str) -> None:
-        """Delete a paper; certain when this returns, out of every answer soon after.
+        """Delete a paper; certain when this returns, out of every answer soon after: see ``wait_until_gone``.
 
         Raises PaperNotFoundError, StorageError.
         """
@@ -39,6 +46,19 @@ class Ingest:
         if not catalog.holding([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
             raise PaperNotFoundError("No paper of this collection has the id given; nothing was deleted.")
         catalog.delete([paper_id])
+
+    def wait_until_gone(self, paper_id: str) -> bool:
+        """Wait a while until no answer of this process can hold a paper; whether that is so.
+
+        Raises DeadlineError.
+        """
+        patient_until = time.monotonic() + _PATIENCE_S
+        while self._engines.current.snapshot.find(paper_id) is not None:
+            if time.monotonic() > patient_until:
+                return False
+            check_deadline()
+            time.sleep(_POLL_S)
+        return True
 
     def absorb(self) -> None:
         """Publish and serve what the catalog holds and the served generation does not, if anything.

@@ -125,7 +125,7 @@ BATCH = {
 
 
 def test_what_breaks_is_taken_up_again() -> None:
-    """No second batch, no line twice; a cancellation is not sent again: it might remove what was done."""
+    """No second batch, no line twice; a cancellation, which would find no batch then, is not sent again."""
     script = Breaking()
     patient = Retries(backoff_s=0.001)
     with akin.Client(transport=httpx.MockTransport(script), retries=patient) as client:

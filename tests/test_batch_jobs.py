@@ -152,18 +152,15 @@ def test_short_jobs_pass_long_ones(jobs: Jobs, clock: Clock) -> None:
     assert (0, 7) == (jobs.backlog().n_waiting, jobs.backlog().n_leased)
 
 
-def test_a_cancelled_job_is_worked_on_no_more(jobs: Jobs) -> None:
-    """No chunk of it is handed out, and work under way does not count; ended again, it is removed."""
+def test_a_removed_job_is_worked_on_no_more(jobs: Jobs) -> None:
+    """No chunk of it is handed out, and work under way does not count."""
     job = add(jobs)
     chunk = jobs.claim()
     assert chunk is not None
-    cancelled = jobs.cancel(job.id, owner="a")
-    assert cancelled is not None
-    assert JobState.CANCELLED is cancelled.state
+    jobs.remove(job.id, owner="a")
     assert jobs.claim() is None
     assert not jobs.renew(chunk)
     assert not jobs.finish(chunk, b"", n_problems=0)
-    assert jobs.cancel(job.id, owner="a") is None
     with pytest.raises(BatchNotFoundError):
         jobs.get(job.id, owner=None)
 
@@ -191,7 +188,7 @@ def test_a_full_queue_refuses_but_what_it_holds(jobs: Jobs) -> None:
     with pytest.raises(OverloadedError):
         add(jobs, owner="c")
     assert first.id == add(jobs, key="k").id
-    jobs.cancel(first.id, owner="a")
+    jobs.remove(first.id, owner="a")
     add(jobs, owner="c")
 
 
@@ -203,7 +200,7 @@ def test_a_job_is_its_owners(jobs: Jobs) -> None:
         with pytest.raises(BatchNotFoundError):
             jobs.get(job_id, owner=owner)
         with pytest.raises(BatchNotFoundError):
-            jobs.cancel(job_id, owner=owner)
+            jobs.remove(job_id, owner=owner)
 
 
 def test_finished_jobs_are_removed_in_time(jobs: Jobs, clock: Clock) -> None:

@@ -30,7 +30,7 @@ from service.settings import Settings
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 SEEDS = IDS * 3
 BODY = {"seeds": SEEDS, "limit": 2}
-FINAL = {"done", "cancelled", "failed"}
+FINAL = {"done", "failed"}
 
 
 @pytest.fixture

@@ -13,7 +13,9 @@ from annotators import KeywordTagger
 from builds import many_papers, write_corpus
 from conftest import build_quietly
 from fastapi.testclient import TestClient
+from loopback import served
 
+import akin
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import delete_papers
@@ -22,6 +24,7 @@ from indexer.publishing import rollback
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
+from models.errors import ServiceError
 from service.app import create_app
 from service.search import SearchEngine
 from service.settings import Settings
@@ -76,7 +79,7 @@ def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) ->
     found = client.post("/v1/search", json=query).json()
     assert ("w/1", "000002") == (found["results"][0]["paper"]["id"], found["generation"])
     assert 204 == client.delete("/v1/papers/w/1").status_code
-    soon(lambda: not is_there(client, "w/1"))
+    assert not is_there(client, "w/1")
     assert "w/1" != client.post("/v1/search", json=query).json()["results"][0]["paper"]["id"]
     assert 404 == client.delete("/v1/papers/w/1").status_code
 
@@ -248,3 +251,26 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
         assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
         rollback(data, "000002", catalog=catalog)
     soon(lambda: client.app.state.following.problem is None)  # type: ignore[attr-defined]
+
+
+def test_the_client_writes(data: Path) -> None:
+    """Papers are added and deleted from Python, on a real server."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    with (
+        served(create_app(Settings(data=data, device="cpu"), engine)) as address,
+        akin.Client(address) as client,
+    ):
+        accepted = client.add_papers(
+            [{"id": "w/1", "title": "Whales", "abstract": ["Whales sing."], "year": 2020}]
+        )
+        assert (1, 0) == (accepted.accepted, accepted.unchanged)
+
+        def shows() -> bool:
+            try:
+                return client.paper("w/1").year == 2020
+            except ServiceError:
+                return False
+
+        soon(shows)
+        client.delete_paper("w/1")
+        assert not shows()

@@ -28,7 +28,6 @@ _CONFLICT: dict[int | str, dict[str, Any]] = {
 _STARTED: dict[int | str, dict[str, Any]] = {
     202: {"headers": {"Location": {"description": "Where to watch it", "schema": {"type": "string"}}}}
 }
-_REMOVED: dict[int | str, dict[str, Any]] = {204: {"description": "It was finished, and is removed"}}
 
 
 def _get_batches(request: Request) -> Batches:
@@ -112,12 +111,10 @@ def batch_results(
     )
 
 
-@router.delete(_BY_ID, response_model=BatchOut, responses=_REMOVED)
-def end_batch(batch_id: str, batches: BatchesDep, caller: CallerDep) -> BatchOut | Response:
-    """Cancels a batch, of which what is done can still be read; removes one that is finished."""
-    jobs = batches.jobs()
-    job = jobs.cancel(batch_id, owner=_sees(caller))
-    return Response(status_code=204) if job is None else _out(jobs, job)
+@router.delete(_BY_ID, status_code=204)
+def end_batch(batch_id: str, batches: BatchesDep, caller: CallerDep) -> None:
+    """Cancels a batch where it is not finished, and removes it with its results: read them first."""
+    batches.jobs().remove(batch_id, owner=_sees(caller))
 
 
 def _out(jobs: Jobs, job: Job) -> BatchOut:

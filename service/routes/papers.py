@@ -1,6 +1,6 @@
 """``/v1/papers``: the collection, one paper by its id, and writing."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
@@ -14,6 +14,9 @@ from service.schemas.papers import PapersIn, PapersOut
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"])
 
+_PENDING: dict[int | str, dict[str, Any]] = {
+    202: {"description": "It is deleted; answers may hold it for some seconds yet"}
+}
 _PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)))]
 
 
@@ -30,11 +33,12 @@ def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) 
     )
 
 
-@router.delete("/{paper_id:path}", status_code=204)
-def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> None:
-    """Delete a paper: certain when this answers, out of every answer within seconds."""
+@router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
+def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> Response:
+    """Delete a paper: certain when this answers, and with 204 in no later answer of this process."""
     ingest.delete(paper_id)
     request.app.state.absorbing.wake()
+    return Response(status_code=204 if ingest.wait_until_gone(paper_id) else 202)
 
 
 # ``:path`` because identifiers such as DOIs hold slashes.
