@@ -16,10 +16,7 @@ from rich.progress import track
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from crashes import OPERATIONS, make_collection, n_steps_of, trial
-
-# As long as the longest operation takes: half of the moments lie in its course.
-_LONGEST_S = 0.12
+from crashes import OPERATIONS, make_collection, trial, unkilled
 
 
 def main() -> int:
@@ -31,7 +28,8 @@ def main() -> int:
     killed, wrong, steps = Counter[str](), Counter[str](), {}
     with tempfile.TemporaryDirectory() as folder:
         template, scratch = make_collection(Path(folder)), Path(folder) / "trial"
-        steps = {operation: n_steps_of(template, scratch, operation) for operation in OPERATIONS}
+        whole = {operation: unkilled(template, scratch, operation) for operation in OPERATIONS}
+        steps = {operation: outcome.n_steps for operation, outcome in whole.items()}
         every = [(operation, step) for operation, n in steps.items() for step in range(1, n + 1)]
         rng = random.Random(0)  # noqa: S311 - moments
         for i in track(range(n_trials), "Killing", console=console):
@@ -39,7 +37,7 @@ def main() -> int:
             if i < len(every):
                 outcome = trial(template, scratch, operation, step)
             else:
-                outcome = trial(template, scratch, operation, after_s=rng.uniform(0, _LONGEST_S))
+                outcome = trial(template, scratch, operation, after_s=rng.uniform(0, whole[operation].took_s))
             killed[operation] += outcome.killed
             if outcome.wrong:
                 wrong[operation] += 1

@@ -49,11 +49,12 @@ Acknowledge = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one trial found: how many steps there were, whether the killed one came, and what is wrong."""
+    """What one trial found: steps taken and seconds, whether the process was killed, and what is wrong."""
 
     operation: str
     step: int
     n_steps: int
+    took_s: float
     killed: bool
     wrong: str
 
@@ -170,9 +171,11 @@ def trial(
     shutil.copytree(template, data)
     before = state_of(open_snapshot(template))
     acknowledged, counted = scratch / "acknowledged", scratch / "steps"
+    started = time.perf_counter()
     status = _in_child(
         lambda: _killed_at(step, data, OPERATIONS[operation], acknowledged, counted), after_s=after_s
     )
+    took_s = time.perf_counter() - started
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     n_steps = int(counted.read_bytes() or b"0") if counted.exists() else 0
     report = scratch / "report"
@@ -184,7 +187,7 @@ def trial(
     wrong = "the process that looked failed" if after_child else orjson.loads(report.read_bytes())
     if not killed and status:
         wrong = f"ended with status {status}"
-    return Outcome(operation, step, n_steps, killed, wrong)
+    return Outcome(operation, step, n_steps, took_s, killed, wrong)
 
 
 def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool) -> str:
@@ -291,12 +294,12 @@ def _in_child(work: Callable[[], object], *, after_s: float | None = None) -> in
     os._exit(0)
 
 
-def n_steps_of(template: Path, scratch: Path, operation: str) -> int:
-    """How many steps an operation takes when nobody kills it."""
+def unkilled(template: Path, scratch: Path, operation: str) -> Outcome:
+    """How many steps an operation takes, and how long, when nobody kills it."""
     outcome = trial(template, scratch, operation, _NEVER)
     if outcome.wrong:
         raise AssertionError(f"{operation}: {outcome.wrong}")
-    return outcome.n_steps
+    return outcome
 
 
 def spread(n_steps: int, n_trials: int, *, seed: int) -> Sequence[int]:

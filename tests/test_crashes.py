@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from crashes import OPERATIONS, make_collection, n_steps_of, spread, trial
+from crashes import OPERATIONS, make_collection, spread, trial, unkilled
 
 TRIALS_PER_OPERATION = 30
 
@@ -19,7 +19,7 @@ def test_a_killed_writer_leaves_nothing_torn_lost_or_come_back(
     template: Path, tmp_path: Path, operation: str
 ) -> None:
     """Wherever a writer is killed, readers find the older or the newer state, and the next writer goes on."""
-    n_steps = n_steps_of(template, tmp_path, operation)
+    n_steps = unkilled(template, tmp_path, operation).n_steps
     outcomes = [
         trial(template, tmp_path, operation, step) for step in spread(n_steps, TRIALS_PER_OPERATION, seed=0)
     ]
