@@ -48,7 +48,7 @@ def delete(
     for paper_id in done.unknown:
         _err.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
     _out.print(
-        f"Deleted {done.n_deleted:,} papers; generation {done.manifest.generation} is served from now on."
+        f"Deleted {done.n_deleted:,} paper{'' if done.n_deleted == 1 else 's'}; generation {done.manifest.generation} is served from now on."
     )
 
 

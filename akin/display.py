@@ -1,5 +1,6 @@
 """What the command line shows a person: search results with matched sentences marked, summaries, tables."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group
@@ -67,7 +68,7 @@ def build_summary(report: BuildReport) -> Group:
 
 def generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
     """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
-    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "backend")
+    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
     for name, manifest in found:
         mark, style = ("→", "bold") if name == served else ("", "")
         if isinstance(manifest, SnapshotError):
@@ -80,7 +81,10 @@ def generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], serv
             f"{manifest.n_papers:,}",
             f"{manifest.n_rows:,}",
             manifest.encoder.name,
-            ", ".join(segment.backend for segment in manifest.segments),
+            ", ".join(
+                f"{backend} ×{n}" if n > 1 else backend
+                for backend, n in Counter(segment.backend for segment in manifest.segments).items()
+            ),
             style=style,
         )
     return table
