@@ -47,8 +47,10 @@ def delete(
         done = delete_papers(data, wanted, papers, keep=keep)
     for paper_id in done.unknown:
         _err.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
+    papers_word = "paper" if done.n_deleted == 1 else "papers"
     _out.print(
-        f"Deleted {done.n_deleted:,} paper{'' if done.n_deleted == 1 else 's'}; generation {done.manifest.generation} is served from now on."
+        f"Deleted {done.n_deleted:,} {papers_word}; "
+        f"generation {done.manifest.generation} is served from now on."
     )
 
 

@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from akin.indexing import Data
-from indexer.catalog import CATALOG_FILE
+from akin.indexing import CatalogUrl, Data, catalog_place
 from indexer.keys import Keys, Scope
 
 app = typer.Typer(help="The API keys of a data folder.", no_args_is_help=True)
@@ -25,9 +24,10 @@ def create(
     expires_days: Annotated[
         int, typer.Option(min=0, max=3650, help="Days until it expires; 0: it never does.")
     ] = 365,
+    catalog: CatalogUrl = "",
 ) -> None:
     """Make a key and print it, alone, on standard output: it is shown this once and stored nowhere."""
-    with Keys.open(data / CATALOG_FILE) as keys:
+    with Keys.open(catalog_place(data, catalog)) as keys:
         made = keys.create(name, scope=scope, expires_days=expires_days or None)
     _err.print(
         f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
@@ -39,11 +39,11 @@ def create(
 
 
 @app.command("list")
-def list_keys(data: Data) -> None:
+def list_keys(data: Data, catalog: CatalogUrl = "") -> None:
     """Every key there ever was: its id, name, scope and dates, never the key itself."""
     table = Table("id", "name", "scope", "created", "expires", "state")
     now = datetime.now(UTC).timestamp()
-    with Keys.open(data / CATALOG_FILE) as keys:
+    with Keys.open(catalog_place(data, catalog)) as keys:
         for key in keys.all():
             state = "usable" if key.usable(now) else "expired"
             state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
@@ -54,10 +54,12 @@ def list_keys(data: Data) -> None:
 
 @app.command()
 def revoke(
-    data: Data, key: Annotated[str, typer.Argument(help="Its id, or the name that one or several have.")]
+    data: Data,
+    key: Annotated[str, typer.Argument(help="Its id, or the name that one or several have.")],
+    catalog: CatalogUrl = "",
 ) -> None:
     """End a key, or all keys of one name; a running service refuses them within seconds."""
-    with Keys.open(data / CATALOG_FILE) as keys:
+    with Keys.open(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
     _out.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
 

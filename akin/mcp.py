@@ -69,8 +69,10 @@ async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
     engine = open_engine(settings)
     engine.warm_up()
     with tempfile.TemporaryDirectory() as elsewhere:
-        # The keys of the folder guard its service's door; whoever can read the folder needs none.
-        app = create_app(settings.model_copy(update={"data": Path(elsewhere)}), engine)
+        # The keys of the folder guard its service's door; whoever can read the folder needs none. Nor is this
+        # the service: its batches, rates and kept answers are no concern of ours.
+        alone = {"data": Path(elsewhere), "catalog_url": None, "redis_url": None}
+        app = create_app(settings.model_copy(update=alone), engine)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with (
             app.router.lifespan_context(app),

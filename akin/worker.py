@@ -8,6 +8,7 @@ from rich.console import Console
 
 from akin.indexing import Data, Device
 from akin.serving import settings_of
+from indexer.generations import current_generation
 from indexer.jobs import Jobs
 from models.errors import InputError, StorageError
 from service.cursors import Cursors
@@ -33,6 +34,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     url = settings.redis
     if not url:
         raise InputError("A worker is woken over Redis: set AKIN_REDIS_URL here and for the service.")
+    current_generation(settings.data)  # in a folder without any, every batch would seem to have lost its own
     cursors = Cursors(read_secret(settings.data, settings.secret))
     engines = PinnedEngines(settings, lambda: None)
     chunks = ChunkWorker(engines.engine_for, cursors, deadline_s=settings.deadline_ms / 1000)

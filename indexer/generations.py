@@ -58,7 +58,7 @@ def current_generation(data: Path) -> str:
             raise SnapshotMissingError(
                 f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
             )
-        name = (data / "CURRENT").read_text(encoding="utf-8").strip()
+        name = (data / "CURRENT").read_text(encoding="utf-8", errors="replace").strip()
     if name not in generations(data):
         raise SnapshotMissingError(
             f"{data}/CURRENT names generation {name[:40]!r}, which is not there; "

@@ -146,6 +146,11 @@ class Jobs:
             )
             return True
 
+    def generations(self) -> set[str]:
+        """Those that unfinished jobs are answered from."""
+        with self._database.reading() as connection:
+            return set(connection.scalars(select(JobRow.generation).where(_ACTIVE).distinct()))
+
     def backlog(self) -> Backlog:
         """What there is to do, and how much of it is under way."""
         now_ms = self._now_ms()

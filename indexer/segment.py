@@ -13,7 +13,7 @@ functions.bin    what the backend of the index over them saved
 import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +50,8 @@ class Segment:
         self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), np.load(folder / OFFSETS))
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
         self._ids = np.load(folder / IDS, mmap_mode="r")
-        self._allowed = lru_cache(maxsize=64)(self._compute_allowed)
+        # Nothing in it leads back to this segment, whose files are closed as soon as nobody uses it.
+        self._allowed = lru_cache(maxsize=64)(partial(_allowed_papers, self._table))
 
     def __len__(self) -> int:
         return self.entry.n_papers
@@ -158,10 +159,11 @@ class Segment:
         allowed.flags.writeable = False
         return allowed
 
-    def _compute_allowed(self, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
-        allowed = allowed_papers(self._table, filters)
-        allowed.flags.writeable = False
-        return allowed
+
+def _allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
+    allowed = allowed_papers(table, filters)
+    allowed.flags.writeable = False
+    return allowed
 
 
 def _those_found(positions: Iterable[int | None]) -> Int64[np.ndarray, " n_found"]:

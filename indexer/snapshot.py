@@ -214,10 +214,10 @@ def open_snapshot(
     Raises SnapshotMissingError, SnapshotCorruptError.
     """
     name = generation or current_generation(data)
-    lease = _lease(data, name)
+    lease = lease_generation(data, name)
     if lease is None and generation is None:  # superseded and cleared away since CURRENT was read
         name = current_generation(data)
-        lease = _lease(data, name)
+        lease = lease_generation(data, name)
     if lease is None:
         raise SnapshotCorruptError(f"{snapshot_folder(data, name)}: no manifest.json; {REMEDY}")
     try:
@@ -238,8 +238,11 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
     return open_snapshot(data, beside=beside)
 
 
-def _lease(data: Path, generation: str) -> int | None:
-    """A descriptor that holds a shared lock on the manifest; ``None`` where the generation is not there."""
+def lease_generation(data: Path, generation: str) -> int | None:
+    """A descriptor that keeps a generation from being cleared away until it is closed.
+
+    It holds a shared lock on the manifest; ``None`` where the generation is not there. Raises StorageError.
+    """
     path = snapshot_folder(data, generation) / "manifest.json"
     with storage_errors(path):
         try:

@@ -15,6 +15,7 @@ from indexer.job import Job, NewJob
 from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError, StorageError
 from service.degradation import Degradation
+from service.kept_generations import KeptGenerations
 from service.settings import Settings
 from service.telemetry import raised_at
 from service.tickets import Tickets
@@ -45,6 +46,8 @@ class Batches:
         self._tickets = Tickets(url) if url else None
         self._opened: Jobs | None = None
         self._opening = threading.Lock()
+        self._kept = KeptGenerations(settings.data)
+        self._keeping = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._expire_at = 0.0
@@ -71,7 +74,10 @@ class Batches:
     def start(self, new: NewJob) -> Job:
         """Stores a job and has it done; raises as ``Jobs.add``."""
         most_of_owner = max(1, self._most // _OF_ONE_CALLER)
-        job = self._jobs(make=True).add(new, most=self._most, most_of_owner=most_of_owner)
+        jobs = self._jobs(make=True)
+        with self._keeping:  # until the job is stored nothing else says that its generation is needed
+            self._kept.keep(new.generation)
+            job = jobs.add(new, most=self._most, most_of_owner=most_of_owner)
         self._wake.set()
         return job
 
@@ -101,6 +107,7 @@ class Batches:
             worker.stop()
             self._wake.set()
             await asyncio.wait([task])
+            self._kept.keep_only(())
             if self._opened is not None:
                 self._opened.close()
             if self._tickets is not None:
@@ -108,7 +115,11 @@ class Batches:
 
     def _open_early(self) -> None:
         with suppress(StorageError, BatchNotFoundError):
-            self.jobs()
+            self._keep_generations(self.jobs())
+
+    def _keep_generations(self, jobs: Jobs) -> None:
+        with self._keeping:
+            self._kept.keep_only(jobs.generations())
 
     async def _work(self, worker: ChunkWorker) -> None:
         limiter = CapacityLimiter(1)  # never waits for the threads of requests, nor they for it
@@ -137,6 +148,7 @@ class Batches:
     def _see_to_jobs(self, worker: ChunkWorker) -> bool:
         """Whether there may be more to do at once."""
         jobs = self.jobs()
+        self._keep_generations(jobs)
         if time.monotonic() >= self._expire_at:
             jobs.expire(max_age_s=self._max_age_s)
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
@@ -147,7 +159,8 @@ class Batches:
     def _unattended(self, jobs: Jobs, tickets: Tickets) -> bool:
         """Sends tickets for what waits; whether nobody has taken any for a while."""
         backlog = jobs.backlog()
-        if backlog.n_waiting and time.monotonic() >= self._send_at:
+        # Where they could not be sent, also to find out whether they could be by now.
+        if (backlog.n_waiting or self._unsent) and time.monotonic() >= self._send_at:
             try:
                 tickets.fill(backlog.n_waiting)
                 self._unsent = False

@@ -129,6 +129,7 @@ class _Exchange:
         self._answered = False
         self._gone = False
         self._status = 500
+        self._bytes_due: int | None = None  # of the answer, where its length is known
         self.started = False
         self.ended = False
         self.generation = ""
@@ -156,9 +157,13 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.started = True
             self._status = message["status"]
-            self.generation = Headers(raw=message["headers"]).get("x-akin-generation", "")
-        elif not message.get("more_body", False):
-            self._answered = True
+            headers = Headers(raw=message["headers"])
+            self.generation = headers.get("x-akin-generation", "")
+            self._bytes_due = int(headers["content-length"]) if "content-length" in headers else None
+        else:
+            if self._bytes_due is not None:
+                self._bytes_due -= len(message.get("body", b""))
+            self._answered |= self._bytes_due == 0 or not message.get("more_body", False)
         await self._send(message)
 
 

@@ -9,6 +9,7 @@ import structlog
 
 from models.errors import AkinError
 from service.degradation import Degradation
+from service.telemetry import raised_at
 
 _STOP_S: Final = 5.0  # what is under way then is left to the next process, as after a crash
 _log = structlog.get_logger(__name__)
@@ -17,8 +18,8 @@ _log = structlog.get_logger(__name__)
 class Repeating:
     """Calls ``work`` every ``every_s`` seconds, and at once when it is woken.
 
-    An error is logged once and kept in ``problem`` until ``work`` succeeds again; ``failure`` says what
-    follows from it.
+    An error, one that nobody foresaw too, is logged once and kept in ``problem`` until ``work`` succeeds
+    again; ``failure`` says what follows from it.
     """
 
     def __init__(self, work: Callable[[], object], *, every_s: float, failure: Degradation) -> None:
@@ -60,6 +61,11 @@ class Repeating:
                 if self.problem != str(error):
                     _log.warning("failed", part=self._failure.part, error=str(error))
                 self.problem = str(error)
+            except Exception as error:  # noqa: BLE001 - it would end the thread, and nobody would know
+                raised = raised_at(error)
+                if self.problem != raised:
+                    _log.error("failed", part=self._failure.part, exception=raised)
+                self.problem = raised
             else:
                 self.problem = None
             self._woken.wait(self._every_s)

@@ -154,11 +154,39 @@ def test_without_redis_or_workers_the_service_works(
     expect_each_once(woken, answer.headers["Location"])
 
 
+def test_redis_that_is_back_is_told_though_nothing_waits(
+    woken: httpx.Client, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """/readyz says that workers cannot be woken while that is so, and no longer."""
+    monkeypatch.setattr("service.batches._WITHOUT_WORKER_S", 0.2)
+    monkeypatch.setattr("service.batches._WITHOUT_REDIS_S", 0.2)
+
+    def expect_soon(*, told: bool) -> None:
+        deadline = time.monotonic() + 10
+        while ("tickets" in woken.get("/readyz").text) is not told:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    redis_server.stop()
+    expect_each_once(woken, woken.post("/v1/batches", json=BODY).headers["Location"])
+    expect_soon(told=True)
+    redis_server.start()
+    expect_soon(told=False)
+
+
 def test_a_worker_needs_redis(data: Path) -> None:
     """Without a URL there is nobody to wake it: one line says which setting is missing."""
     done = CliRunner().invoke(app, ["worker", "--data", str(data)])
     assert 1 == done.exit_code
     assert "set AKIN_REDIS_URL" in done.stderr
+
+
+def test_a_worker_needs_the_collection(tmp_path: Path) -> None:
+    """In a folder without one it does not start: it would end batches whose generation it cannot see."""
+    environment = {"AKIN_REDIS_URL": "redis://127.0.0.1:9/0"}
+    done = CliRunner().invoke(app, ["worker", "--data", str(tmp_path)], env=environment)
+    assert 1 == done.exit_code
+    assert "nothing is indexed here" in done.stderr
 
 
 @pytest.fixture

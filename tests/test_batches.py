@@ -17,6 +17,7 @@ from conftest import DEMO_CORPUS, build_quietly
 from fastapi.testclient import TestClient
 
 from indexer.catalog import CATALOG_FILE
+from indexer.generations import generations
 from indexer.keys import Keys, Scope
 from models.encoder import Encoder
 from models.errors import StorageError
@@ -280,6 +281,38 @@ def test_a_batch_keeps_its_generation(
         assert ("done", 1, "000001") == (batch["state"], batch["problems"], batch["generation"])
         assert {"000001"} == {line["generation"] for line in lines(client, path)[:-1]}
         assert "000001" != single(client, {"query": {"paper_id": "p0"}})["generation"]
+
+
+def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of several generations wait while more are published, and across restarts; all are done."""
+
+    def publish(client: TestClient, number: int) -> None:
+        paper = {"id": f"n{number}", "title": "New", "abstract": f"The number is {number}. It is new."}
+        assert 202 == client.post("/v1/papers", json={"papers": [paper]}).status_code
+        deadline = time.monotonic() + 20
+        while client.get(f"/v1/papers/n{number}").status_code != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    paths = []
+    with monkeypatch.context() as held:
+        Held(held)
+        with client_of(data) as client:
+            for number in range(7):
+                if number < 3:
+                    started = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1})
+                    paths.append(started.headers["Location"])
+                publish(client, number)
+        with client_of(data) as client:
+            for number in range(7, 14):
+                publish(client, number)
+    with client_of(data) as client:
+        for path, generation in zip(paths, ("000001", "000002", "000003"), strict=True):
+            assert ("done", generation) == tuple(
+                finished(client, path)[name] for name in ("state", "generation")
+            )
+        publish(client, 14)
+    assert "000001" not in generations(data)
 
 
 def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

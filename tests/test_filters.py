@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from builds import write_corpus
 from conftest import build_quietly
@@ -12,7 +13,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer.segment import Segment
+from indexer import segment
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.types import Filters
@@ -137,17 +138,17 @@ def test_ids_take_no_room_in_the_memory_of_filters(
 ) -> None:
     """Filters that differ in ids alone share what the others leave, which is worked out once."""
     computed: list[Filters] = []
-    work_out = Segment._compute_allowed
+    work_out = segment._allowed_papers
 
-    def watched(segment: Segment, filters: Filters) -> np.ndarray:
+    def watched(table: pa.Table, filters: Filters) -> np.ndarray:
         computed.append(filters)
-        return work_out(segment, filters)
+        return work_out(table, filters)
 
-    monkeypatch.setattr(Segment, "_compute_allowed", watched)
-    segment = open_snapshot(hashed_snapshot.segments[0]._folder.parents[1])
+    monkeypatch.setattr(segment, "_allowed_papers", watched)
+    snapshot = open_snapshot(hashed_snapshot.segments[0]._folder.parents[1])
     for i in range(50):
-        allowed = segment.allowed_papers(
-            Filters(year_from=1900, exclude_ids=frozenset({segment.paper(i).id}))
+        allowed = snapshot.allowed_papers(
+            Filters(year_from=1900, exclude_ids=frozenset({snapshot.paper(i).id}))
         )
         assert (99, False) == (np.count_nonzero(allowed), bool(allowed[i]))
         assert not allowed.flags.writeable

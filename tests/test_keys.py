@@ -126,6 +126,18 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     assert "akin keys list" in run("keys", "revoke", "nobody", "--data", tmp_path, status=1)[1]
 
 
+def test_keys_are_made_where_the_service_looks_for_them(tmp_path: Path) -> None:
+    """In the database of --catalog, or of AKIN_CATALOG_URL, and not beside it."""
+    place = f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"
+    run("keys", "create", "a", "--data", tmp_path, "--catalog", place)
+    with Keys.open(place) as keys:
+        assert ["a"] == [key.name for key in keys.all()]
+    assert "usable" in run("keys", "list", "--data", tmp_path, "--catalog", place)[0]
+    run("keys", "revoke", "a", "--data", tmp_path, "--catalog", place)
+    assert "revoked" in run("keys", "list", "--data", tmp_path, "--catalog", place)[0]
+    assert not (tmp_path / CATALOG_FILE).exists()
+
+
 def test_a_key_for_nowhere_is_a_clear_error(tmp_path: Path) -> None:
     """A data folder that is not there is named, and how to go on."""
     assert "folder that exists" in run("keys", "create", "a", "--data", tmp_path / "no", status=1)[1]

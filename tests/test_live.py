@@ -25,8 +25,9 @@ from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import ServiceError
+from models.types import Filters
 from service.app import create_app
-from service.search import SearchEngine
+from service.search import SearchEngine, SearchQuery
 from service.settings import Settings
 
 N_PAPERS = 120
@@ -123,6 +124,31 @@ def test_one_unusable_paper_keeps_all_out(client: TestClient, broken: dict[str, 
     assert 0 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
 
 
+def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
+    client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Following and taking in go on after faults of any kind, which /readyz tells as long as they last."""
+
+    def degraded() -> set[str]:
+        return {each["part"] for each in client.get("/readyz").json()["degraded"]}
+
+    def fault(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("service.engines.Engines._pointed_at", fault)
+        broken.setattr("service.ingest.absorb", fault)
+        assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+        soon(lambda: degraded() == {"swap", "writes"})
+    soon(lambda: is_there(client, "w/1"))
+    soon(lambda: degraded() == set())
+    pointer = (data / "CURRENT").read_bytes()
+    (data / "CURRENT").write_bytes(b"\xff")
+    soon(lambda: "swap" in degraded())
+    (data / "CURRENT").write_bytes(pointer)
+    soon(lambda: degraded() == set())
+
+
 def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Path) -> None:
     """A running service follows a rollback, and does not add again what it took away."""
     client.post("/v1/papers", json={"papers": [WHALES]})
@@ -201,6 +227,27 @@ def test_a_cursor_outlives_a_restart_while_its_generation_is_kept(data: Path) ->
         remove(f"p{number}")
     with service() as client:
         assert 410 == client.post("/v1/search", json={**body, "cursor": cursor}).status_code
+
+
+def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path) -> None:
+    """However many generations come and go, open files stay few: none waits for the garbage collector."""
+
+    def still_open() -> list[str]:
+        descriptors = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [name for name in descriptors if name.startswith(str(data))]
+
+    gc.collect()
+    gc.disable()
+    try:
+        engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+        engine.warm_up()
+        filters = Filters(year_from=1900, exclude_ids=frozenset({"p9"}))
+        assert engine.search(SearchQuery(paper_id="p5", filters=filters)).results
+        assert still_open()
+        del engine
+        assert [] == still_open()
+    finally:
+        gc.enable()
 
 
 def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from loopback import served
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult
+from pydantic import SecretStr
 from typer.testing import CliRunner
 
 import akin
@@ -23,6 +24,9 @@ from akin.cli import app
 from akin.client import Retries
 from akin.mcp import in_process
 from akin.tools import make_server
+from indexer.job import ChunkContent, NewJob
+from indexer.jobs import Jobs
+from indexer.keys import Keys, Scope
 from models.types import Facet
 from service.app import create_app
 from service.aspect import Aspect
@@ -201,6 +205,25 @@ def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
 
     assert anyio.run(ask) == PAPER
     assert before == {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+
+
+def test_what_a_service_keeps_elsewhere_is_left_alone(tmp_path: Path, hashed_data: Path) -> None:
+    """Keys in the service's database do not count here either, and its batches are not worked on."""
+    place = f"sqlite:///{tmp_path / 'catalog.sqlite3'}"
+    with Keys.open(place) as keys:
+        keys.create("someone", scope=Scope.READ, expires_days=None)
+    jobs = Jobs.open(place)
+    chunk = ChunkContent(1, b"")
+    waiting = jobs.add(NewJob("", None, "hash", "000009", b"", [chunk]), most=1, most_of_owner=1)
+    settings = Settings(data=hashed_data, device="cpu", catalog_url=SecretStr(place))
+
+    async def ask() -> str:
+        async with in_process(settings) as client:
+            return (await client.paper(PAPER)).id
+
+    assert anyio.run(ask) == PAPER
+    assert jobs.get(waiting.id, owner=None) == waiting
+    jobs.close()
 
 
 @pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])

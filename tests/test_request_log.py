@@ -105,7 +105,7 @@ def test_all_lines_under_a_request_carry_its_id(
         return search(*given)
 
     monkeypatch.setattr(SearchEngine, "search", talking)
-    with TestClient(create_app(Settings(data=tmp_path), engine)) as client:
+    with TestClient(create_app(Settings(data=tmp_path, cache_mib=0), engine)) as client:
         ids = [client.post("/v1/search", json=BY_ID).headers["X-Request-ID"] for _ in range(2)]
     said = lines(capsys, "working")
     assert ids == [line["request_id"] for line in said]
@@ -157,7 +157,7 @@ def test_what_is_asked_is_never_logged(
     """Texts, titles, ids, cursors, headers, keys and paths: in no line, nor what errors quote of them."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         token = keys.create("a", scope=Scope.READ, expires_days=1).token
-    app = create_app(Settings(data=tmp_path), engine)
+    app = create_app(Settings(data=tmp_path, cache_mib=0), engine)  # the same is asked again
     with (
         served(app, own_log=True) as url,
         httpx.Client(base_url=url, headers={"x-api-key": token}, timeout=30) as client,
@@ -186,6 +186,22 @@ def test_what_is_asked_is_never_logged(
     assert "KeyError" in logged
     assert MARK not in logged
     assert token not in logged
+
+
+def test_a_client_that_goes_with_its_answer_got_it(
+    engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Told that its body is too large it hangs up instead of sending it: a 413, not a client that left."""
+    with served(create_app(Settings(data=tmp_path), engine), own_log=True) as url:
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+            head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n"
+            connection.sendall(head.encode())
+            received = b""
+            while not received.endswith(b"}"):
+                received += connection.recv(4096)
+        assert received.startswith(b"HTTP/1.1 413")
+    (line,) = lines(capsys)
+    assert (413, "body-too-large") == (line["status"], line["error"])
 
 
 def test_work_stops_when_the_client_hangs_up(
