@@ -12,6 +12,7 @@ from akin import collection, evaluate, keys, mcp, sentences, train, worker
 from akin.asking import read_aspect, read_query
 from akin.display import search_answer
 from akin.indexing import Data, Device, embed, index
+from akin.reindexing import reindex
 from akin.serving import serve_until_stopped, settings_of
 from indexer.generations import current_generation
 from models.errors import AkinError, SnapshotMissingError
@@ -40,7 +41,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             _err.print(
-                "Interrupted. What was published before stays served; `akin index` goes on where it was."
+                "Interrupted. What was published before stays served; the same command goes on where it was."
             )
             raise typer.Exit(130) from interrupt
 
@@ -59,6 +60,8 @@ app.add_typer(train.app, name="train")
 app.command()(index)
 app.command()(collection.delete)
 app.command()(collection.compact)
+app.command()(reindex)
+app.command()(collection.backup)
 app.command()(embed)
 app.command()(sentences.sentences)
 app.command()(sentences.analyze)

@@ -1,4 +1,4 @@
-"""``akin delete``, ``akin compact`` and ``akin snapshot``: a collection after it was indexed."""
+"""``akin delete``, ``compact``, ``backup`` and ``snapshot``: a collection after it was indexed."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +9,7 @@ from rich.console import Console
 from akin.display import generation_table
 from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
 from akin.progress import show_progress
+from indexer.backup import back_up, sqlite_file
 from indexer.build import KEEP
 from indexer.catalog import Catalog
 from indexer.changes import LOCK_WAIT_S, delete_papers
@@ -43,14 +44,13 @@ def delete(
         wanted += [line.strip() for line in lines if line.strip()]
     if not wanted:
         raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
-    with Catalog.open(catalog_place(data, catalog)) as papers:
-        done = delete_papers(data, wanted, papers, keep=keep)
+    with Catalog.open(catalog_place(data, catalog)) as opened:
+        done = delete_papers(data, wanted, opened, keep=keep)
     for paper_id in done.unknown:
         _err.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
-    papers_word = "paper" if done.n_deleted == 1 else "papers"
+    papers = "paper" if done.n_deleted == 1 else "papers"
     _out.print(
-        f"Deleted {done.n_deleted:,} {papers_word}; "
-        f"generation {done.manifest.generation} is served from now on."
+        f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
     )
 
 
@@ -73,6 +73,24 @@ def compact(
         f"(backend {manifest.segments[0].backend if manifest.segments else 'none'}); generation "
         f"{manifest.generation} is served from now on."
     )
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="A folder that is not there yet.", file_okay=False)],
+    data: Data,
+    catalog: CatalogUrl = "",
+) -> None:
+    """Copy what is served and then its catalog, also while both are written to; start on it to restore."""
+    place = catalog_place(data, catalog)
+    manifest = back_up(data, target, catalog=place)
+    _out.print(
+        f"Copied generation {manifest.generation} with {manifest.n_papers:,} papers. Serve the copy with: "
+        f"akin serve --data {target}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if sqlite_file(place) is None:
+        _out.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
 
 
 @snapshots.command("list")

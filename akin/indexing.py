@@ -102,15 +102,15 @@ def index(
         dtype=dtype.value if dtype else (usual.dtype if usual else "auto"),
         device=device,
         precision=precision or (usual.precision if usual else Precision.FLOAT32),
-        tagger=_absolute(tagger) or (usual.tagger if usual else None),
-        functions=_absolute(functions) or (usual.functions if usual else None),
+        tagger=absolute(tagger) or (usual.tagger if usual else None),
+        functions=absolute(functions) or (usual.functions if usual else None),
     )
     annotator = load_annotator(
         arguments.encoder,
         device=device,
         precision=arguments.precision,
-        tagger=_path(arguments.tagger),
-        functions=_path(arguments.functions),
+        tagger=path_of(arguments.tagger),
+        functions=path_of(arguments.functions),
     )
     with show_progress(_err) as on_progress:
         report = build(
@@ -133,11 +133,12 @@ def catalog_place(data: Path, url: str) -> str | Path:
     return url or data / CATALOG_FILE
 
 
-def _path(named: str | None) -> Path | None:
+def path_of(named: str | None) -> Path | None:
+    """A file that arguments name."""
     return None if named is None else Path(named)
 
 
-def _absolute(path: Path | None) -> str | None:
+def absolute(path: Path | None) -> str | None:
     """What the service can open, wherever it is started."""
     return None if path is None else str(path.resolve())
 

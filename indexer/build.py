@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import LOCK_WAIT_S, absorb
+from indexer.changes import LOCK_WAIT_S, absorb, expect_models, expect_own_catalog, expect_same
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, storage_errors, writer_lock
 from indexer.generations import current_generation, read_manifest
@@ -33,7 +33,7 @@ from indexer.parts import (
 from indexer.snapshot import Snapshot, served_snapshot
 from indexer.versions import content_hash
 from models.annotator import Annotator
-from models.errors import CorpusError, EncoderMismatchError, SnapshotMissingError
+from models.errors import CorpusError, SnapshotMissingError
 from models.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
@@ -122,8 +122,9 @@ def build(
             base = None if replace else served_snapshot(data)
             if base is not None:
                 _expect_same_models(base.manifest, annotator, arguments)
+                expect_own_catalog(base.manifest, papers)
             reading = _read(corpora, work, base, arguments, on_progress)
-            dtype = _dtype(arguments, annotator.encoder.spec)
+            dtype = dtype_of(arguments, annotator.encoder.spec)
             encoded = encode_parts(
                 work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
             )
@@ -133,7 +134,9 @@ def build(
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
                     # Others may have published since.
                     base = None if replace else served_snapshot(data, beside=base)
-                    like = _new_manifest(annotator, arguments) if base is None else base.manifest
+                    if base is not None:
+                        _expect_same_models(base.manifest, annotator, arguments)
+                    like = new_manifest(annotator, arguments) if base is None else base.manifest
                     change = papers.add(papers_of(work, reading), replace=replace)
                     # What else is pending in the catalog stays so.
                     if replace or change.previous == like.change:
@@ -156,8 +159,8 @@ def build(
     )
 
 
-def _new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
-    """That of a collection without a paper."""
+def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
+    """That of a collection without a paper, made with these models."""
     encoder = annotator.encoder.spec
     return Manifest(
         generation="",
@@ -165,7 +168,7 @@ def _new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
         encoder=encoder,
         tagger=annotator.tagger.spec,
         functions=annotator.function_spec,
-        dtype=_dtype(arguments, encoder),
+        dtype=dtype_of(arguments, encoder),
         metric="L2",
         splitter=SPLITTER_VERSION,
         segments=(),
@@ -177,19 +180,9 @@ def _new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
 
 def _expect_same_models(manifest: Manifest, annotator: Annotator, arguments: BuildArguments) -> None:
     """Papers that are added must be encoded and tagged as those that are there."""
-    manifest.expect_encoder(annotator.encoder.spec)
-    pairs = {
-        "facet weights": (manifest.tagger, annotator.tagger.spec),
-        "function weights": (manifest.functions, annotator.function_spec),
-        "dtype": (manifest.dtype, _dtype(arguments, manifest.encoder)),
-        "precision": (manifest.arguments["precision"], arguments.precision),
-    }
-    for what, (built_with, given) in pairs.items():
-        if built_with != given:
-            raise EncoderMismatchError(
-                f"The collection was built with another {what} than is given now, so that papers added would "
-                "not be comparable; leave the option out, or give --replace to build the collection anew."
-            )
+    expect_models(manifest, annotator)
+    expect_same("dtype", manifest.dtype, dtype_of(arguments, manifest.encoder))
+    expect_same("precision", manifest.arguments["precision"], arguments.precision)
 
 
 def _read(
@@ -241,7 +234,8 @@ def _reading_key(corpora: Sequence[Path], base: Snapshot | None, arguments: Buil
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
-def _dtype(arguments: BuildArguments, encoder: EncoderSpec) -> str:
+def dtype_of(arguments: BuildArguments, encoder: EncoderSpec) -> str:
+    """How vectors are stored: ``float16`` or ``float32``."""
     if arguments.dtype != "auto":
         return arguments.dtype
     return "float16" if encoder.normalised else "float32"

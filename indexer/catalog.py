@@ -79,6 +79,11 @@ class Catalog:
         """
         return cls(migrations.open_database(url_or_path))
 
+    @property
+    def place(self) -> str:
+        """Where its database is, as messages name it."""
+        return self._database.place
+
     def add(self, papers: Iterable[Paper], *, replace: bool = False) -> Change:
         """Adds papers in one transaction and makes each the current version of its id.
 

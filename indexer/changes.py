@@ -19,6 +19,7 @@ from indexer.manifest import Manifest
 from indexer.parts import EncodedPart, encode_parts, read_into_parts
 from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
+from models.errors import EncoderMismatchError, StorageError
 from models.types import Precision, ProgressFn
 
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
@@ -48,23 +49,28 @@ def absorb(
     ``base`` spares opening the served generation where it is that one. Changes up to ``since`` are known to
     be shown. Papers are encoded before the lock is taken: meanwhile others may publish, or change them again.
 
-    Raises EncoderError, EncoderMismatchError, StorageError, SnapshotError; BuildLockedError where another
-    process still does the same after ``wait_s`` seconds.
+    Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError where what is served was made with
+    other models; BuildLockedError where another process still does the same after ``wait_s`` seconds.
     """
     with storage_errors(data):
         (data / "building").mkdir(exist_ok=True)
         with writer_lock(data / "building" / "changes.lock", wait_s=wait_s):
             while True:
                 base = served_snapshot(data, beside=base) or open_snapshot(data)
-                base.manifest.expect_encoder(annotator.encoder.spec)
-                last = catalog.last_change()
+                expect_models(base.manifest, annotator)
+                last = expect_own_catalog(base.manifest, catalog)
                 differing = _differing(catalog, base, since)
                 if not differing:
                     return Absorbed(base.manifest, last)
-                parts = _encoded(data, catalog, differing, annotator, base.manifest, on_progress)
+                made_like = base.manifest
+                parts = encode_changes(
+                    _work(data), catalog, differing, annotator, like=made_like, on_progress=on_progress
+                )
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-                    if not catalog.changed_since(last).keys() & differing.keys():
-                        base = served_snapshot(data, beside=base) or base
+                    base = served_snapshot(data, beside=base) or base
+                    if base.manifest.is_made_like(made_like) and not (
+                        catalog.changed_since(last).keys() & differing.keys()
+                    ):
                         if not _differing(catalog, base, since):  # another process did the same
                             return Absorbed(base.manifest, last)
                         manifest = grow(
@@ -118,17 +124,20 @@ def _differing(catalog: Catalog, base: Snapshot, since: int) -> dict[str, str | 
     return {key: digest for key, digest in changed.items() if digest != base.content_hash(key)}
 
 
-def _encoded(
-    data: Path,
+def encode_changes(
+    work: Path,
     catalog: Catalog,
-    differing: Mapping[str, str | None],
+    changed: Mapping[str, str | None],
     annotator: Annotator,
+    *,
     like: Manifest,
     on_progress: ProgressFn,
 ) -> list[EncodedPart]:
-    """The changed papers, encoded as those of ``like`` are."""
-    hashes = [digest for digest in differing.values() if digest is not None]
-    work = _work(data)
+    """The versions that ``changed`` names by their hashes, encoded as those of ``like``, in ``work``.
+
+    Raises EncoderError, StorageError.
+    """
+    hashes = [digest for digest in changed.values() if digest is not None]
     work.mkdir(exist_ok=True)
     reading = read_into_parts(
         catalog.versions(hashes),
@@ -146,3 +155,36 @@ def _encoded(
         precision=Precision(like.arguments["precision"]),
         on_progress=on_progress,
     )
+
+
+def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:
+    """The last change of ``catalog``, which is that of the collection; raises StorageError if it is not."""
+    last = catalog.last_change()
+    if last < manifest.change:
+        raise StorageError(
+            f"What is served shows change {manifest.change} of its catalog, the one given has come to {last} "
+            "only: it is another, or an older copy. Name the collection's own (--catalog, AKIN_CATALOG_URL), "
+            "or copy it there first."
+        )
+    return last
+
+
+def expect_models(manifest: Manifest, annotator: Annotator) -> None:
+    """Refuse to add papers that would not be read as those that are there; raises EncoderMismatchError."""
+    manifest.expect_encoder(annotator.encoder.spec)
+    pairs = {
+        "facet weights": (manifest.tagger, annotator.tagger.spec),
+        "function weights": (manifest.functions, annotator.function_spec),
+    }
+    for what, (built_with, given) in pairs.items():
+        expect_same(what, built_with, given)
+
+
+def expect_same(what: str, built_with: object, given: object) -> None:
+    """Refuse what would make the papers added incomparable; raises EncoderMismatchError."""
+    if built_with != given:
+        raise EncoderMismatchError(
+            f"The collection was built with another {what} than is given now, so that papers added would "
+            "not be comparable; leave the option or setting out, or change the whole collection with "
+            "`akin reindex` (or --replace)."
+        )

@@ -7,6 +7,7 @@ DATA/
   catalog.sqlite3                papers as they were given, every version
   building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
   building/changes/              the same of what the catalog holds and the served generation does not
+  building/reindex/              the same of a collection encoded anew, and the segment made of them
   segments/000001/               papers, vectors and index, immutable: indexer/segment.py
   snapshots/000001/              one generation, immutable once it stands here
     manifest.json                written last: encoder, segments, SHA-256 of every file and of itself; readers
@@ -87,12 +88,13 @@ def verify(data: Path, generation: str, *, known: Collection[SegmentEntry] = ())
     manifest = read_manifest(data, generation)
     for entry in manifest.segments:
         if not any(entry.is_same_as(other) for other in known):
-            _compare(segment_folder(data, entry.name), entry.files)
-    _compare(snapshot_folder(data, generation), manifest.files)
+            compare_files(segment_folder(data, entry.name), entry.files)
+    compare_files(snapshot_folder(data, generation), manifest.files)
     return manifest
 
 
-def _compare(folder: Path, files: Mapping[str, str]) -> None:
+def compare_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Compare files with their SHA-256 (hex); raises SnapshotCorruptError at the first that differs."""
     for name, expected in files.items():
         path = folder / name
         if not path.is_file():

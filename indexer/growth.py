@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool
 
+from indexer.generations import compare_files, segment_folder
 from indexer.index import MOST_EXACT_ROWS
 from indexer.manifest import Manifest
 from indexer.parts import EncodedPart
@@ -65,8 +66,14 @@ def _publish(
     device: str,
     keep: int,
 ) -> Manifest:
-    """The first ``n_kept`` segments of ``base``, then one of what lives in the others and of ``parts``."""
+    """The first ``n_kept`` segments of ``base``, then one of what lives in the others and of ``parts``.
+
+    Raises SnapshotCorruptError.
+    """
     segments = () if base is None else base.segments
+    for segment in segments[n_kept:]:
+        # Copied unseen, damage would get a checksum of its own.
+        compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
     places = [] if base is None else base.of_segments(living)
     taken = [
         KeptPart(segment, some)

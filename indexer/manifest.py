@@ -76,6 +76,14 @@ class Manifest:
         own, others = ((one.encoder, one.tagger, one.functions) for one in (self, other))
         return own == others
 
+    def is_made_like(self, other: "Manifest") -> bool:
+        """Whether papers encoded for the one can stand in the other: the same models and number formats."""
+        same_formats = (self.dtype, self.arguments["precision"]) == (
+            other.dtype,
+            other.arguments["precision"],
+        )
+        return same_formats and self.has_models_of(other)
+
     def expect_encoder(self, spec: EncoderSpec) -> None:
         """Refuse any encoder but the one that made the vectors; raises EncoderMismatchError."""
         made_by = self.encoder
@@ -83,7 +91,7 @@ class Manifest:
             raise EncoderMismatchError(
                 f"Generation {self.generation} was built with encoder {made_by.name!r} "
                 f"({made_by.fingerprint[:12]}), not {spec.name!r} ({spec.fingerprint[:12]}); "
-                f"serve it with that encoder or index the corpus again"
+                f"use that encoder, or index the corpus again, or change it with `akin reindex`"
             )
 
     def expect_functions(self, spec: FunctionSpec | None) -> None:

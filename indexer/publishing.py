@@ -47,6 +47,14 @@ def publish_segment(data: Path, parts: Sequence[SegmentPart], *, backend: str, d
     return entry
 
 
+def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
+    """The segment in the folder ``prepared`` takes its place among the others, under a name of its own."""
+    name = _next(data / "segments")
+    _make_folder(data / "segments")
+    publish_folder(prepared, segment_folder(data, name))
+    return replace(entry, name=name, n_deleted=0)
+
+
 def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, "..."]]) -> Manifest:
     """A new generation, served from here on: ``manifest`` but for its name and files, which are given here.
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float16, Int8, Int64
 
 from indexer.columns import allowed_papers, paper_at
+from indexer.durable import storage_errors
 from indexer.index import VectorIndex, load_index
 from indexer.manifest import SegmentEntry
 from models.errors import MissingVectorsError
@@ -96,6 +97,12 @@ class Segment:
             np.arange(n_rows) + np.repeat(starts, np.diff(self.vectors.offsets))
         ]
         return codes
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its files; raises StorageError."""
+        with storage_errors(self._folder):
+            return sum((self._folder / name).stat().st_size for name in self.entry.files)
 
     @property
     def has_functions(self) -> bool:

@@ -1,7 +1,7 @@
 """The HTTP application; run it with ``akin serve`` or ``uvicorn --factory service.app:create_app``."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 
 from anyio import to_thread
 from fastapi import FastAPI
@@ -9,12 +9,13 @@ from fastapi.routing import iter_route_contexts
 from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
-from indexer.manifest import Manifest
+from models.errors import EncoderMismatchError, StorageError
 from service.admission import Admission
 from service.answers import Answers
 from service.auth import KeyRing
 from service.batches import Batches
 from service.cache import Cache, open_cache
+from service.collection_metrics import add_collection_metrics
 from service.cursors import Cursors
 from service.degradation import Degradation
 from service.door import Door, admission_of, size_threads
@@ -37,6 +38,7 @@ from service.routes import (
     titles,
 )
 from service.routes import metrics as metrics_route
+from service.scrub import EVERY_S, NOT_SCRUBBED, Scrub
 from service.search import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
@@ -68,6 +70,23 @@ NOT_ABSORBED = Degradation(
     "writes",
     "Papers that were added, replaced or deleted do not show yet; they are kept.",
     "look into the log; what keeps them out is tried again every second",
+)
+OTHER_ENCODER = Degradation(
+    "swap",
+    "A newer generation was made with another encoder than AKIN_ENCODER names; the older one answers.",
+    "unset AKIN_ENCODER, or name the new encoder in it, and start the service again",
+)
+OTHER_MODELS = Degradation(
+    "writes",
+    "Papers that are added or deleted do not show: this service reads them with other models than the "
+    "collection was made with; the changes are kept.",
+    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and start the service again",
+)
+NOT_WRITABLE = Degradation(
+    "writes",
+    "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
+    "was added may not show yet; it is kept. Searches go on.",
+    "start the database, or look into the log; it goes on by itself within a second",
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
 _ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
@@ -109,13 +128,15 @@ def create_app(
         app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
         app.state.ingest = Ingest(settings.data, settings.catalog, engines)
-        app.state.following = Repeating(engines.follow, every_s=_FOLLOW_EVERY_S, failure=NOT_FOLLOWED)
-        app.state.absorbing = Repeating(
-            app.state.ingest.absorb, every_s=_ABSORB_EVERY_S, failure=NOT_ABSORBED
+        app.state.scrub = Scrub(
+            engines, settings.data, mib_s=settings.scrub_mib_s if engines.follows else 0.0
         )
-        app.state.degradations += [app.state.following.degradations, app.state.absorbing.degradations]
+        working = _repeated(app.state)
+        app.state.degradations += [each.degradations for each in working] + [app.state.scrub.degradations]
         async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, admission)):
-            with app.state.following, app.state.absorbing, closing(app.state.ingest):
+            with closing(app.state.ingest), ExitStack() as running:
+                for each in working:
+                    running.enter_context(each)
                 yield
         cache.close()
         await to_thread.run_sync(spans.close)
@@ -162,25 +183,32 @@ def create_app(
     return app
 
 
+def _repeated(state: State) -> list[Repeating]:
+    """What goes on beside the requests."""
+    state.following = Repeating(
+        state.engines.follow,
+        every_s=_FOLLOW_EVERY_S,
+        failure=NOT_FOLLOWED,
+        failures={EncoderMismatchError: OTHER_ENCODER},
+    )
+    state.absorbing = Repeating(
+        state.ingest.absorb,
+        every_s=_ABSORB_EVERY_S,
+        failure=NOT_ABSORBED,
+        failures={EncoderMismatchError: OTHER_MODELS, StorageError: NOT_WRITABLE},
+    )
+    state.scrubbing = Repeating(state.scrub.step, every_s=EVERY_S, failure=NOT_SCRUBBED)
+    return [state.following, state.absorbing, state.scrubbing]
+
+
 def _add_gauges(state: State) -> None:
     """What is served, and what it is served without."""
-
-    def manifest() -> Manifest:
-        served: Manifest = state.engines.current.snapshot.manifest
-        return served
 
     def degraded() -> dict[tuple[str, ...], float]:
         return {(each.part,): 1.0 for source in state.degradations for each in source()}
 
     metrics: Metrics = state.metrics
-    metrics.gauge("akin_papers", "Papers served", lambda: manifest().n_papers)
-    metrics.gauge("akin_sentences", "Sentences with a vector", lambda: manifest().n_rows)
-    metrics.gauge(
-        "akin_generation_info",
-        "The generation served",
-        lambda: {(manifest().generation,): 1},
-        labels=["generation"],
-    )
+    add_collection_metrics(metrics, state)
     metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
 
 

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
 from functools import cache as remembered
 from functools import partial
 from pathlib import Path
@@ -15,7 +17,7 @@ from indexer.durable import storage_errors
 from indexer.generations import current_generation, generations, read_manifest, snapshot_folder
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator, load_annotator
-from models.errors import CursorExpiredError, SnapshotError, StorageError
+from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
 from service.annotations import load_cached
 from service.cache import Cache
 from service.digests import generation_digest
@@ -25,10 +27,25 @@ from service.settings import Settings
 # How long after its last use a superseded generation can still be paged through, and how many are kept.
 _PINNED_S: Final = 900.0
 _MOST_PINNED: Final = 8
+# After which time a generation that could not be served is tried again: that reads all of its files.
+_RETRY_S: Final = 30.0
 _log = structlog.get_logger(__name__)
 
 # (generation, or None for the served one; an engine to share segments and encoder with)
 OpenEngine = Callable[[str | None, SearchEngine], SearchEngine]
+
+
+# The generation that the pointer names, as a file: in a folder filled anew names come again.
+_Target = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What could not be served, why, and until when it is not tried again."""
+
+    pointed_at: _Target
+    error: AkinError
+    until: float
 
 
 class Engines:
@@ -53,6 +70,9 @@ class Engines:
         self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
         self._lock = Lock()
         self._following = Lock()  # one at a time opens a generation
+        self._failure: _Failure | None = None
+        self.swapped_at: float | None = None  # Unix time
+        self.n_failed_swaps = 0
 
     @classmethod
     def of(cls, settings: Settings, first: SearchEngine, cache: Cache) -> "Engines":
@@ -69,8 +89,8 @@ class Engines:
     def follow(self) -> bool:
         """Serve what the pointer names by now; returns whether that is new.
 
-        What is served stays served where the new generation is damaged or of another encoder. Raises
-        SnapshotError, EncoderError, StorageError.
+        What is served stays served where the new generation is damaged or of another encoder than is to be
+        used; it is tried again after a while. Raises SnapshotError, EncoderError, StorageError.
         """
         if self._reopen is None:
             return False
@@ -79,10 +99,22 @@ class Engines:
             pointed_at = self._pointed_at()
             if pointed_at == self._served:
                 return False
-            engine = self._reopen(None, self.current)
-            engine.warm_up()
+            failure = self._failure
+            if failure and failure.pointed_at == pointed_at and self._clock() < failure.until:
+                raise copy(failure.error)
+            try:
+                engine = self._reopen(None, self.current)
+                engine.warm_up()
+            except AkinError as error:
+                if failure is None or failure.pointed_at != pointed_at:
+                    self.n_failed_swaps += 1
+                # A copy: a traceback would keep open what was opened.
+                self._failure = _Failure(pointed_at, copy(error), self._clock() + _RETRY_S)
+                raise
             self.current = engine
             self._served = pointed_at
+            self._failure = None
+            self.swapped_at = time.time()
         _log.info("serving", generation=engine.snapshot.generation, papers=len(engine.snapshot))
         return True
 
@@ -126,8 +158,7 @@ class Engines:
             for key in ended:
                 del self._pinned[key]
 
-    def _pointed_at(self) -> tuple[str, int, int]:
-        """The generation that the pointer names, as a file: in a folder filled anew names come again."""
+    def _pointed_at(self) -> _Target:
         name = current_generation(self._data)
         with storage_errors(self._data):
             stat = (snapshot_folder(self._data, name) / "manifest.json").stat()

@@ -8,7 +8,7 @@ from typing import Final
 
 from indexer.build import KEEP
 from indexer.catalog import Catalog, Change
-from indexer.changes import absorb
+from indexer.changes import absorb, expect_own_catalog
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
 from models.types import Paper
 from service.deadline import check_deadline
@@ -29,6 +29,7 @@ class Ingest:
         self._opened: Catalog | None = None
         self._opening = Lock()
         self._shown = 0  # up to this change of the catalog, what is served shows it
+        self._last = 0  # the last change, when it was last looked at
 
     def add(self, papers: Sequence[Paper]) -> Change:
         """Add or replace papers, all or none; on the disk when this returns, served soon after.
@@ -60,6 +61,11 @@ class Ingest:
             time.sleep(_POLL_S)
         return True
 
+    @property
+    def pending(self) -> int:
+        """Changes of the catalog that answers do not show yet, as of the last look at it."""
+        return max(0, self._last - max(self._shown, self._engines.current.snapshot.manifest.change))
+
     def absorb(self) -> None:
         """Publish and serve what the catalog holds and the served generation does not, if anything.
 
@@ -69,7 +75,8 @@ class Ingest:
         if not self._engines.follows:
             return
         catalog, engine = self._catalog(), self._engines.current
-        if catalog.last_change() <= max(self._shown, engine.snapshot.manifest.change):
+        self._last = catalog.last_change()
+        if not self.pending:
             return
         try:
             done = absorb(
@@ -97,5 +104,12 @@ class Ingest:
             raise StorageError("This service has no data folder to write to; start it with --data DIR.")
         with self._opening:
             if self._opened is None:
-                self._opened = Catalog.open(self._place)
+                catalog = Catalog.open(self._place)
+                try:
+                    # Before anything is written to another: that would be accepted and never show.
+                    expect_own_catalog(self._engines.current.snapshot.manifest, catalog)
+                except StorageError:
+                    catalog.close()
+                    raise
+                self._opened = catalog
         return self._opened

@@ -1,8 +1,8 @@
 """Work that goes on beside the requests: in a thread of its own, again and again until the service ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from threading import Event, Thread
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final
 
 import structlog
@@ -19,13 +19,22 @@ class Repeating:
     """Calls ``work`` every ``every_s`` seconds, and at once when it is woken.
 
     An error, one that nobody foresaw too, is logged once and kept in ``problem`` until ``work`` succeeds
-    again; ``failure`` says what follows from it.
+    again; ``failure`` says what follows from it, ``failures`` what from errors of some classes, the first
+    that matches.
     """
 
-    def __init__(self, work: Callable[[], object], *, every_s: float, failure: Degradation) -> None:
+    def __init__(
+        self,
+        work: Callable[[], object],
+        *,
+        every_s: float,
+        failure: Degradation,
+        failures: Mapping[type[AkinError], Degradation] = MappingProxyType({}),
+    ) -> None:
         self._work = work
         self._every_s = every_s
         self._failure = failure
+        self._failures = {**failures, AkinError: failure}
         self._woken = Event()
         self._stopped = False
         # A daemon: the process ends without it where it takes too long.
@@ -60,6 +69,7 @@ class Repeating:
             except AkinError as error:
                 if self.problem != str(error):
                     _log.warning("failed", part=self._failure.part, error=str(error))
+                self._failure = next(told for cls, told in self._failures.items() if isinstance(error, cls))
                 self.problem = str(error)
             except Exception as error:  # noqa: BLE001 - it would end the thread, and nobody would know
                 raised = raised_at(error)

@@ -71,6 +71,24 @@ def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
     return tmp_path / CATALOG_FILE
 
 
+@pytest.fixture
+def own_postgres() -> Iterator["Server"]:
+    """A PostgreSQL that the test may stop."""
+    pytest.importorskip("psycopg")
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(HOW_TO_GET_ONE)
+    folder = Path(tempfile.mkdtemp(prefix="akin-postgres-"))
+    server = Server(programs, folder)
+    try:
+        server.create()
+        server.start()
+        yield server
+        server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
 class Server:
     """A PostgreSQL that keeps everything in one folder and listens on a socket in it alone."""
 

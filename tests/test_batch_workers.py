@@ -1,15 +1,9 @@
 """Batches while what works on them is killed: every seed exactly once, over real processes and servers."""
 
 import json
-import os
-import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -18,7 +12,8 @@ import httpx
 import pytest
 from conftest import DEMO_CORPUS
 from loopback import served
-from postgres import HOW_TO_GET_ONE, Server, find_programs
+from postgres import Server
+from processes import akin_process, service_process
 from redis_server import RedisServer
 from typer.testing import CliRunner
 
@@ -37,36 +32,6 @@ FINAL = {"done", "failed"}
 def data(hashed_data: Path, tmp_path: Path) -> Path:
     """A data folder of the test's own with the demo corpus."""
     return Path(copytree(hashed_data, tmp_path / "data"))
-
-
-@contextmanager
-def akin_process(
-    *arguments: str, ready: str, **variables: str
-) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """A command as a process, and the line in which it says that it is ready; killed in the end."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "akin", *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "300", **variables},
-    )
-    assert process.stdout is not None
-    try:
-        yield process, next(line for line in process.stdout if line.startswith(ready))
-    finally:
-        process.kill()
-        process.communicate()
-
-
-@contextmanager
-def service_process(data: Path) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
-    """`akin serve`, and a client of it."""
-    serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
-    with (
-        akin_process(*serve, ready="Serving") as (process, line),
-        httpx.Client(base_url=f"http://{line.split('http://')[1].split()[0]}", timeout=30) as client,
-    ):
-        yield process, client
 
 
 def worker_process(data: Path, redis: RedisServer) -> Any:
@@ -187,24 +152,6 @@ def test_a_worker_needs_the_collection(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["worker", "--data", str(tmp_path)], env=environment)
     assert 1 == done.exit_code
     assert "nothing is indexed here" in done.stderr
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[Server]:
-    """A PostgreSQL that the test may stop."""
-    pytest.importorskip("psycopg")
-    programs = find_programs()
-    if programs is None:
-        pytest.skip(HOW_TO_GET_ONE)
-    folder = Path(tempfile.mkdtemp(prefix="akin-postgres-"))
-    server = Server(programs, folder)
-    try:
-        server.create()
-        server.start()
-        yield server
-        server.stop()
-    finally:
-        shutil.rmtree(folder)
 
 
 def test_a_database_stopped_and_started(data: Path, own_postgres: Server) -> None:

@@ -1,0 +1,132 @@
+"""Agreement: how far two generations of a collection answer alike, and what each answer costs."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from models.errors import EncoderError, InputError, SnapshotError
+from models.types import ProgressFn
+from service.search import SearchEngine, SearchQuery
+
+DEPTH: Final = 20
+_PASTED: Final = 10  # so many papers are pasted too: reading one takes a hundred times as long as an id
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Median wall times of a search: by an indexed paper, and by a pasted one, which is encoded first.
+
+    ``None`` where nothing was asked, or the encoder cannot be loaded any more.
+    """
+
+    by_id_ms: float | None
+    pasted_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What two generations answer to ``n_asked`` of their own papers.
+
+    ``first_10`` and ``first_20`` are the mean shares of their first results that they have in common;
+    ``tau`` is Kendall's rank correlation of those in common, in the mean of the questions with two or more.
+    ``None`` where nothing could be asked.
+    """
+
+    n_asked: int
+    first_10: float | None
+    first_20: float | None
+    tau: float | None
+    one: Cost
+    other: Cost
+
+
+def compare(
+    one: SearchEngine, other: SearchEngine, *, n_questions: int, on_progress: ProgressFn
+) -> Agreement:
+    """Ask both for the papers akin to a sample of those that they both hold, the same each time."""
+    ids = _sample(one, other, n_questions)
+    firsts: list[tuple[list[str], list[str]]] = []
+    times: tuple[list[float], list[float]] = ([], [])
+    for engine in (one, other):
+        for paper_id in ids[:1]:
+            _ask(engine, SearchQuery(paper_id=paper_id))  # opens the index
+    for done, paper_id in enumerate(ids):
+        on_progress("Comparing", done, len(ids))
+        found = []
+        for engine, own_times in zip((one, other), times, strict=True):
+            results, took_ms = _ask(engine, SearchQuery(paper_id=paper_id, limit=DEPTH))
+            found.append(results)
+            own_times.append(took_ms)
+        firsts.append((found[0], found[1]))
+    on_progress("Comparing", len(ids), len(ids))
+    pasted = [_pasted_ms(engine, ids[:_PASTED]) for engine in (one, other)]
+    taus = [tau for tau in (rank_correlation(*both) for both in firsts) if tau is not None]
+    return Agreement(
+        n_asked=len(ids),
+        first_10=_mean(overlap(*both, depth=10) for both in firsts),
+        first_20=_mean(overlap(*both, depth=DEPTH) for both in firsts),
+        tau=_mean(taus),
+        one=Cost(_median(times[0]), pasted[0]),
+        other=Cost(_median(times[1]), pasted[1]),
+    )
+
+
+def overlap(one: Sequence[str], other: Sequence[str], *, depth: int) -> float:
+    """The share of the first ``depth`` papers of two rankings that they have in common.
+
+    Of the longer one's papers, where both are shorter; 1 for two empty ones.
+    """
+    first, second = set(one[:depth]), set(other[:depth])
+    longest = max(len(first), len(second))
+    return len(first & second) / longest if longest else 1.0
+
+
+def rank_correlation(one: Sequence[str], other: Sequence[str]) -> float | None:
+    """Kendall's tau between two rankings over what is in both, in [-1, 1]; ``None`` for fewer than two."""
+    places = {paper_id: place for place, paper_id in enumerate(other)}
+    common = [places[paper_id] for paper_id in one if paper_id in places]
+    if len(common) < 2:
+        return None
+    return float(np.mean([1.0 if first < second else -1.0 for first, second in combinations(common, 2)]))
+
+
+def _sample(one: SearchEngine, other: SearchEngine, n_questions: int) -> list[str]:
+    """Papers that are in both, word for word."""
+    ids: list[str] = []
+    for position in np.random.default_rng(0).permutation(one.snapshot.positions):
+        if len(ids) == n_questions:
+            break
+        paper_id = one.snapshot.paper(int(position)).id
+        if one.snapshot.content_hash(paper_id) == other.snapshot.content_hash(paper_id):
+            ids.append(paper_id)
+    return ids
+
+
+def _ask(engine: SearchEngine, query: SearchQuery) -> tuple[list[str], float]:
+    started = time.perf_counter()
+    answer = engine.search(query)
+    took_ms = (time.perf_counter() - started) * 1000
+    return [result.paper.id for result in answer.results], took_ms
+
+
+def _pasted_ms(engine: SearchEngine, ids: Sequence[str]) -> float | None:
+    papers = [engine.snapshot.paper(engine.snapshot.position(paper_id)) for paper_id in ids]
+    # The weights that a collection was made with long ago may be gone.
+    with suppress(EncoderError, InputError, SnapshotError):
+        _ = engine.annotator
+        return _median([_ask(engine, SearchQuery(paper=paper, limit=DEPTH))[1] for paper in papers])
+    return None
+
+
+def _mean(numbers: Iterable[float]) -> float | None:
+    known = list(numbers)
+    return float(np.mean(known)) if known else None
+
+
+def _median(numbers: Sequence[float]) -> float | None:
+    return float(np.median(numbers)) if numbers else None

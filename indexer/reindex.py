@@ -1,0 +1,229 @@
+"""Encoding a collection anew, with other models or formats: beside what is served, then in its place.
+
+The papers are those of the catalog, so no corpus is needed. What was done is kept in
+``DATA/building/reindex`` until it is published; a run that was killed, or was only to compare, is taken up
+where it was:
+
+  begun.json                           the change of the catalog up to which papers were read
+  read.json, part-*.arrow, vectors-*   as in indexer/parts.py
+  segment/                             the segment made of them; segment.json, written after it, is its entry
+  changes/                             the parts of what changed in the catalog meanwhile
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from indexer.build import BuildArguments, new_manifest
+from indexer.catalog import Catalog
+from indexer.changes import LOCK_WAIT_S, encode_changes, expect_own_catalog
+from indexer.corpus import CorpusReport
+from indexer.durable import discard_folder, publish_folder, replace_file, storage_errors, writer_lock
+from indexer.generations import compare_files, current_generation, read_manifest, segment_folder
+from indexer.growth import grow
+from indexer.index import check_backend
+from indexer.manifest import Manifest, SegmentEntry
+from indexer.parts import EncodedPart, Reading, encode_parts, finished_reading, read_into_parts
+from indexer.publishing import adopt_segment
+from indexer.segment import Segment
+from indexer.segment_writer import write_segment
+from indexer.snapshot import Snapshot
+from models.annotator import Annotator
+from models.errors import InputError, SnapshotCorruptError, SnapshotError
+from models.types import ProgressFn
+
+# So few papers are encoded while others wait to publish.
+_FEW_PAPERS: Final = 100
+_NOTHING: Final = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The collection encoded anew and not served yet; ``reused_papers`` an earlier run had encoded.
+
+    ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them.
+    """
+
+    snapshot: Snapshot
+    reused_papers: int
+
+
+@contextmanager
+def reindex_lock(data: Path) -> Iterator[None]:
+    """Hold what one process at a time may do: prepare and publish.
+
+    Raises BuildLockedError, StorageError.
+    """
+    with storage_errors(data):
+        (data / "building").mkdir(parents=True, exist_ok=True)
+    with writer_lock(data / "building" / "reindex.lock"):
+        yield
+
+
+def prepare(
+    data: Path,
+    annotator: Annotator,
+    catalog: Catalog,
+    *,
+    arguments: BuildArguments,
+    on_progress: ProgressFn,
+) -> Prepared:
+    """Encode every paper of ``catalog`` into one segment of its own; what is served stays as it is.
+
+    Raises EncoderError; InputError where the catalog is empty; StorageError, also where it is not that of
+    ``data``.
+    """
+    check_backend(arguments.backend, arguments.device)
+    work = _work(data)
+    with storage_errors(data):
+        _expect_own_catalog(data, catalog)
+        work.mkdir(parents=True, exist_ok=True)
+        change, reading = _read(work, catalog, on_progress)
+        like = replace(new_manifest(annotator, arguments), change=change)
+        parts = encode_parts(
+            work, reading, annotator, dtype=like.dtype, precision=arguments.precision, on_progress=on_progress
+        )
+        on_progress("Indexing", 0, reading.n_papers)
+        entry = _segment(work, parts, like)
+        on_progress("Indexing", reading.n_papers, reading.n_papers)
+        segment = _open(work / "segment", entry, like)
+        outdated = np.sort(segment.positions(catalog.changed_since(change)))
+    entry = replace(entry, n_deleted=len(outdated))
+    snapshot = Snapshot(replace(like, segments=(entry,)), [segment], [outdated])
+    return Prepared(snapshot, sum(part.reused * len(part.offsets()[1:]) for part in parts))
+
+
+def publish_prepared(
+    data: Path,
+    prepared: Prepared,
+    annotator: Annotator,
+    catalog: Catalog,
+    *,
+    on_progress: ProgressFn,
+    keep: int,
+) -> Manifest:
+    """Serve what was prepared, with every change that the catalog saw meanwhile.
+
+    So nothing that the generation served before shows is missing or shows an older version. Raises
+    EncoderError, StorageError, BuildLockedError.
+    """
+    like, work = prepared.snapshot.manifest, _work(data)
+    while True:
+        changed = catalog.changed_since(like.change)
+        parts = _encode(work, catalog, changed, annotator, like, on_progress)
+        with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+            # What others publish they take from the catalog, so from here on nothing newer can be served.
+            last, now = catalog.last_change(), catalog.changed_since(like.change)
+            if len(now.items() - changed.items()) > _FEW_PAPERS:
+                continue
+            if now != changed:
+                parts = _encode(work, catalog, now, annotator, like, on_progress)
+            entry = adopt_segment(data, work / "segment", like.segments[0])
+            like = replace(like, segments=(entry,), change=last)
+            segment = _open(segment_folder(data, entry.name), entry, like)
+            manifest = grow(
+                data,
+                Snapshot(like, [segment], [_NOTHING]),
+                parts,
+                deleted=[paper_id for paper_id, digest in now.items() if digest is None],
+                like=like,
+                device=like.arguments["device"],
+                keep=keep,
+            )
+            discard_folder(work)
+            return manifest
+
+
+def _work(data: Path) -> Path:
+    return data / "building" / "reindex"
+
+
+def _expect_own_catalog(data: Path, catalog: Catalog) -> None:
+    if not catalog.count():
+        raise InputError(
+            "The catalog holds no paper to encode; name the collection's own with --catalog, or index a "
+            "corpus."
+        )
+    with suppress(SnapshotError):  # nothing is served, or it is damaged: one more reason
+        expect_own_catalog(read_manifest(data, current_generation(data)), catalog)
+
+
+def _read(work: Path, catalog: Catalog, on_progress: ProgressFn) -> tuple[int, Reading]:
+    """The papers of the catalog, in parts on disk, and up to which change they are those."""
+    begun = work / "begun.json"
+    last = catalog.last_change()
+    if begun.is_file():
+        change = int(json.loads(begun.read_bytes())["change"])
+        reading = finished_reading(work, _reading_key(catalog, change))
+        if reading is not None and change <= last:
+            on_progress("Reading", reading.n_papers, reading.n_papers)
+            return change, reading
+    replace_file(begun, json.dumps({"change": last}).encode())
+    hashes = [digest for digest in catalog.changed_since(0).values() if digest is not None]
+    done = 0
+
+    def on_part(n_papers: int) -> None:
+        nonlocal done
+        done += n_papers
+        on_progress("Reading", done, len(hashes))
+
+    reading = read_into_parts(
+        catalog.versions(hashes),
+        work,
+        key=_reading_key(catalog, last),
+        report=CorpusReport(),
+        is_unchanged=lambda paper: False,
+        on_part=on_part,
+    )
+    return last, reading
+
+
+def _reading_key(catalog: Catalog, change: int) -> str:
+    return hashlib.sha256(json.dumps([catalog.place, change]).encode()).hexdigest()
+
+
+def _segment(work: Path, parts: Sequence[EncodedPart], like: Manifest) -> SegmentEntry:
+    """The segment of ``parts``, made now unless an earlier run did and it is whole."""
+    # A part's folder is named by its papers and models.
+    decisive = [like.arguments["backend"], *(part.folder.name for part in parts)]
+    key = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+    stated, folder = work / "segment.json", work / "segment"
+    if stated.is_file():
+        content = json.loads(stated.read_bytes())
+        entry = SegmentEntry(**content["entry"])
+        with suppress(SnapshotCorruptError):
+            compare_files(folder, entry.files)
+            if content["key"] == key:
+                return entry
+        stated.unlink()
+    discard_folder(folder)
+    unfinished = work / "segment.unfinished"
+    discard_folder(unfinished)
+    unfinished.mkdir()
+    arguments = like.arguments
+    entry = write_segment(unfinished, parts, backend=arguments["backend"], device=arguments["device"])
+    publish_folder(unfinished, folder)
+    entry = replace(entry, name=folder.name)
+    replace_file(stated, json.dumps({"key": key, "entry": asdict(entry)}).encode())
+    return entry
+
+
+def _open(folder: Path, entry: SegmentEntry, like: Manifest) -> Segment:
+    return Segment(folder, entry, unit=like.encoder.unit, device=like.arguments["device"])
+
+
+def _encode(
+    work: Path,
+    catalog: Catalog,
+    changed: dict[str, str | None],
+    annotator: Annotator,
+    like: Manifest,
+    on_progress: ProgressFn,
+) -> list[EncodedPart]:
+    return encode_changes(work / "changes", catalog, changed, annotator, like=like, on_progress=on_progress)
