@@ -120,9 +120,8 @@ def _id(given: object) -> str:
         return str(given)
     text = _not_blank(_text(given, "id", MAX_ID_CHARS), "id")
     if text != text.strip() or not text.isprintable():
-        raise InputError(
-            f"the id {text[:50]!r} has white space at its ends or characters that cannot be printed"
-        )
+        # It is not quoted: the service says the same to clients, and never repeats what they sent.
+        raise InputError("the id has white space at its ends or characters that cannot be printed")
     return text
 
 

@@ -107,7 +107,8 @@ def test_a_paper_is_replaced_whole(client: TestClient) -> None:
     "broken",
     [
         {"id": "w/1"},
-        {"id": " x"},
+        {"id": " zzz"},
+        {"id": "zzz\0"},
         {"abstract": []},
         {"title": ""},
         {"facets": ["method"]},
@@ -121,6 +122,8 @@ def test_one_unusable_paper_keeps_all_out(client: TestClient, broken: dict[str, 
     answer = client.post("/v1/papers", json={"papers": papers})
     assert 422 == answer.status_code
     assert "1" in answer.text
+    assert "zzz" not in answer.text
+    assert ".;" not in answer.text
     assert 0 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
 
 

@@ -56,7 +56,8 @@ class PapersIn(Strict):
             try:
                 papers.append(to_paper(RawPaper(**given.model_dump())))
             except InputError as error:
-                raise InputError(f"papers[{number}]: {error}; nothing was added.") from error
+                said = str(error).removesuffix(".")
+                raise InputError(f"papers[{number}]: {said}; nothing was added.") from error
         return papers
 
 
