@@ -9,9 +9,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from indexer.keys import Scope as KeyScope
 from models.errors import AkinError, BodyTooLargeError
 from service.admission import Admission
-from service.auth import OPEN_PATHS, UNQUEUED_PATHS, KeyRing
+from service.auth import OPEN_PATHS, UNQUEUED_PATHS, KeyRing, scope_needed
 from service.deadline import Deadline, set_deadline
 from service.headers import standard_headers
 from service.limits import RateLimits, refusal
@@ -21,8 +22,11 @@ from service.redis_store import RedisStore
 from service.request_body import Bodies, refuse_the_rest
 from service.settings import Settings
 
-# Threads beside those that compute: health, and errors that are put into words.
-_SPARE_THREADS = 8
+# Requests that may wait for the database at once, in places of their own: one that is locked, or does not
+# answer, holds up writes and batches, and no search.
+_STORING = 4
+# Threads beside those that compute: what waits for the database, health, errors that are put into words.
+_SPARE_THREADS = 4 + _STORING
 
 
 class Door:
@@ -46,6 +50,7 @@ class Door:
         self._limits = RateLimits(settings.rate, redis=redis) if settings.rate else None
         self._bodies = Bodies()
         self._admission = admission
+        self._storing = Admission(_STORING, _STORING * settings.queue)
         metrics.gauge("akin_requests_running", "Requests that compute", lambda: admission.running)
         metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: admission.waiting)
         self._deadline_s = settings.deadline_ms / 1000
@@ -86,10 +91,11 @@ class Door:
             if not within:
                 raise refusal(allowance)
         # Before its body is read; again after it, when others may have come.
-        self._admission.expect_room(Deadline(self._deadline_s))
+        admission = self._storing if _asks_database(request) else self._admission
+        admission.expect_room(Deadline(self._deadline_s))
         async with self._bodies.read(request, receive) as body:
             deadline = Deadline(self._deadline_s)
-            async with body.watched(deadline), self._admission.place(deadline) as leave:
+            async with body.watched(deadline), admission.place(deadline) as leave:
                 set_deadline(deadline)
                 await self._app(request.scope, body.receive, _leaving(send, leave))
 
@@ -108,6 +114,11 @@ def admission_of(settings: Settings) -> Admission:
 def size_threads(settings: Settings) -> None:
     """As many threads for endpoints as may be at work, and some for what never waits."""
     to_thread.current_default_thread_limiter().total_tokens = running_at_once(settings) + _SPARE_THREADS
+
+
+def _asks_database(request: Request) -> bool:
+    path = request.scope["path"]
+    return path.startswith("/v1/batches") or scope_needed(request.method, path) is KeyScope.INGEST
 
 
 def _leaving(send: Send, leave: Callable[[], None]) -> Send:

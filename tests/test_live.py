@@ -2,9 +2,12 @@
 
 import gc
 import shutil
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +153,29 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
     soon(lambda: "swap" in degraded())
     (data / "CURRENT").write_bytes(pointer)
     soon(lambda: degraded() == set())
+
+
+def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
+    """Writes wait for whoever writes, in places of their own: with one place to compute, searches do not."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    answered: list[int] = []
+    with (
+        TestClient(create_app(Settings(data=data, device="cpu", rate=0, running=1), engine)) as client,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            papers = [{**WHALES, "id": f"w{number}"} for number in range(3)]
+            for paper in papers:
+                writing = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
+                writing.add_done_callback(lambda done: answered.append(done.result().status_code))
+            time.sleep(0.5)
+            started = time.monotonic()
+            assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
+            assert time.monotonic() - started < 5
+            assert [] == answered
+            other.execute("ROLLBACK")
+        soon(lambda: answered == [202, 202, 202])
 
 
 def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Path) -> None:
