@@ -25,10 +25,11 @@ _DRIVERS: Final = {
     "postgresql+psycopg": "postgresql+psycopg",
 }
 
+_PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLite
 # A connection that a restart of the server has cut is noticed before it is used; one that is not made in time
 # is an error, not a wait.
 _POOLS: Final[dict[str, dict[str, Any]]] = {
-    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5}}
+    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5, "options": _PATIENCE}}
 }
 
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
@@ -45,6 +46,7 @@ _REMEDIES: Final = {
     "28": "check the user and password in the URL",
     "3D": "create the database that the URL names",
     "42501": "grant this user the right to create and write tables",
+    "55P03": f"another process has been writing for {BUSY_TIMEOUT_S} s; let it end, then try again",
     "53": "free disk space, memory or connections on the server and try again",
 }
 

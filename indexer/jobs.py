@@ -46,7 +46,7 @@ class Jobs:
         return cls(migrations.open_database(url_or_path))
 
     def add(self, new: NewJob, *, most: int, most_of_owner: int) -> Job:
-        """Stores a job, or finds the one that the same owner stored with the same key and content.
+        """Stores a job, or finds that of the same owner with the same key and content, unless it failed.
 
         Raises:
             IdempotencyError: the key was used with other content.
@@ -55,8 +55,10 @@ class Jobs:
         """
         with self._database.writing() as connection:
             earlier = _earlier(connection, new)
-            if earlier is not None:
+            if earlier is not None and earlier.state is not JobState.FAILED:
                 return earlier
+            if earlier is not None:  # sent again because it failed
+                _remove(connection, [earlier.id])
             _expect_room(connection, new.owner, most=most, most_of_owner=most_of_owner)
             job_id = secrets.token_urlsafe(_ID_BYTES)
             row = {

@@ -24,9 +24,11 @@ from service.digests import generation_digest
 from service.search import SearchEngine
 from service.settings import Settings
 
-# How long after its last use a superseded generation can still be paged through, and how many are kept.
+# How long after its last use a superseded generation can still be paged through, and how many are kept: more
+# of small collections, since each takes some 8 bytes a sentence vector beside the segments they share.
 _PINNED_S: Final = 900.0
-_MOST_PINNED: Final = 8
+_MOST_PINNED: Final = 64
+_MOST_PINNED_ROWS: Final = 20_000_000
 # After which time a generation that could not be served is tried again: that reads all of its files.
 _RETRY_S: Final = 30.0
 _log = structlog.get_logger(__name__)
@@ -122,7 +124,8 @@ class Engines:
         """A cursor leads back to ``engine``: keep it for a while after it is superseded."""
         with self._lock:
             self._pinned[engine.digest] = (engine, self._clock())
-            if len(self._pinned) > _MOST_PINNED:
+            most = max(2, min(_MOST_PINNED, _MOST_PINNED_ROWS // max(1, engine.snapshot.n_rows)))
+            while len(self._pinned) > most:
                 oldest = min(self._pinned, key=lambda digest: self._pinned[digest][1])
                 del self._pinned[oldest]
 

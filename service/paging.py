@@ -1,4 +1,4 @@
-"""Pages: one ranked list, the same however it is cut into pages and however far it is read.
+"""Pages: one ranked list, the same however it is cut into pages after the first and however far it is read.
 
 The list is made of stretches of ``depth`` papers: the nearest by single match, re-ranked among themselves,
 then the next nearest, re-ranked, and so on. So no page changes what an earlier one showed, and a page deep in

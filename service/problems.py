@@ -97,6 +97,7 @@ SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
+_NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z]+)*")  # of a field, a header or a place in a list
 _MAX_DETAIL = 1_000
 _log = structlog.get_logger(__name__)
 
@@ -215,7 +216,9 @@ def _one_error(each: dict[str, Any]) -> dict[str, str]:
             "problem": "holds a field that is not known here",
         }
     # Of a union's parts pydantic names the types, which mean nothing to a client.
-    where = ".".join(str(part)[:40] for part in each["loc"] if str(part).replace("_", "").isalnum())
+    where = ".".join(str(part)[:40] for part in each["loc"] if _NAME.fullmatch(str(part)))
+    if each["type"] == "model_attributes_type" and where == "body":
+        return {"where": where, "problem": "is no JSON object, or lacks Content-Type: application/json"}
     return {"where": where, "problem": str(each["msg"])[:200]}
 
 

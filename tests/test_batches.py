@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from annotators import annotated
 from builds import many_papers, write_corpus
 from conftest import DEMO_CORPUS, build_quietly
 from fastapi.testclient import TestClient
@@ -19,10 +20,12 @@ from fastapi.testclient import TestClient
 from indexer.catalog import CATALOG_FILE
 from indexer.generations import generations
 from indexer.keys import Keys, Scope
-from models.encoder import Encoder
+from indexer.snapshot import open_snapshot
+from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
 from service.app import create_app
 from service.request_body import MAX_BATCH_BYTES
+from service.search import SearchEngine
 from service.settings import Settings
 
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -283,6 +286,12 @@ def test_a_batch_keeps_its_generation(
         assert "000001" != single(client, {"query": {"paper_id": "p0"}})["generation"]
 
 
+def writing_client_of(data: Path) -> TestClient:
+    """A service with the models that the collection was made with, so that it takes papers in."""
+    engine = SearchEngine(open_snapshot(data), lambda: annotated(load_encoder("hashing")), n_candidates=50)
+    return TestClient(create_app(Settings(data=data, device="cpu"), engine))
+
+
 def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of several generations wait while more are published, and across restarts; all are done."""
 
@@ -297,16 +306,16 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
     paths = []
     with monkeypatch.context() as held:
         Held(held)
-        with client_of(data) as client:
+        with writing_client_of(data) as client:
             for number in range(7):
                 if number < 3:
                     started = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1})
                     paths.append(started.headers["Location"])
                 publish(client, number)
-        with client_of(data) as client:
+        with writing_client_of(data) as client:
             for number in range(7, 14):
                 publish(client, number)
-    with client_of(data) as client:
+    with writing_client_of(data) as client:
         for path, generation in zip(paths, ("000001", "000002", "000003"), strict=True):
             assert ("done", generation) == tuple(
                 finished(client, path)[name] for name in ("state", "generation")
