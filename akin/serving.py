@@ -91,12 +91,15 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         gc.freeze()
     host, port = listener.getsockname()[:2]
 
+    n_papers = len(engine.snapshot)
+
     def announce() -> None:
-        console.print(f"Serving {len(engine.snapshot):,} papers on http://{host}:{port} (stop with Ctrl-C)")
+        console.print(f"Serving {n_papers:,} papers on http://{host}:{port} (stop with Ctrl-C)")
         if hint:
             console.print(hint, markup=False, soft_wrap=True)
 
     app = create_app(settings, engine, cache=cache)
+    del engine  # the application lets go of it too, once another generation is served
     config = uvicorn.Config(
         app,
         log_config=None,  # as everything else is logged

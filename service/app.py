@@ -121,10 +121,13 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        nonlocal engine
         size_threads(settings)
         app.state.cache = cache
         app.state.answers = Answers(cache, device=settings.device)
         engines = Engines.of(settings, engine or _warm_engine(settings, cache), cache)
+        if engines.follows:
+            engine = None  # or its generation would be held as long as the process lives
         app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
         app.state.ingest = Ingest(settings.data, settings.catalog, engines)

@@ -273,6 +273,9 @@ def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path
         filters = Filters(year_from=1900, exclude_ids=frozenset({"p9"}))
         assert engine.search(SearchQuery(paper_id="p5", filters=filters)).results
         assert still_open()
+        for thread in threading.enumerate():
+            if thread.name == "titles":  # read in the background
+                thread.join()
         del engine
         assert [] == still_open()
     finally:
