@@ -110,6 +110,12 @@ def peak_mib(pid: int) -> float:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
 
+def cpu_s(pid: int) -> float:
+    """The seconds of processor that a process has had."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def serve(data: Path, running: int, **more: str) -> tuple[subprocess.Popen[str], int]:
     """A service of its own, without rate limits, and its port; ``more`` settings go before ours."""
     settings = {"AKIN_RATE": "0", "AKIN_RUNNING": str(running), "OMP_NUM_THREADS": "1", **more}
@@ -152,15 +158,22 @@ def main() -> None:
     n_clients = 4 * given.running
     try:
         asyncio.run(closed_loop(port, requests, n_clients=n_clients, seconds=3))
-        ratios = []
+        ratios, by_processor = [], []
         for _ in range(given.rounds):
+            before_s = cpu_s(process.pid)
             capacity = asyncio.run(closed_loop(port, requests, n_clients=n_clients, seconds=given.seconds))
             report("capacity", capacity, peak_mib(process.pid))
+            between_s = cpu_s(process.pid)
             overload = open_loop(port, requests, per_second=LOAD * capacity.rate(200), seconds=given.seconds)
             overloaded = asyncio.run(overload)
             report(f"{LOAD:g} x", overloaded, peak_mib(process.pid))
+            after_s = cpu_s(process.pid)
             ratios.append(overloaded.rate(200) / capacity.rate(200))
+            # What refusing costs the service, whatever the load itself takes of the same processors.
+            each = [len(load.by_status[200]) for load in (capacity, overloaded)]
+            by_processor.append(each[1] / (after_s - between_s) / (each[0] / (between_s - before_s)))
         print("goodput / capacity:", ", ".join(f"{ratio:.2f}" for ratio in ratios))
+        print("the same by second of processor:", ", ".join(f"{ratio:.2f}" for ratio in by_processor))
     finally:
         process.terminate()
         process.wait()

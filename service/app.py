@@ -126,8 +126,8 @@ def create_app(
         app.state.cache = cache
         app.state.answers = Answers(cache, device=settings.device)
         engines = Engines.of(settings, engine or _warm_engine(settings, cache), cache)
-        if engines.follows:
-            engine = None  # or its generation would be held as long as the process lives
+        # Or its generation would be held as long as the process lives.
+        engine = None if engines.follows else engine
         app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
         app.state.ingest = Ingest(settings.data, settings.catalog, engines)
@@ -165,14 +165,7 @@ def create_app(
     app.add_middleware(
         Door, settings=settings, keys=keys, metrics=metrics, admission=admission, redis=cache.redis
     )
-    if origins := settings.cors_origin_list:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=origins,
-            allow_methods=("GET", "POST", "DELETE"),
-            allow_headers=_ASKED,
-            expose_headers=_TOLD,
-        )
+    _allow_origins(app, settings.cors_origin_list)
     add_problem_handlers(app)
     for part in _ROUTES:
         app.include_router(part.router)
@@ -202,6 +195,18 @@ def _repeated(state: State) -> list[Repeating]:
     )
     state.scrubbing = Repeating(state.scrub.step, every_s=EVERY_S, failure=NOT_SCRUBBED)
     return [state.following, state.absorbing, state.scrubbing]
+
+
+def _allow_origins(app: FastAPI, origins: list[str]) -> None:
+    """Let pages of ``origins`` call the service."""
+    if origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=("GET", "POST", "DELETE"),
+            allow_headers=_ASKED,
+            expose_headers=_TOLD,
+        )
 
 
 def _add_gauges(state: State) -> None:
