@@ -1,6 +1,7 @@
 """`/v1/batches`: each result is that of a single search, in order, to be read on and in three formats."""
 
 import csv
+import gc
 import io
 import json
 import sqlite3
@@ -320,8 +321,12 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
             assert ("done", generation) == tuple(
                 finished(client, path)[name] for name in ("state", "generation")
             )
-        publish(client, 14)
-    assert "000001" not in generations(data)
+        deadline, number = time.monotonic() + 20, 14
+        while "000001" in generations(data):
+            assert time.monotonic() < deadline
+            gc.collect()  # the services above hold what they served until they are gone, as processes would be
+            publish(client, number)
+            number += 1
 
 
 def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
