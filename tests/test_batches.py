@@ -324,7 +324,7 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
         deadline, number = time.monotonic() + 20, 14
         while "000001" in generations(data):
             assert time.monotonic() < deadline
-            gc.collect()  # the services above hold what they served until they are gone, as processes would be
+            gc.collect()  # services hold what they served until they are gone, as processes are
             publish(client, number)
             number += 1
 
