@@ -7,11 +7,15 @@ from time import monotonic
 from typing import Final
 
 import anyio
+from starlette.types import Scope
 
+from indexer.keys import Scope as KeyScope
 from models.errors import OverloadedError
+from service.auth import OPEN_PATHS, UNQUEUED_PATHS, scope_needed
 from service.deadline import Deadline
 from service.stages import stage
 
+N_STORING: Final = 4  # requests that may wait for the database at once
 _SMOOTHING: Final = 0.1  # the share of the latest request in the mean of what requests take
 
 
@@ -49,11 +53,11 @@ class Admission:
             return 0.0
         return (self.waiting + 1) * self._mean_s / self._n_running
 
-    def expect_room(self, deadline: Deadline) -> None:
-        """Raises OverloadedError where a request could not join the queue now."""
+    def expect_room(self, within_s: float) -> None:
+        """Raises OverloadedError where a request could not join the queue now and leave it in time."""
         wait_s = self.expected_wait_s()
         full = self._free.value == 0 and self.waiting >= self._n_waiting
-        if full or wait_s >= deadline.remaining_s:
+        if full or wait_s >= within_s:
             raise _overloaded(wait_s)
 
     @asynccontextmanager
@@ -62,7 +66,7 @@ class Admission:
 
         Raises OverloadedError where there is no room, or the deadline passes first.
         """
-        self.expect_room(deadline)
+        self.expect_room(deadline.remaining_s)
         with stage("queue"), deadline.waiting, anyio.move_on_after(deadline.remaining_s) as in_time:
             await self._free.acquire()
         if deadline.waiting.cancelled_caught or in_time.cancelled_caught:
@@ -80,6 +84,25 @@ class Admission:
             yield leave
         finally:
             leave()
+
+
+class Queues:
+    """Who waits for what: requests that compute, and those that ask the database, in places of their own.
+
+    A database that is locked, or does not answer, holds up writes and batches, and no search.
+    """
+
+    def __init__(self, *, n_running: int, n_waiting_each: int) -> None:
+        self.computing = Admission(n_running, n_running * n_waiting_each)
+        self.storing = Admission(N_STORING, N_STORING * n_waiting_each)
+
+    def of(self, scope: Scope) -> Admission | None:
+        """The places that a request needs one of; ``None`` for what never waits."""
+        method, path = scope["method"], scope["path"]
+        if path in OPEN_PATHS or path in UNQUEUED_PATHS:
+            return None
+        asks_database = path.startswith("/v1/batches") or scope_needed(method, path) is KeyScope.INGEST
+        return self.storing if asks_database else self.computing
 
 
 def _overloaded(wait_s: float) -> OverloadedError:

@@ -10,17 +10,16 @@ from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
 from models.errors import EncoderMismatchError, StorageError
-from service.admission import Admission
+from service.admission import Queues
 from service.answers import Answers
 from service.auth import KeyRing
 from service.batches import Batches
 from service.cache import Cache, open_cache
 from service.collection_metrics import add_collection_metrics
 from service.cursors import Cursors
-from service.degradation import Degradation
-from service.door import Door, admission_of, size_threads
-from service.engines import Engines, PinnedEngines, open_engine
-from service.ingest import Ingest
+from service.door import Door, queues_of, size_threads
+from service.engines import NOT_FOLLOWED, OTHER_ENCODER, Engines, PinnedEngines, open_engine
+from service.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
 from service.metrics import Metrics
 from service.observed import Observed, RouteNames
 from service.openapi import DocumentedAPI
@@ -42,7 +41,8 @@ from service.scrub import EVERY_S, NOT_SCRUBBED, Scrub
 from service.search import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
-from service.spans import open_spans
+from service.shedding import Shedding
+from service.spans import Spans, open_spans
 from service.worker import ChunkWorker
 
 # How often the pointer of the data folder is looked at, and the catalog.
@@ -60,33 +60,6 @@ _ROUTES = (
     semantic_scholar,
     health,
     metrics_route,
-)
-NOT_FOLLOWED = Degradation(
-    "swap",
-    "A newer generation was published and cannot be served; the older one answers.",
-    "look into the log, then run `akin snapshot verify`, and `akin snapshot rollback` or `akin index`",
-)
-NOT_ABSORBED = Degradation(
-    "writes",
-    "Papers that were added, replaced or deleted do not show yet; they are kept.",
-    "look into the log; what keeps them out is tried again every second",
-)
-OTHER_ENCODER = Degradation(
-    "swap",
-    "A newer generation was made with another encoder than AKIN_ENCODER names; the older one answers.",
-    "unset AKIN_ENCODER, or name the new encoder in it, and start the service again",
-)
-OTHER_MODELS = Degradation(
-    "writes",
-    "Papers that are added or deleted do not show: this service reads them with other models than the "
-    "collection was made with; the changes are kept.",
-    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and start the service again",
-)
-NOT_WRITABLE = Degradation(
-    "writes",
-    "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
-    "was added may not show yet; it is kept. Searches go on.",
-    "start the database, or look into the log; it goes on by itself within a second",
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
 _ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
@@ -116,7 +89,7 @@ def create_app(
     cache = cache or open_cache(settings)
     keys = KeyRing(settings.catalog)
     metrics, spans = Metrics(), open_spans(settings.otlp_endpoint)
-    admission = admission_of(settings)
+    queues = queues_of(settings)
     background = Batches(settings)
 
     @asynccontextmanager
@@ -136,7 +109,7 @@ def create_app(
         )
         working = _repeated(app.state)
         app.state.degradations += [each.degradations for each in working] + [app.state.scrub.degradations]
-        async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, admission)):
+        async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, queues)):
             with closing(app.state.ingest), ExitStack() as running:
                 for each in working:
                     running.enter_context(each)
@@ -154,7 +127,7 @@ def create_app(
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
     app.state.metrics = metrics
-    # Parts that can fail add theirs.
+    # Parts that can fail add theirs; asked at each look at /readyz and /metrics, they answer from memory.
     app.state.degradations = [
         keys.degradations,
         spans.degradations,
@@ -162,16 +135,10 @@ def create_app(
         background.degradations,
     ]
     app.state.batches = background
-    app.add_middleware(
-        Door, settings=settings, keys=keys, metrics=metrics, admission=admission, redis=cache.redis
-    )
-    _allow_origins(app, settings.cors_origin_list)
     add_problem_handlers(app)
     for part in _ROUTES:
         app.include_router(part.router)
-    # The last is the outermost, and has to know all routes.
-    names = RouteNames(iter_route_contexts(app.routes))
-    app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
+    _add_middleware(app, settings, keys=keys, queues=queues, spans=spans, cache=cache)
     _add_gauges(app.state)
     metrics.counter("akin_cache_lookups", "Values looked for", cache.lookups, labels=("layer", "outcome"))
     metrics.gauge("akin_cache_bytes", "Values kept in memory", lambda: cache.stats().memory_bytes)
@@ -197,12 +164,20 @@ def _repeated(state: State) -> list[Repeating]:
     return [state.following, state.absorbing, state.scrubbing]
 
 
-def _allow_origins(app: FastAPI, origins: list[str]) -> None:
-    """Let pages of ``origins`` call the service."""
-    if origins:
+def _add_middleware(
+    app: FastAPI, settings: Settings, *, keys: KeyRing, queues: Queues, spans: Spans, cache: Cache
+) -> None:
+    """What every request passes: each is around those before it, and some have to know all routes."""
+    metrics: Metrics = app.state.metrics
+    names = RouteNames(iter_route_contexts(app.routes))
+    deadline_s = settings.deadline_ms / 1000
+    app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis)
+    app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
+    app.add_middleware(Shedding, queues=queues, deadline_s=deadline_s, names=names, metrics=metrics)
+    if settings.cors_origin_list:  # pages of other origins may call the service
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=origins,
+            allow_origins=settings.cors_origin_list,
             allow_methods=("GET", "POST", "DELETE"),
             allow_headers=_ASKED,
             expose_headers=_TOLD,
@@ -220,13 +195,13 @@ def _add_gauges(state: State) -> None:
     metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
 
 
-def _worker(state: State, settings: Settings, admission: Admission) -> ChunkWorker:
+def _worker(state: State, settings: Settings, queues: Queues) -> ChunkWorker:
     """What does batches in this process, giving way to requests."""
     return ChunkWorker(
-        PinnedEngines(settings, lambda: state.engines.current).engine_for,
+        PinnedEngines(settings, lambda: state.engines.current),
         state.cursors,
         deadline_s=settings.deadline_ms / 1000,
-        idle=lambda: admission.idle,
+        idle=lambda: queues.computing.idle,
     )
 
 

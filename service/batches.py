@@ -142,6 +142,7 @@ class Batches:
                 _log.warning("batches_waiting", error=str(error))
             busy, self._waits = False, True
         if not busy:
+            worker.rest()
             self._wake.wait(_POLL_S)
             self._wake.clear()
 

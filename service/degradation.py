@@ -1,6 +1,5 @@
 """What does not work while the service goes on without it."""
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -14,7 +13,3 @@ class Degradation:
     part: str
     detail: str
     remedy: str
-
-
-# Asked at each look at /readyz and /metrics: it must answer from memory.
-DegradationSource = Callable[[], Iterable[Degradation]]

@@ -9,10 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indexer.keys import Scope as KeyScope
 from models.errors import AkinError, BodyTooLargeError
-from service.admission import Admission
-from service.auth import OPEN_PATHS, UNQUEUED_PATHS, KeyRing, scope_needed
+from service.admission import N_STORING, Admission, Queues
+from service.auth import OPEN_PATHS, KeyRing
 from service.deadline import Deadline, set_deadline
 from service.headers import standard_headers
 from service.limits import RateLimits, refusal
@@ -22,11 +21,8 @@ from service.redis_store import RedisStore
 from service.request_body import Bodies, refuse_the_rest
 from service.settings import Settings
 
-# Requests that may wait for the database at once, in places of their own: one that is locked, or does not
-# answer, holds up writes and batches, and no search.
-_STORING = 4
 # Threads beside those that compute: what waits for the database, health, errors that are put into words.
-_SPARE_THREADS = 4 + _STORING
+_SPARE_THREADS = 4 + N_STORING
 
 
 class Door:
@@ -42,17 +38,16 @@ class Door:
         settings: Settings,
         keys: KeyRing,
         metrics: Metrics,
-        admission: Admission,
+        queues: Queues,
         redis: RedisStore | None = None,
     ) -> None:
         self._app = app
         self._keys = keys
         self._limits = RateLimits(settings.rate, redis=redis) if settings.rate else None
         self._bodies = Bodies()
-        self._admission = admission
-        self._storing = Admission(_STORING, _STORING * settings.queue)
-        metrics.gauge("akin_requests_running", "Requests that compute", lambda: admission.running)
-        metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: admission.waiting)
+        self._queues = queues
+        metrics.gauge("akin_requests_running", "Requests that compute", lambda: queues.computing.running)
+        metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: queues.computing.waiting)
         self._deadline_s = settings.deadline_ms / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,19 +63,19 @@ class Door:
             await send(message)
 
         try:
-            if scope["path"] in OPEN_PATHS:
-                await self._app(scope, receive, send_with_headers)
-            elif scope["path"] in UNQUEUED_PATHS:
+            queue = self._queues.of(scope)
+            if queue is not None:
+                await self._guarded(request, receive, send_with_headers, queue)
+                return
+            if scope["path"] not in OPEN_PATHS:
                 self._keys.admit(request)
-                await self._app(scope, receive, send_with_headers)
-            else:
-                await self._guarded(request, receive, send_with_headers)
+            await self._app(scope, receive, send_with_headers)
         except BodyTooLargeError as error:
             await refuse_the_rest(problem_of(request, error), scope, receive, send_with_headers)
         except (AkinError, HTTPException) as error:
             await problem_of(request, error)(scope, receive, send_with_headers)
 
-    async def _guarded(self, request: Request, receive: Receive, send: Send) -> None:
+    async def _guarded(self, request: Request, receive: Receive, send: Send, queue: Admission) -> None:
         caller = self._keys.admit(request)
         request.state.caller = caller
         if caller.key is not None:
@@ -90,12 +85,9 @@ class Door:
             request.state.allowance = allowance.headers()
             if not within:
                 raise refusal(allowance)
-        # Before its body is read; again after it, when others may have come.
-        admission = self._storing if _asks_database(request) else self._admission
-        admission.expect_room(Deadline(self._deadline_s))
         async with self._bodies.read(request, receive) as body:
             deadline = Deadline(self._deadline_s)
-            async with body.watched(deadline), admission.place(deadline) as leave:
+            async with body.watched(deadline), queue.place(deadline) as leave:
                 set_deadline(deadline)
                 await self._app(request.scope, body.receive, _leaving(send, leave))
 
@@ -105,20 +97,14 @@ def running_at_once(settings: Settings) -> int:
     return settings.running or os.cpu_count() or 1
 
 
-def admission_of(settings: Settings) -> Admission:
+def queues_of(settings: Settings) -> Queues:
     """The places for requests that ``settings`` ask for."""
-    n_running = running_at_once(settings)
-    return Admission(n_running, n_running * settings.queue)
+    return Queues(n_running=running_at_once(settings), n_waiting_each=settings.queue)
 
 
 def size_threads(settings: Settings) -> None:
     """As many threads for endpoints as may be at work, and some for what never waits."""
     to_thread.current_default_thread_limiter().total_tokens = running_at_once(settings) + _SPARE_THREADS
-
-
-def _asks_database(request: Request) -> bool:
-    path = request.scope["path"]
-    return path.startswith("/v1/batches") or scope_needed(request.method, path) is KeyScope.INGEST
 
 
 def _leaving(send: Send, leave: Callable[[], None]) -> Send:

@@ -20,6 +20,7 @@ from models.annotator import Annotator, load_annotator
 from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
 from service.annotations import load_cached
 from service.cache import Cache
+from service.degradation import Degradation
 from service.digests import generation_digest
 from service.search import SearchEngine
 from service.settings import Settings
@@ -31,12 +32,20 @@ _MOST_PINNED: Final = 64
 _MOST_PINNED_ROWS: Final = 20_000_000
 # After which time a generation that could not be served is tried again: that reads all of its files.
 _RETRY_S: Final = 30.0
+NOT_FOLLOWED: Final = Degradation(
+    "swap",
+    "A newer generation was published and cannot be served; the older one answers.",
+    "look into the log, then run `akin snapshot verify`, and `akin snapshot rollback` or `akin index`",
+)
+OTHER_ENCODER: Final = Degradation(
+    "swap",
+    "A newer generation was made with another encoder than AKIN_ENCODER names; the older one answers.",
+    "unset AKIN_ENCODER, or name the new encoder in it, and start the service again",
+)
 _log = structlog.get_logger(__name__)
 
 # (generation, or None for the served one; an engine to share segments and encoder with)
 OpenEngine = Callable[[str | None, SearchEngine], SearchEngine]
-
-
 # The generation that the pointer names, as a file: in a folder filled anew names come again.
 _Target = tuple[str, int, int]
 
@@ -145,10 +154,11 @@ class Engines:
 
     def _on_disk(self, digest: bytes) -> SearchEngine:
         """An older generation, as after a restart."""
-        for generation in reversed(generations(self._data)) if self._reopen else ():
+        reopen = self._reopen
+        for generation in reversed(generations(self._data)) if reopen else ():
             with suppress(SnapshotError, StorageError):
-                if generation_digest(read_manifest(self._data, generation)) == digest and self._reopen:
-                    return self._reopen(generation, self.current)
+                if reopen and generation_digest(read_manifest(self._data, generation)) == digest:
+                    return reopen(generation, self.current)
         raise CursorExpiredError(
             "The collection has changed since the first page: the generation that the cursor belongs to is "
             f"no longer kept, now {self.current.snapshot.generation} is served. Start again without a cursor."
@@ -171,7 +181,7 @@ class Engines:
 class PinnedEngines:
     """Engines by generation: the one used last, the one ``served``, or one opened from the data folder.
 
-    The one used last stays, whatever is published meanwhile. Threads may share it.
+    The one used last stays until it is let go of, whatever is published meanwhile. Threads may share it.
     """
 
     def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
@@ -193,6 +203,11 @@ class PinnedEngines:
                     return engine
             self._last = open_engine(self._settings, generation=generation, beside=served)
             return self._last
+
+    def let_go(self) -> None:
+        """Keep none for those who come next."""
+        with self._lock:
+            self._last = None
 
 
 def _reopen(settings: Settings, cache: Cache, generation: str | None, beside: SearchEngine) -> SearchEngine:

@@ -12,11 +12,29 @@ from indexer.changes import absorb, expect_own_catalog
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
 from models.types import Paper
 from service.deadline import check_deadline
+from service.degradation import Degradation
 from service.engines import Engines
 
 # How long a deletion waits for what is being published: as a rule a tenth of a second.
 _PATIENCE_S: Final = 5.0
 _POLL_S: Final = 0.01
+NOT_ABSORBED: Final = Degradation(
+    "writes",
+    "Papers that were added, replaced or deleted do not show yet; they are kept.",
+    "look into the log; what keeps them out is tried again every second",
+)
+OTHER_MODELS: Final = Degradation(
+    "writes",
+    "Papers that are added or deleted do not show: this service reads them with other models than the "
+    "collection was made with; the changes are kept.",
+    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and start the service again",
+)
+NOT_WRITABLE: Final = Degradation(
+    "writes",
+    "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
+    "was added may not show yet; it is kept. Searches go on.",
+    "start the database, or look into the log; it goes on by itself within a second",
+)
 
 
 class Ingest:

@@ -57,7 +57,7 @@ class Observed:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-        request.state.request_id = _request_id(request.headers.get("x-request-id", ""))
+        request.state.request_id = request_id(request.headers)
         # One engine for the whole request, whatever is swapped meanwhile.
         request.state.engine = request.app.state.engines.current
         stages = Stages(self._metrics.stage_ended, self._spans.stage)
@@ -66,7 +66,7 @@ class Observed:
         set_stages(stages)
         exchange = _Exchange(receive, send)
         route = self._names.of(scope["path"])
-        method = scope["method"] if scope["method"] in _METHODS else "other"
+        method = method_name(scope)
         traceparent = request.headers.get("traceparent", "")
         started = time.perf_counter()
         with (
@@ -167,6 +167,12 @@ class _Exchange:
         await self._send(message)
 
 
-def _request_id(given: str) -> str:
+def request_id(headers: Headers) -> str:
     """The id that a proxy gave, if it is one; a new one otherwise."""
+    given = headers.get("x-request-id", "")
     return given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def method_name(scope: Scope) -> str:
+    """The method under which a request is counted: one of a few, whatever is sent."""
+    return scope["method"] if scope["method"] in _METHODS else "other"

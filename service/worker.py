@@ -15,9 +15,9 @@ from service.answers import answer_search
 from service.batch_content import Line, answer_line, packed, problem_line, queries_of
 from service.cursors import Cursors
 from service.deadline import Deadline, set_deadline
+from service.engines import PinnedEngines
 from service.search import SearchEngine, SearchQuery
 
-EngineFor = Callable[[str], SearchEngine]
 # How long one query of a batch gives way to requests, which never wait for it: some progress is always made.
 _PATIENCE_S: Final = 1.0
 _LOOK_S: Final = 0.005
@@ -54,7 +54,7 @@ class ChunkWorker:
     """Answers the queries of chunks, one after another, as ``/v1/search`` would.
 
     Args:
-        engine_for: the engine of a generation; raises SnapshotError where there is none.
+        engines: those of the generations that batches were started on.
         cursors: as those of the service, so that a client may go on with page two there.
         deadline_s: how long one query is worked on.
         idle: whether nobody is kept waiting by the next query.
@@ -62,13 +62,13 @@ class ChunkWorker:
 
     def __init__(
         self,
-        engine_for: EngineFor,
+        engines: PinnedEngines,
         cursors: Cursors,
         *,
         deadline_s: float,
         idle: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._engine_for = engine_for
+        self._engines = engines
         self._cursors = cursors
         self._deadline_s = deadline_s
         self._idle = idle
@@ -81,13 +81,17 @@ class ChunkWorker:
         for attempt in tuple(self._under_way):
             attempt.give_up(lost=False)
 
+    def rest(self) -> None:
+        """Nothing is left to do for now: the generation worked on last may be cleared away."""
+        self._engines.let_go()
+
     def work_one(self, jobs: Jobs) -> bool:
         """Works on the next chunk; whether there was one. Raises StorageError: nothing of it counts then."""
         chunk = None if self._stopping.is_set() else jobs.claim()
         if chunk is None:
             return False
         try:
-            engine = self._engine_for(chunk.generation)
+            engine = self._engines.engine_for(chunk.generation)
         except (SnapshotError, EncoderMismatchError) as error:
             _log.warning("generation_gone", generation=chunk.generation, error=str(error))
             jobs.fail(chunk.job_id, f"Generation {chunk.generation} is no longer there; start it again.")

@@ -125,7 +125,7 @@ def test_a_client_that_goes_leaves_the_queue() -> None:
             with pytest.raises(OverloadedError):
                 await waiting
             assert time.perf_counter() - started < 1
-            admission.expect_room(Deadline(10.0))
+            admission.expect_room(10.0)
 
     run(scenario)
 

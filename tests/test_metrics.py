@@ -139,7 +139,7 @@ def test_every_refusal_there_is_is_counted() -> None:
 def test_metrics_answer_while_nobody_else_is_answered(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the only place taken, the queue full and the rate used up, /metrics tells just that."""
+    """With the only place taken and the queue full, /metrics tells just that."""
     gate, search = threading.Event(), SearchEngine.search
 
     def slow(*given: Any) -> Any:
@@ -156,9 +156,11 @@ def test_metrics_answer_while_nobody_else_is_answered(
         while value(read, "akin_requests_waiting") < 1:
             read = values(client.get("/metrics").text)
         assert (1, 3) == (value(read, "akin_requests_running"), value(read, "akin_requests_in_flight"))
-        assert [503, 429] == [client.post("/v1/search", json=BY_ID).status_code for _ in range(2)]
+        assert [503, 503] == [client.post("/v1/search", json=BY_ID).status_code for _ in range(2)]
         read = values(client.get("/metrics").text)
-        assert 1 == value(read, "akin_refusals_total", reason="overloaded")
+        assert 2 == value(read, "akin_refusals_total", reason="overloaded")
+        refused = {"route": "/v1/search", "method": "POST", "status": "503"}
+        assert 2 == value(read, "akin_request_duration_seconds_count", **refused)
         gate.set()
         for thread in asking:
             thread.join(20)

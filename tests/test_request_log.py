@@ -232,3 +232,36 @@ def test_work_stops_when_the_client_hangs_up(
     assert stopped_at[0] - left_at < 1  # milliseconds, where the machine does nothing else
     (line,) = lines(capsys)
     assert (499, "client-gone") == (line["status"], line["error"])
+
+
+def test_refusals_of_an_overload_are_told_of_together(
+    engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line a second says how many; each is a whole problem, with an id, which other origins may read."""
+    settings = Settings(data=tmp_path, device="cpu", running=1, queue=0, cors_origins="https://a.example")
+    body = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
+    gate, begun, search = threading.Event(), threading.Event(), SearchEngine.search
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        gate.wait(20)
+        return search(*given)
+
+    with pytest.MonkeyPatch.context() as patched, TestClient(create_app(settings, engine)) as client:
+        patched.setattr(SearchEngine, "search", slow)
+        asking = threading.Thread(target=client.post, args=("/v1/search",), kwargs={"json": body})
+        asking.start()
+        assert begun.wait(20)
+        refused = [
+            client.post("/v1/search", json=body, headers={"Origin": "https://a.example"}) for _ in range(5)
+        ]
+        gate.set()
+        asking.join(20)
+    for answer in refused:
+        assert (503, "urn:akin:problem:overloaded") == (answer.status_code, answer.json()["type"])
+        assert answer.json()["request_id"] == answer.headers["X-Request-ID"]
+        assert int(answer.headers["Retry-After"]) >= 1
+        assert {"000001", "nosniff", "https://a.example"} <= set(answer.headers.values())
+    logged = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [1] == [line["refused"] for line in logged if line["event"] == "overloaded"]
+    assert 1 == sum(line["event"] == "request" for line in logged)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.engines import Engines
 from service.ingest import Ingest
 from service.search import SearchEngine
 
@@ -15,18 +14,11 @@ def get_engine(request: Request) -> SearchEngine:
     return engine
 
 
-def get_engines(request: Request) -> Engines:
-    """The engines of the service, of this generation and of earlier ones."""
-    engines: Engines = request.app.state.engines
-    return engines
-
-
 def get_ingest(request: Request) -> Ingest:
     """What takes papers in."""
     ingest: Ingest = request.app.state.ingest
     return ingest
 
 
-EnginesDep = Annotated[Engines, Depends(get_engines)]
 EngineDep = Annotated[SearchEngine, Depends(get_engine)]
 IngestDep = Annotated[Ingest, Depends(get_ingest)]
