@@ -8,14 +8,11 @@ whose content changes is a new row, and ``current_papers`` points at the version
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-from types import TracebackType
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection, func, select
 
-from indexer import migrations
-from indexer.database import Database
+from indexer.store import Store
 from indexer.tables import CurrentRow, PaperRow
 from indexer.versions import (
     BATCH_PAPERS,
@@ -54,30 +51,11 @@ class Change:
     n_new: int
 
 
-class Catalog:
+class Catalog(Store):
     """The papers of one database, each in its current version; open it with ``Catalog.open``.
 
     Every method raises ``StorageError`` where the database cannot be reached, read or written.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    @classmethod
-    def open(cls, url_or_path: str | Path) -> "Catalog":
-        """Opens a catalog, creating it or bringing its schema up to date first.
-
-        Several processes may do so at once.
-
-        Args:
-            url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
-
-        Raises:
-            InputError: a URL of another kind of database, or none at all.
-            MissingPackageError: PostgreSQL without its driver.
-            StorageError: it cannot be opened, or a newer version of Akin wrote it.
-        """
-        return cls(migrations.open_database(url_or_path))
 
     @property
     def place(self) -> str:
@@ -222,18 +200,6 @@ class Catalog:
             found = position(PaperRow.folded_title, wanted)
             statement = _CURRENT_PAPERS.where(found > 0).order_by(found > 1, PaperRow.key).limit(limit)
             return read_papers(connection, statement)
-
-    def close(self) -> None:
-        """Closes every connection to the database."""
-        self._database.close()
-
-    def __enter__(self) -> "Catalog":  # noqa: PYI034 - the tests' type checker knows no Self in methods
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _last_change(connection: Connection) -> int:

@@ -104,14 +104,14 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
     with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
         base = open_snapshot(data)
         held = catalog.holding(wanted)
-        there = [key for key in wanted if key in held or base.find(key) is not None]
+        there = {key: None for key in wanted if key in held or base.find(key) is not None}
         change = catalog.delete(there)
         manifest = base.manifest
         if len(base.find_all(there)):
             covered = change.number if change.previous == manifest.change else manifest.change
             like = replace(manifest, change=covered)
             manifest = grow(data, base, (), deleted=there, like=like, device="cpu", keep=keep)
-    return Deletion(manifest, len(there), tuple(key for key in wanted if key not in set(there)))
+    return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 
 
 def _work(data: Path) -> Path:

@@ -10,14 +10,13 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, or_, select, update
 
-from indexer import migrations
 from indexer.database import Database
 from indexer.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
+from indexer.store import Store
 from indexer.tables import JobChunkRow, JobRow
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
 
@@ -29,7 +28,7 @@ _ID: Final = re.compile("[A-Za-z0-9_-]{22}")
 _ACTIVE: Final = JobRow.state.in_([state for state in JobState if state.active])
 
 
-class Jobs:
+class Jobs(Store):
     """The jobs of one database; open them with ``Jobs.open``.
 
     Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
@@ -37,13 +36,8 @@ class Jobs:
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
+        super().__init__(database)
         self._clock = clock
-
-    @classmethod
-    def open(cls, url_or_path: str | Path) -> "Jobs":
-        """Opens the jobs of a catalog, making it where there is none; raises as ``Catalog.open``."""
-        return cls(migrations.open_database(url_or_path))
 
     def add(self, new: NewJob, *, most: int, most_of_owner: int) -> Job:
         """Stores a job, or finds that of the same owner with the same key and content, unless it failed.
@@ -188,10 +182,6 @@ class Jobs:
             with self._database.writing() as connection:
                 _remove(connection, ids)
         return len(ids)
-
-    def close(self) -> None:
-        """Closes every connection to the database."""
-        self._database.close()
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

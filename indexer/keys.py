@@ -8,14 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from sqlalchemy import insert, or_, select, update
 
-from indexer import migrations
 from indexer.database import Database
+from indexer.store import Store
 from indexer.tables import KeyRow
 from models.errors import InputError
 
@@ -66,7 +64,7 @@ class NewKey:
     key: ApiKey
 
 
-class Keys:
+class Keys(Store):
     """The keys of one database; open it with ``Keys.open``.
 
     Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
@@ -74,13 +72,8 @@ class Keys:
     """
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        self._database = database
+        super().__init__(database)
         self._clock = clock
-
-    @classmethod
-    def open(cls, url_or_path: str | Path) -> "Keys":
-        """Opens the keys of a catalog, making it where there is none; raises as ``Catalog.open``."""
-        return cls(migrations.open_database(url_or_path))
 
     def create(self, name: str, *, scope: Scope, expires_days: int | None) -> NewKey:
         """Makes a key that is good for ``expires_days`` from now, or until it is revoked.
@@ -137,18 +130,6 @@ class Keys:
         with self._database.reading() as connection:
             rows = connection.execute(select(*columns).order_by(KeyRow.created_at, KeyRow.id)).all()
         return [ApiKey(**{**row._asdict(), "scope": Scope(row.scope)}) for row in rows]
-
-    def close(self) -> None:
-        """Closes every connection to the database."""
-        self._database.close()
-
-    def __enter__(self) -> "Keys":  # noqa: PYI034 - the tests' type checker knows no Self in methods
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def matching(token: str, keys: Mapping[str, ApiKey]) -> ApiKey | None:

@@ -36,15 +36,10 @@ _LOCK_WAIT_S = 60.0  # how long a rollback waits for whoever publishes
 
 def publish_segment(data: Path, parts: Sequence[SegmentPart], *, backend: str, device: str) -> SegmentEntry:
     """A new segment of ``parts``; it belongs to nothing until a generation names it."""
-    name = _next(data / "segments")
-    prepared = data / "building" / "segment" / name
-    shutil.rmtree(prepared.parent, ignore_errors=True)
+    prepared = data / "building" / "segment"
+    shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir(parents=True)
-    entry = write_segment(prepared, parts, backend=backend, device=device)
-    _make_folder(data / "segments")
-    publish_folder(prepared, segment_folder(data, name))
-    prepared.parent.rmdir()
-    return entry
+    return adopt_segment(data, prepared, write_segment(prepared, parts, backend=backend, device=device))
 
 
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:

@@ -42,7 +42,7 @@ class RedisStore:
     ) -> None:
         self.breaker = breaker or Breaker()
         self._most_s = most_s
-        self._client = _client(url, timeout_s)
+        self._client = redis_client(url, timeout_s=timeout_s)
         exceptions = import_module("redis.exceptions")
         self._faults = (exceptions.RedisError, OSError)  # TimeoutError is an OSError
         # It answered, if only to refuse (out of memory, a key of another type): it is not away.
@@ -110,7 +110,11 @@ class RedisStore:
             _log.warning("redis_away", error=type(error).__name__, next_try_s=self.breaker.open_s)
 
 
-def _client(url: str, timeout_s: float) -> "Redis":
+def redis_client(url: str, *, timeout_s: float) -> "Redis":
+    """A client that asks once and waits ``timeout_s``; it connects when first asked.
+
+    Raises InputError for a URL that is none, MissingPackageError.
+    """
     try:
         from redis import Redis  # noqa: PLC0415 - optional
         from redis.backoff import NoBackoff  # noqa: PLC0415
@@ -125,9 +129,11 @@ def _client(url: str, timeout_s: float) -> "Redis":
             url,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
-            retry=Retry(NoBackoff(), 0),  # the library's own would wait for seconds
+            retry=Retry(
+                NoBackoff(), 0
+            ),  # the library's own would wait for seconds; who asks again asks later
         )
-    except ValueError as error:
+    except ValueError as error:  # never the URL itself: it may hold a password
         raise InputError(
             "AKIN_REDIS_URL cannot be used: expected redis://HOST:PORT/NUMBER, rediss://... or unix://PATH"
         ) from error

@@ -7,7 +7,8 @@ that is lost, doubled or late does no harm.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from models.errors import InputError, MissingPackageError, StorageError
+from models.errors import MissingPackageError, StorageError
+from service.redis_store import redis_client
 
 if TYPE_CHECKING:
     from dramatiq.brokers.redis import RedisBroker
@@ -64,25 +65,14 @@ class Tickets:
 
 
 def _broker(url: str) -> "RedisBroker":
+    client = redis_client(url, timeout_s=_TIMEOUT_S)
     try:
         from dramatiq.brokers.redis import RedisBroker  # noqa: PLC0415 - an optional package
-        from redis import Redis  # noqa: PLC0415 - the same
-        from redis.backoff import NoBackoff  # noqa: PLC0415 - the same
-        from redis.retry import Retry  # noqa: PLC0415 - the same
     except ImportError as error:
         raise MissingPackageError(
             f"Batches over Redis need the package {error.name}, which is not installed: "
             'pip install "akin[redis]"'
         ) from error
-    try:
-        client = Redis.from_url(
-            url,
-            socket_timeout=_TIMEOUT_S,
-            socket_connect_timeout=_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),  # who asks again asks later
-        )
-    except ValueError as error:  # never the URL itself: it may hold a password
-        raise InputError("AKIN_REDIS_URL cannot be used: expected redis://HOST:PORT/NUMBER") from error
     return RedisBroker(  # type: ignore[no-untyped-call]  # dramatiq types it in part
         client=client,
         namespace="akin",

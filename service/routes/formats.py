@@ -9,7 +9,8 @@ from service.exports import to_bibtex, to_csv, to_ris
 from service.formats import LIST_FORMATS, Format, negotiate
 from service.problems import RESPONSES
 from service.schemas.base import PaperOut
-from service.schemas.search import ResultOut
+from service.schemas.recommendations import RecommendationsOut
+from service.schemas.search import SearchOut
 
 VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
 _FILE_ENDINGS = {
@@ -42,16 +43,11 @@ def documented(*offered: Format) -> dict[int | str, dict[str, Any]]:
 
 
 def ranked_file(
-    form: Format,
-    results: Sequence[ResultOut],
-    *,
-    name: str,
-    first_rank: int = 1,
-    next_cursor: str | None = None,
-    reason: str | None = None,
+    form: Format, answer: SearchOut | RecommendationsOut, *, name: str, first_rank: int
 ) -> Response:
     """A page of a ranked list as a file; what JSON holds beside the list is in headers."""
-    headers = {"X-Akin-Next-Cursor": next_cursor, "X-Akin-Reason": reason}
+    results = answer.results
+    headers = {"X-Akin-Next-Cursor": answer.next_cursor, "X-Akin-Reason": answer.reason}
     if form is Format.CSV:
         text = to_csv(results, first_rank=first_rank)
     elif form is Format.NDJSON:

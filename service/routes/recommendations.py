@@ -29,12 +29,4 @@ def recommendations(
     if form is Format.JSON:
         pasted = any(seed.paper is not None for seed in (*query.seeds, *query.negatives))
         return answers.respond(engine, query, answered, reads_text=pasted, headers=VARIES)
-    out = answered()
-    return ranked_file(
-        form,
-        out.results,
-        name="akin-recommendations",
-        first_rank=query.page.offset + 1,
-        next_cursor=out.next_cursor,
-        reason=out.reason,
-    )
+    return ranked_file(form, answered(), name="akin-recommendations", first_rank=query.page.offset + 1)

@@ -28,12 +28,4 @@ def search(
     if form is Format.JSON:
         pasted = query.paper_id is None
         return answers.respond(engine, query, answered, reads_text=pasted, headers=VARIES)
-    out = answered()
-    return ranked_file(
-        form,
-        out.results,
-        name="akin-search",
-        first_rank=query.page.offset + 1,
-        next_cursor=out.next_cursor,
-        reason=out.reason,
-    )
+    return ranked_file(form, answered(), name="akin-search", first_rank=query.page.offset + 1)
