@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from annotators import KeywordTagger
 from builds import many_papers, write_corpus
 from conftest import build_quietly
 from fastapi.testclient import TestClient
+from patience import soon
 from postgres import find_programs
 from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
@@ -89,14 +90,6 @@ def service(data: Path, **settings: str) -> Iterator[TestClient]:
     given = Settings(data=data, device="cpu", rate=0, **settings)  # type: ignore[arg-type]  # keywords pass through
     with TestClient(create_app(given, engine)) as client:
         yield client
-
-
-def soon(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def add(client: TestClient, paper_id: str) -> int:

@@ -1,7 +1,7 @@
 """A service whose collection gets another encoder: queries are read by the encoder of what answers them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from builds import many_papers, write_corpus
 from fastapi.testclient import TestClient
+from patience import soon
 from tiny_bert import write_tiny_bert
 
 from indexer.build import KEEP, BuildArguments, build
@@ -69,14 +70,6 @@ def service(data: Path, **settings: Any) -> Iterator[TestClient]:
     given = Settings(data=data, device="cpu", rate=0, cache_mib=0, **settings)
     with TestClient(create_app(given), raise_server_exceptions=False) as client:
         yield client
-
-
-def soon(holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def ready(client: TestClient) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from builds import many_papers, write_corpus
 from conftest import build_quietly
 from fastapi.testclient import TestClient
 from loopback import served
+from patience import soon
 
 import akin
 from indexer.build import KEEP
@@ -56,14 +57,6 @@ def client(data: Path) -> Iterator[TestClient]:
     app = create_app(Settings(data=data, device="cpu", rate=0), engine)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
-
-
-def soon(holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    """Wait until something holds; it must within a time no user would bear."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def is_there(client: TestClient, paper_id: str) -> bool:

@@ -1,7 +1,7 @@
 """The scrub: damage to what is served is found while it is served, told, and seen to be repaired."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ from annotators import KeywordTagger
 from builds import files_of, many_papers, write_corpus
 from conftest import build_quietly
 from fastapi.testclient import TestClient
+from patience import soon
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.build import KEEP
@@ -160,14 +161,6 @@ def client(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     app = create_app(settings, engine_of(data))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
-
-
-def soon(holds: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def metric(client: TestClient, name: str) -> float | None:
