@@ -1,12 +1,14 @@
 """``akin delete``, ``compact``, ``backup`` and ``snapshot``: a collection after it was indexed."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from akin.display import generation_table
 from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
 from akin.progress import show_progress
 from indexer.backup import back_up, sqlite_file
@@ -107,7 +109,7 @@ def list_snapshots(data: Data) -> None:
     except SnapshotMissingError as error:
         served = ""
         _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
-    _out.print(generation_table(found, served))
+    _out.print(_generation_table(found, served))
 
 
 @snapshots.command("verify")
@@ -131,3 +133,27 @@ def rollback_snapshot(
     with Catalog.open(catalog_place(data, catalog)) as papers:
         manifest = rollback(data, to or None, catalog=papers)
     _out.print(f"Generation {manifest.generation} is served from now on.")
+
+
+def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
+    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
+    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
+    for name, manifest in found:
+        mark, style = ("→", "bold") if name == served else ("", "")
+        if isinstance(manifest, SnapshotError):
+            table.add_row(mark, name, "cannot be read", style="red")
+            continue
+        table.add_row(
+            mark,
+            name,
+            manifest.created,
+            f"{manifest.n_papers:,}",
+            f"{manifest.n_rows:,}",
+            manifest.encoder.name,
+            ", ".join(
+                f"{backend} ×{n}" if n > 1 else backend
+                for backend, n in Counter(segment.backend for segment in manifest.segments).items()
+            ),
+            style=style,
+        )
+    return table

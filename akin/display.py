@@ -1,93 +1,13 @@
-"""What the command line shows a person: search results with matched sentences marked, summaries, tables."""
+"""What the command line shows a person of an answer: results with matched sentences marked."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from indexer.build import BuildReport
-from indexer.manifest import Manifest
-from indexer.parts import Refusals
-from models.errors import SnapshotError
 from models.types import Paper, RankedPaper
 from service.search import SearchAnswer
-
-
-def refused_rows(refusals: Refusals) -> Group:
-    """What was passed over while reading, with the first reasons."""
-    lines = []
-    if refusals.broken:
-        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
-        lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
-        lines += [Text(f"  {example}") for example in refusals.examples]
-        if refusals.broken > len(refusals.examples):
-            lines.append(Text(f"  ... and {refusals.broken - len(refusals.examples):,} more"))
-    if refusals.without_abstract:
-        lines.append(Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over."))
-    return Group(*lines)
-
-
-def build_summary(report: BuildReport) -> Group:
-    """What was indexed, what was left out and why."""
-    manifest, reading = report.manifest, report.reading
-    backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
-    lines = [
-        Text.assemble(
-            "Indexed ",
-            (f"{reading.n_papers:,} papers", "bold"),
-            f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
-            f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
-            f"backend {backends}).",
-        )
-    ]
-    if report.replaced:
-        lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
-    if reading.unchanged:
-        lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
-    if report.reused_papers:
-        lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
-    if report.dropped_sentences:
-        lines.append(
-            Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")
-        )
-    languages = report.reading.languages
-    if languages:
-        named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
-        lines.append(
-            Text(
-                f"{sum(languages.values()):,} abstracts do not look English ({named}); "
-                f"expect poorer matches for them from an English encoder.",
-                style="yellow",
-            )
-        )
-    return Group(*lines)
-
-
-def generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
-    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
-    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
-    for name, manifest in found:
-        mark, style = ("→", "bold") if name == served else ("", "")
-        if isinstance(manifest, SnapshotError):
-            table.add_row(mark, name, "cannot be read", style="red")
-            continue
-        table.add_row(
-            mark,
-            name,
-            manifest.created,
-            f"{manifest.n_papers:,}",
-            f"{manifest.n_rows:,}",
-            manifest.encoder.name,
-            ", ".join(
-                f"{backend} ×{n}" if n > 1 else backend
-                for backend, n in Counter(segment.backend for segment in manifest.segments).items()
-            ),
-            style=style,
-        )
-    return table
 
 
 def search_answer(answer: SearchAnswer) -> Group:

@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 
 import orjson
 import typer
-from rich.console import Console
+from rich.console import Console, Group
+from rich.text import Text
 
-from akin.display import build_summary, refused_rows
 from akin.progress import show_progress
-from indexer.build import KEEP, BuildArguments, build, built_with
+from indexer.build import KEEP, BuildArguments, BuildReport, build, built_with
 from indexer.catalog import CATALOG_FILE
 from indexer.corpus import CorpusReport, read_corpus
+from indexer.parts import Refusals
 from models.annotator import load_annotator
 from models.types import Precision
 
@@ -123,8 +124,8 @@ def index(
             replace=replace,
             keep=keep,
         )
-    _err.print(refused_rows(report.reading.refusals))
-    _out.print(build_summary(report))
+    _err.print(_refused_rows(report.reading.refusals))
+    _out.print(_build_summary(report))
     _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
 
 
@@ -167,3 +168,53 @@ def embed(
             typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
     for row in report.broken_rows:
         _err.print(f"skipped: {row}", markup=False, soft_wrap=True)
+
+
+def _refused_rows(refusals: Refusals) -> Group:
+    """What was passed over while reading, with the first reasons."""
+    lines = []
+    if refusals.broken:
+        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
+        lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
+        lines += [Text(f"  {example}") for example in refusals.examples]
+        if refusals.broken > len(refusals.examples):
+            lines.append(Text(f"  ... and {refusals.broken - len(refusals.examples):,} more"))
+    if refusals.without_abstract:
+        lines.append(Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over."))
+    return Group(*lines)
+
+
+def _build_summary(report: BuildReport) -> Group:
+    """What was indexed, what was left out and why."""
+    manifest, reading = report.manifest, report.reading
+    backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
+    lines = [
+        Text.assemble(
+            "Indexed ",
+            (f"{reading.n_papers:,} papers", "bold"),
+            f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
+            f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
+            f"backend {backends}).",
+        )
+    ]
+    if report.replaced:
+        lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
+    if reading.unchanged:
+        lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
+    if report.reused_papers:
+        lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
+    if report.dropped_sentences:
+        lines.append(
+            Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")
+        )
+    languages = report.reading.languages
+    if languages:
+        named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
+        lines.append(
+            Text(
+                f"{sum(languages.values()):,} abstracts do not look English ({named}); "
+                f"expect poorer matches for them from an English encoder.",
+                style="yellow",
+            )
+        )
+    return Group(*lines)

@@ -1,4 +1,4 @@
-"""Runs the HTTP service in the foreground until it is stopped; the settings that commands give it."""
+"""``akin serve`` and ``akin demo``: the HTTP service in the foreground until it is stopped."""
 
 import asyncio
 import gc
@@ -7,15 +7,20 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import resources
+from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+import typer
 import uvicorn
 from fastapi import FastAPI
 from pydantic import ValidationError
 from rich.console import Console
 
-from models.errors import InputError
+from akin.indexing import Data, index
+from indexer.generations import current_generation
+from models.errors import InputError, SnapshotMissingError
 from service.app import create_app
 from service.auth import KeyRing, is_loopback
 from service.cache import open_cache
@@ -24,6 +29,10 @@ from service.settings import Settings
 from service.telemetry import configure_logging
 
 _LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
+
+
+_out = Console(highlight=False)
+Port = Annotated[int, typer.Option(min=0, max=65535)]
 
 
 class _GracefulServer(uvicorn.Server):
@@ -142,3 +151,32 @@ def _listen(host: str, port: int) -> socket.socket:
             f"Cannot listen on {host}:{port} ({error.strerror}); choose another --port"
         ) from error
     return listener
+
+
+def serve(
+    data: Data,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda"] | None, typer.Option(help="auto, cpu or cuda.")] = None,
+) -> None:
+    """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
+    serve_until_stopped(settings_of(data=data, host=host, port=port, encoder=encoder, device=device), _out)
+
+
+def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
+    """Index the demo corpus (invented papers) unless it is there already, then serve it."""
+    try:
+        current_generation(data)
+    except SnapshotMissingError:
+        with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
+            index([corpus], data)
+    serve_until_stopped(settings_of(data=data, port=port), _out, hint=_demo_hint(port))
+
+
+def _demo_hint(port: int) -> str:
+    query = '{"query": {"paper_id": "demo:p03-m07"}, "facet": "method", "limit": 3}'
+    return (
+        "Ask which papers use the method of one, whatever their problem:\n"
+        f"curl -s http://127.0.0.1:{port}/v1/search -H 'Content-Type: application/json' -d '{query}'"
+    )

@@ -1,0 +1,83 @@
+"""``akin search``: one query paper in, ranked and explained papers out."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from akin.asking import read_aspect, read_query
+from akin.display import search_answer
+from akin.indexing import Data, Device
+from akin.serving import settings_of
+from models.transport import Scorer
+from models.types import Facet, Filters
+from service.aspect import DEFAULT_CONTRAST
+from service.engines import open_engine
+from service.schemas.search import SearchOut
+from service.search import SearchQuery
+
+_out = Console(highlight=False)
+
+
+def search(
+    data: Data,
+    source: Annotated[str, typer.Argument(help="`-` reads the query paper from standard input.")] = "",
+    paper: Annotated[str, typer.Option(help="The id of an indexed paper.")] = "",
+    abstract: Annotated[
+        str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
+    ] = "",
+    text: Annotated[str, typer.Option(help="A claim or a few words, up to 2,000 characters.")] = "",
+    sentences: Annotated[str, typer.Option(help="Numbers of the sentences that count: 0,3")] = "",
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Count the sentences of this facet; may be repeated.")
+    ] = None,
+    unlike: Annotated[
+        list[Facet] | None, typer.Option(help="Prefer papers far from this facet of it; may be repeated.")
+    ] = None,
+    unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
+    unlike_weight: Annotated[
+        float | None,
+        typer.Option(min=1e-3, max=1, help="How much being far counts.", show_default=str(DEFAULT_CONTRAST)),
+    ] = None,
+    focus: Annotated[
+        float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    scorer: Annotated[Scorer, typer.Option(help="How a paper is scored.")] = Scorer.OT,
+    tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
+    year_from: Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")] = None,
+    year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
+    author: Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")] = None,
+    venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
+    field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
+    has_facet: Annotated[
+        list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
+    ] = None,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
+) -> None:
+    """Papers akin to one paper, or to a short text, with the sentences that match marked."""
+    query = read_query(paper_id=paper, sources=(source, abstract), text=text)
+    aspect = read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight)
+    chosen = SearchQuery(
+        paper_id=query.paper_id,
+        paper=query.paper,
+        text=query.text,
+        aspect=aspect,
+        filters=Filters(
+            year_from,
+            year_to,
+            tuple(venue or ()),
+            tuple(field or ()),
+            has_facets=tuple(has_facet or ()),
+            authors=tuple(author or ()),
+        ),
+        scorer=scorer,
+        tau=tau,
+        limit=limit,
+    )
+    answer = open_engine(settings_of(data=data, device=device)).search(chosen)
+    if as_json:
+        typer.echo(SearchOut.of(answer).model_dump_json())
+    else:
+        _out.print(search_answer(answer))
