@@ -124,12 +124,10 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
 
 
 def _expect_key_or_loopback(settings: Settings) -> None:
-    if is_loopback(settings.host):
-        return
     keys = KeyRing(settings.catalog)
-    keys.read()
+    keys.read_if_reachable()
     keys.close()
-    if not keys.any_usable():
+    if keys.known and not keys.any_usable() and not is_loopback(settings.host):
         raise InputError(
             f"Other machines can reach the address {settings.host}, and there is no API key: anybody could "
             f"use the service. Make one first, `akin keys create NAME --data {settings.data}`, or listen on "

@@ -27,9 +27,19 @@ _DRIVERS: Final = {
 
 _PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLite
 # A connection that a restart of the server has cut is noticed before it is used; one that is not made in time
-# is an error, not a wait.
+# is an error, not a wait; so is one whose other end is not heard of any more.
 _POOLS: Final[dict[str, dict[str, Any]]] = {
-    "postgresql": {"pool_pre_ping": True, "connect_args": {"connect_timeout": 5, "options": _PATIENCE}}
+    "postgresql": {
+        "pool_pre_ping": True,
+        "connect_args": {
+            "connect_timeout": 5,
+            "options": _PATIENCE,
+            "tcp_user_timeout": 10_000,  # ms
+            "keepalives_idle": 10,
+            "keepalives_interval": 3,
+            "keepalives_count": 3,
+        },
+    }
 }
 
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.

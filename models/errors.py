@@ -29,6 +29,7 @@
     │   └── EncoderMismatchError
     ├── RefusedError                a request that is turned away, or given up, whatever it asks for
     │   ├── KeyRefusedError         no key, or one that is unknown, expired or revoked
+    │   ├── KeysUnknownError        nobody can be let in before the keys are read
     │   ├── ScopeMissingError       a key that may not do this
     │   ├── BodyTooLargeError
     │   ├── RateLimitedError        too many requests by one client
@@ -168,6 +169,12 @@ class RefusedError(AkinError):
 
 class KeyRefusedError(RefusedError):
     """A request without a key where one is needed, or with one that is unknown, expired or revoked."""
+
+
+class KeysUnknownError(RefusedError):
+    """A request that came before the keys could be read for the first time."""
+
+    retry_after_s = 5
 
 
 class ScopeMissingError(RefusedError):

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
 from indexer.keys import ApiKey, Keys, Scope, matching
-from models.errors import KeyRefusedError, ScopeMissingError, StorageError
+from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
 from service.degradation import Degradation
 
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
@@ -39,7 +39,8 @@ class KeyRing:
     """The keys of a catalog, kept in memory and read anew every ``REFRESH_S``.
 
     Where the database cannot be read for a while, those known last go on being accepted, and ``degradations``
-    tells it. ``place`` is a path or a URL; a file that does not exist holds no keys.
+    tells it; before they were read once, nobody is let in. ``place`` is a path or a URL; a file that does not
+    exist holds no keys.
     """
 
     def __init__(self, place: str | Path) -> None:
@@ -47,6 +48,12 @@ class KeyRing:
         self._open: Keys | None = None
         self._keys: dict[str, ApiKey] = {}
         self._stale = False
+        self._known = False
+
+    @property
+    def known(self) -> bool:
+        """Whether they were read, once at least."""
+        return self._known
 
     @property
     def empty(self) -> bool:
@@ -61,9 +68,24 @@ class KeyRing:
         """Reads the keys; raises StorageError."""
         if self._open is None:
             if isinstance(self._place, Path) and not self._place.exists():
+                self._known = True
                 return
             self._open = Keys.open(self._place)
         self._keys = {key.id: key for key in self._open.all()}
+        self._known = True
+
+    def read_if_reachable(self) -> None:
+        """Reads the keys, or leaves that for later where a server holds them that is away.
+
+        Raises StorageError for a file that cannot be read.
+        """
+        try:
+            self.read()
+        except StorageError as error:
+            if isinstance(self._place, Path):
+                raise
+            self._stale = True
+            _log.warning("keys_not_read", error=str(error))
 
     def close(self) -> None:
         """Closes the database."""
@@ -72,10 +94,10 @@ class KeyRing:
 
     @asynccontextmanager
     async def kept_fresh(self) -> AsyncIterator[None]:
-        """Reads the keys now (raises StorageError) and then again and again until the context ends."""
+        """Reads the keys now, as ``read_if_reachable``, and then again and again until the context ends."""
         # Never waits for the threads that compute: revocation must not queue behind searches.
         limiter = CapacityLimiter(1)
-        await to_thread.run_sync(self.read, limiter=limiter)
+        await to_thread.run_sync(self.read_if_reachable, limiter=limiter)
         task = asyncio.create_task(self._refresh(limiter))
         try:
             yield
@@ -100,7 +122,13 @@ class KeyRing:
 
     def degradations(self) -> Iterator[Degradation]:
         """That the keys are those of some time ago."""
-        if self._stale:
+        if not self._known:
+            yield Degradation(
+                "keys",
+                "The database of keys could not be read yet: every request that may need one gets 503.",
+                "Make the database reachable; its error is in the log under keys_not_read.",
+            )
+        elif self._stale:
             yield Degradation(
                 "keys",
                 "The database of keys cannot be read: keys made since are refused, revoked ones accepted.",
@@ -110,9 +138,13 @@ class KeyRing:
     def admit(self, request: Request) -> Caller:
         """Who sends ``request``.
 
-        Raises KeyRefusedError, ScopeMissingError; while there are no keys, KeyRefusedError for whoever is not
-        on this machine.
+        Raises KeyRefusedError, ScopeMissingError, KeysUnknownError; while there are no keys, KeyRefusedError
+        for whoever is not on this machine.
         """
+        if not self._known:
+            raise KeysUnknownError(
+                "The database of the keys cannot be reached, so nobody is let in yet; try again later."
+            )
         address = "" if request.client is None else request.client.host
         if self.empty:
             _expect_local(address, request.headers.get("host", ""))

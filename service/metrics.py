@@ -21,6 +21,7 @@ Reading = float | Mapping[tuple[str, ...], float]
 # The problems that stand for a request that was turned away or given up, whatever it asked for.
 REFUSALS: Final = (
     "key-refused",
+    "keys-unknown",
     "scope-missing",
     "body-too-large",
     "rate-limited",

@@ -6,10 +6,12 @@ from pathlib import Path
 import httpx
 from builds import many_papers, write_corpus
 from loopback import served
+from patience import soon
 from postgres import Server
 from processes import service_process
 
 from indexer.build import BuildArguments, build
+from indexer.keys import Keys, Scope
 from models.annotator import load_annotator
 from service.app import create_app
 from service.engines import open_engine
@@ -117,3 +119,28 @@ def test_another_catalog_takes_no_papers(tmp_path: Path, postgres_url: str) -> N
         started = time.monotonic()
         while not client.get("/readyz").json()["degraded"]:
             assert time.monotonic() - started < 10
+
+
+def test_a_service_started_without_its_database_answers_once_it_is_there(
+    tmp_path: Path, own_postgres: Server
+) -> None:
+    """Who may ask is not known before, so everything gets 503 but health, and nobody starts it again."""
+    data = collection(tmp_path, catalog=own_postgres.url)
+    settings = Settings(data=data, device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
+    with Keys.open(own_postgres.url) as keys:
+        token = keys.create("a reader", scope=Scope.READ, expires_days=None).token
+    search = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
+    own_postgres.stop()
+    with (
+        served(create_app(settings, open_engine(settings))) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        early = client.post("/v1/search", json=search, headers={"X-API-Key": token})
+        assert (503, "5") == (early.status_code, early.headers["Retry-After"])
+        assert "urn:akin:problem:keys-unknown" == early.json()["type"]
+        assert 200 == client.get("/livez").status_code
+        assert "keys" in {each["part"] for each in client.get("/readyz").json()["degraded"]}
+        own_postgres.start()
+        soon(lambda: client.post("/v1/search", json=search, headers={"X-API-Key": token}).status_code == 200)
+        assert 401 == client.post("/v1/search", json=search).status_code
+        assert "keys" not in {each["part"] for each in client.get("/readyz").json()["degraded"]}
