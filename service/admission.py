@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from indexer.keys import Scope as KeyScope
 from models.errors import OverloadedError
-from service.auth import OPEN_PATHS, UNQUEUED_PATHS, scope_needed
+from service.auth import UNQUEUED_PATHS, asks_nothing, is_open, scope_needed
 from service.deadline import Deadline
 from service.stages import stage
 
@@ -99,7 +99,7 @@ class Queues:
     def of(self, scope: Scope) -> Admission | None:
         """The places that a request needs one of; ``None`` for what never waits."""
         method, path = scope["method"], scope["path"]
-        if path in OPEN_PATHS or path in UNQUEUED_PATHS:
+        if is_open(scope) or asks_nothing(scope) or path in UNQUEUED_PATHS:
             return None
         asks_database = path.startswith("/v1/batches") or scope_needed(method, path) is KeyScope.INGEST
         return self.storing if asks_database else self.computing

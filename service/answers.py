@@ -39,6 +39,13 @@ class Answers:
         reads_text: bool,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
+        """``content`` as a response."""
+        content = self.content(engine, query, compute, reads_text=reads_text)
+        return Response(content, media_type="application/json", headers=dict(headers or {}))
+
+    def content(
+        self, engine: SearchEngine, query: object, compute: Callable[[], BaseModel], *, reads_text: bool
+    ) -> bytes:
         """The answer that ``compute`` gives, or gave before, as JSON; ``took_ms`` is the time it took now.
 
         ``query`` is all that it depends on beside the engine; ``reads_text`` says whether the encoder has a
@@ -56,8 +63,7 @@ class Answers:
         )
         timeless = self._cache.value(f"answer:{digest_of(question).hex()}", lambda: _timeless(compute()))
         took_ms = round((time.perf_counter() - started) * 1000, 3)
-        content = timeless + orjson.dumps(took_ms) + b"}"
-        return Response(content, media_type="application/json", headers=dict(headers or {}))
+        return timeless + orjson.dumps(took_ms) + b"}"
 
 
 def _timeless(answer: BaseModel) -> bytes:

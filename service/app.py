@@ -29,11 +29,13 @@ from service.routes import (
     analyze,
     batches,
     health,
+    page,
     papers,
     recommendations,
     search,
     semantic_scholar,
     sentences,
+    static,
     titles,
 )
 from service.routes import metrics as metrics_route
@@ -60,6 +62,8 @@ _ROUTES = (
     semantic_scholar,
     health,
     metrics_route,
+    page,
+    static,
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
 _ASKED = ("Authorization", "Content-Type", "Idempotency-Key", "X-API-Key")
@@ -134,7 +138,7 @@ def create_app(
         cache.degradations,
         background.degradations,
     ]
-    app.state.batches = background
+    app.state.batches, app.state.data = background, settings.data
     add_problem_handlers(app)
     for part in _ROUTES:
         app.include_router(part.router)

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
+from starlette.types import Scope as ASGIScope
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
@@ -20,6 +21,11 @@ from service.degradation import Degradation
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
 # Answered without a key: health, and what describes the interface without telling of the collection.
 OPEN_PATHS: Final = frozenset({"/livez", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+# The pages that people see. Before anything is asked on them they are open too, and tell of the collection
+# only whom the door would let in.
+PAGE_PATHS: Final = frozenset({"/", "/batch"})
+# Style sheets and scripts of the pages.
+STATIC_PATH: Final = "/static/"
 # Answered to whoever has a key, however busy the service is: they are looked at most when it is.
 UNQUEUED_PATHS: Final = frozenset({"/metrics"})
 _MAX_TOKEN_CHARS: Final = 200
@@ -173,6 +179,16 @@ def scope_needed(method: str, path: str) -> Scope:
         return Scope.READ
     changes = method in {"PUT", "PATCH", "DELETE"} or (method == "POST" and path.rstrip("/") == "/v1/papers")
     return Scope.INGEST if changes else Scope.READ
+
+
+def is_open(scope: ASGIScope) -> bool:
+    """Whether a request is answered without a key, whatever it asks."""
+    return scope["path"] in OPEN_PATHS or scope["path"].startswith(STATIC_PATH)
+
+
+def asks_nothing(scope: ASGIScope) -> bool:
+    """Whether a request is for a page before anything is asked on it."""
+    return scope["path"] in PAGE_PATHS and not scope["query_string"]
 
 
 def is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 
 from anyio import to_thread
 from starlette.datastructures import MutableHeaders
@@ -9,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from models.errors import AkinError, BodyTooLargeError
+from models.errors import AkinError, BodyTooLargeError, KeyRefusedError, ScopeMissingError
 from service.admission import N_STORING, Admission, Queues
-from service.auth import OPEN_PATHS, KeyRing
+from service.auth import KeyRing, asks_nothing, is_open
 from service.deadline import Deadline, set_deadline
 from service.headers import standard_headers
 from service.limits import RateLimits, refusal
@@ -67,7 +68,10 @@ class Door:
             if queue is not None:
                 await self._guarded(request, receive, send_with_headers, queue)
                 return
-            if scope["path"] not in OPEN_PATHS:
+            if asks_nothing(scope):
+                with suppress(KeyRefusedError, ScopeMissingError):
+                    request.state.caller = self._keys.admit(request)
+            elif not is_open(scope):
                 self._keys.admit(request)
             await self._app(scope, receive, send_with_headers)
         except BodyTooLargeError as error:

@@ -33,9 +33,11 @@ from models.errors import (
     SnapshotError,
     StorageError,
 )
+from service.auth import PAGE_PATHS
 from service.headers import standard_headers
 from service.schemas.operations import ProblemOut
 from service.telemetry import raised_at
+from service.web.render import render
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {
@@ -107,6 +109,11 @@ def status_of(error: type[AkinError]) -> int:
     return next(STATUS[cls] for cls in error.__mro__ if cls in STATUS)
 
 
+def slug_of(error: AkinError) -> str:
+    """The stable part of the type of an error's problem."""
+    return _words(type(error).__name__).replace(" ", "-")
+
+
 def problem(
     request: Request,
     *,
@@ -134,6 +141,8 @@ def problem(
     headers = {**standard_headers(request), **(headers or {})}
     if retry_later:
         headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
+    if request.scope["path"] in PAGE_PATHS:
+        return _page(body, headers)
     members = body.model_dump(exclude_defaults=True)
     members |= dict.fromkeys(_SCHOLAR_MEMBERS if for_scholar else (), body.detail)
     return Response(
@@ -142,6 +151,14 @@ def problem(
         media_type="application/problem+json",
         headers=headers,
     )
+
+
+def _page(body: ProblemOut, headers: dict[str, str]) -> Response:
+    """A problem for who looks at a page."""
+    page = render("problem.html", body.status, problem=body, retry_after=headers.get("Retry-After"))
+    for name, value in headers.items():
+        page.headers.setdefault(name, value)
+    return page
 
 
 def problem_of(request: Request, error: Exception) -> Response:
@@ -167,7 +184,7 @@ def described(error: AkinError) -> dict[str, str | int]:
     """The members of a problem that do not depend on the request."""
     words = _words(type(error).__name__)
     return {
-        "type": f"{_TYPE}{words.replace(' ', '-')}",
+        "type": f"{_TYPE}{slug_of(error)}",
         "title": words.capitalize(),
         "status": status_of(type(error)),
         "detail": str(error)[:_MAX_DETAIL],
@@ -190,7 +207,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
     return problem(
         request,
         status=status,
-        slug=words.replace(" ", "-"),
+        slug=slug_of(error),
         title=words.capitalize(),
         detail=str(error),
         headers=headers,

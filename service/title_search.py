@@ -12,8 +12,8 @@ _NONE_LIKE = (
     "titles that hold them: /v1/papers/suggest?prefix=."
 )
 _NONE_BEGINNING = (
-    "No title of the collection holds words that begin so. Where the spelling is not sure, give the title as "
-    "far as it is known: /v1/papers?title=."
+    "No title of the collection holds words that begin so, or opens with something like it. Give the title "
+    "as far as it is known: /v1/papers?title=."
 )
 
 
@@ -38,7 +38,7 @@ class TitleAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Suggestions:
-    """Papers whose titles hold the words begun; ``reason`` and ``detail`` say why where there are none."""
+    """Papers whose titles hold the words begun, or open like them; ``reason`` and ``detail`` tell of none."""
 
     results: tuple[Paper, ...]
     generation: str
@@ -65,10 +65,14 @@ def find_titles(engine: SearchEngine, title: str, *, limit: int) -> TitleAnswer:
 
 
 def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggestions:
-    """At most ``limit`` papers for what someone has typed so far; raises QueryError where that is no word."""
+    """At most ``limit`` papers for what someone has typed so far, mistyped where no title holds its words.
+
+    Raises QueryError where it is no word.
+    """
     started = time.perf_counter()
-    snapshot = engine.snapshot
-    found = tuple(snapshot.paper(position) for position in engine.titles.beginning(prefix, limit=limit))
+    snapshot, titles = engine.snapshot, engine.titles
+    positions = titles.beginning(prefix, limit=limit) or titles.opening_like(prefix, limit=limit)
+    found = tuple(map(snapshot.paper, positions))
     return Suggestions(
         results=found,
         generation=snapshot.generation,

@@ -1,4 +1,4 @@
-"""Titles of a collection in memory: those most like a given one, and those that hold the words begun.
+"""Titles of a collection in memory: those most like a given one, or that begin with what was typed.
 
 Case, accents and punctuation count for nothing in either. Some 300 bytes a paper, and a tenth of a second to
 build for 20,000 papers: docs/why.md, "Titles are looked up in memory".
@@ -24,6 +24,9 @@ from models.errors import QueryError
 # Less alike is another title. Measured on 188,235 titles: one in five letters mistyped leaves 0.80 (of 95 in
 # 100 titles), a word moved 0.77, the last two fifths cut off 0.73.
 LEAST_SIMILARITY = 0.6
+# Of what was typed so far and as much of a title. Lower, texts of other words come; one in five letters
+# mistyped leaves 0.8.
+LEAST_OF_OPENING = 0.7
 # Sorts after every character of a title.
 _LAST = "\U0010ffff"
 # What was read of segments that are in use: a new generation shares most of them with the one before.
@@ -87,6 +90,20 @@ class Titles:
         ]
         return [position for _, _, position in sorted(found)[:limit]]
 
+    def opening_like(self, prefix: str, *, limit: int) -> list[int]:
+        """The positions of papers whose titles open most like ``prefix``, which may be mistyped.
+
+        As much of a title is compared as was typed; ties go to the shorter title. Raises QueryError for a
+        text without letter and digit.
+        """
+        asked = _folded_one(prefix)
+        found = [
+            (-similarity, length, start + position)
+            for part, living, start in zip(self._parts, self._living, self._starts, strict=False)
+            for similarity, length, position in part.opening_like(asked, living, limit=limit)
+        ]
+        return [position for _, _, position in sorted(found)[:limit]]
+
 
 class SegmentTitles:
     """The titles of one segment; a paper's place is its number there."""
@@ -116,13 +133,7 @@ class SegmentTitles:
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
     ) -> list[tuple[float, bool, int]]:
         """Similarity, whether only to the title without its subtitle, and place of the titles most alike."""
-        found: Float32[np.ndarray, " n_forms"] = cdist(
-            [asked],
-            self._forms,
-            scorer=Indel.normalized_similarity,
-            score_cutoff=LEAST_SIMILARITY,
-            dtype=np.float32,
-        )[0]
+        found = _similarities(asked, self._forms, least=LEAST_SIMILARITY)
         is_there = np.zeros(self._n_papers, dtype=bool)
         is_there[living] = True
         forms = np.flatnonzero((found >= LEAST_SIMILARITY) & is_there[self._paper_of_form])
@@ -150,6 +161,18 @@ class SegmentTitles:
         best = np.concatenate([found[first], found[~first]])[:limit].tolist()
         return [(bool(opens[place]), int(self._lengths[place]), place) for place in best]
 
+    def opening_like(
+        self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int
+    ) -> list[tuple[float, int, int]]:
+        """Similarity, length and place of the titles that open most like ``asked``, best first."""
+        openings = [self._folded[place][: len(asked)] for place in living.tolist()]
+        found = _similarities(asked, openings, least=LEAST_OF_OPENING)
+        best = np.lexsort((self._lengths[living], -found))[:limit]
+        return [
+            (float(found[i]), int(self._lengths[living[i]]), int(living[i]))
+            for i in best[found[best] >= LEAST_OF_OPENING].tolist()
+        ]
+
     def _holding(self, word: str) -> Bool[np.ndarray, " n_papers"]:
         """Which titles hold a word that begins with ``word``."""
         first = bisect_left(self._vocabulary, word)
@@ -163,6 +186,14 @@ class SegmentTitles:
         title_at = self._folded.__getitem__
         first = bisect_left(self._by_text, asked, key=title_at)
         return first, bisect_left(self._by_text, asked + _LAST, lo=first, key=title_at)
+
+
+def _similarities(asked: str, texts: Sequence[str], *, least: float) -> Float32[np.ndarray, " n_texts"]:
+    """How much each of ``texts`` is like ``asked``, 0 for those that are less so than ``least``."""
+    found: Float32[np.ndarray, " n_texts"] = cdist(
+        [asked], texts, scorer=Indel.normalized_similarity, score_cutoff=least, dtype=np.float32
+    )[0]
+    return found
 
 
 def _fold(titles: Any) -> Any:

@@ -121,6 +121,31 @@ def test_words_begun_find_titles(titles: Titles, typed: str, expected: list[int]
     assert expected[:1] == titles.beginning(typed, limit=1)
 
 
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("atention is al", [1]),  # a letter missing
+        ("Graph Nueral", [2, 4]),  # two swapped; as like, so the shorter first
+        ("berd ", [6, 0]),
+        ("Évaluatoin d'un", [5]),
+        ("systems of graphs", []),
+        ("xylophone", []),
+        ("数居", []),  # half of two characters are too few
+    ],
+)
+def test_mistyped_openings_find_titles(titles: Titles, typed: str, expected: list[int]) -> None:
+    """Titles open like what was typed, whatever follows in them, the most alike first, then the shorter."""
+    assert expected == titles.opening_like(typed, limit=10)
+    assert expected[:1] == titles.opening_like(typed, limit=1)
+
+
+def test_titles_of_deleted_papers_open_like_nothing() -> None:
+    """A paper that is deleted is not suggested for a mistyped title either."""
+    part = SegmentTitles(pa.chunked_array([["Floods of rivers", "Floods of data"]]))
+    titles = Titles([part, part], [np.array([1]), np.array([0, 1])])
+    assert [1, 3, 2] == titles.opening_like("flodos of", limit=10)
+
+
 @pytest.mark.parametrize("blank", ["", "  ", "?!", "\u200b", "\ud800"])
 def test_what_holds_no_word_is_refused(titles: Titles, blank: str) -> None:
     """There is nothing to look for in punctuation, white space or broken characters."""
@@ -128,6 +153,8 @@ def test_what_holds_no_word_is_refused(titles: Titles, blank: str) -> None:
         titles.like(blank, limit=1)
     with pytest.raises(QueryError, match="no letter"):
         titles.beginning(blank, limit=1)
+    with pytest.raises(QueryError, match="no letter"):
+        titles.opening_like(blank, limit=1)
 
 
 def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
@@ -155,10 +182,12 @@ def test_any_text_is_answered_or_refused(text: str) -> None:
     try:
         best = titles.like(text, limit=2)
         begun = titles.beginning(text, limit=2)
+        opening = titles.opening_like(text, limit=2)
     except QueryError:
         return
     assert 1.0 == best[0].similarity
     assert 1 in begun
+    assert 1 in opening
 
 
 SUGGESTED = {"id": "suggest", "title": "Zebra crossings", "abstract": ["We cross.", "Zebras do too."]}
@@ -199,6 +228,8 @@ def test_titles_are_suggested(client: TestClient) -> None:
     got = answer(client, "/v1/papers/suggest", prefix="zeb")
     assert ["Zebra crossings", "Zebras: revisited"] == [paper["title"] for paper in got["results"]]
     assert 1 == len(answer(client, "/v1/papers/suggest", prefix="zeb", limit=1)["results"])
+    mistyped = answer(client, "/v1/papers/suggest", prefix="zerba cros")
+    assert ["Zebra crossings"] == [paper["title"] for paper in mistyped["results"]]
 
 
 @pytest.mark.parametrize(("path", "name"), [("/v1/papers", "title"), ("/v1/papers/suggest", "prefix")])

@@ -38,8 +38,8 @@ class PrefixIn(Strict):
 
     prefix: Annotated[str, Field(min_length=1, max_length=_MAX_PREFIX_CHARS)] | None = Field(
         default=None,
-        description="Beginnings of words of a title, in any order. Without it this is the address of the "
-        "paper whose id is `suggest`.",
+        description="Beginnings of words of a title, in any order; where no title holds them all, the "
+        "beginning of a title, mistyped. Without it this is the address of the paper whose id is `suggest`.",
     )
     limit: Limit = 10
 
@@ -79,7 +79,10 @@ class TitlesOut(BaseModel):
 
 
 class SuggestionsOut(BaseModel):
-    """Papers whose title begins with what was typed, then those that hold its words, shorter titles first."""
+    """Papers whose title begins with what was typed, then those that hold its words, shorter titles first.
+
+    Where there are none: papers whose title opens most like it, the most alike first.
+    """
 
     results: list[PaperHeadOut]
     generation: str

@@ -1,0 +1,97 @@
+"""The answer to what an address asks, from the same engine, cursors and cache as the answers of ``/v1``."""
+
+from dataclasses import dataclass, replace
+
+from models.types import Paper
+from service.analysis import analyze
+from service.answers import Answers, answer_recommendations, answer_search
+from service.routes.cursors import Paging
+from service.schemas.base import pasted_paper
+from service.schemas.recommendations import RecommendationsIn, RecommendationsOut
+from service.schemas.search import SearchOut
+from service.search import SearchEngine
+from service.text_query import one_sentence
+from service.web.alignment import Source
+from service.web.asked import Asked
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A query as it was understood, and its answer; ``paper`` is the one asked with, ``None`` for ids alone.
+
+    The first of the results has the rank ``first_rank``; ``engine`` found them.
+    """
+
+    engine: SearchEngine
+    asked: Asked
+    paper: Paper | None
+    out: SearchOut | RecommendationsOut
+    first_rank: int
+
+
+def named(engine: SearchEngine, asked: Asked) -> Asked:
+    """The same by a paper's id, where its other names were given, a DOI for a text among them."""
+    given = asked.paper or asked.text
+    if not given or (asked.paper and asked.text) or (asked.text and any(map(str.isspace, given))):
+        return asked
+    position = engine.identifiers.position(given)
+    if position is None:
+        return asked
+    return replace(asked, paper=engine.snapshot.paper(position).id, text="")
+
+
+def read(engine: SearchEngine, asked: Asked) -> Paper | None:
+    """The paper that is asked with, its sentences with facets.
+
+    Raises PaperNotFoundError, QueryError, DeadlineError.
+    """
+    if asked.paper:
+        return engine.snapshot.paper(engine.snapshot.position(asked.paper))
+    if asked.abstract:
+        return analyze(engine.annotator, pasted_paper(asked.title, asked.abstract)).paper
+    return one_sentence(asked.text) if asked.text else None
+
+
+def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked) -> Answered:
+    """What ``asked`` asks for, with the page of the list that its cursor stands for.
+
+    Raises what ``/v1/search`` and ``/v1/recommendations`` raise, and QueryError where they find a request
+    invalid.
+    """
+    asked.request()  # before anything is read that is too long
+    paper = read(engine, asked)
+    asked = asked.settled(() if paper is None else paper.sentences)
+    body = asked.request()
+    if isinstance(body, RecommendationsIn):
+        recommended, engine = paging.at(body.cursor, body.to_query())
+        content = answers.content(
+            engine,
+            recommended,
+            lambda: answer_recommendations(engine, paging.cursors, recommended),
+            reads_text=any(seed.paper is not None for seed in (*recommended.seeds, *recommended.negatives)),
+        )
+        found = RecommendationsOut.model_validate_json(content)
+        return Answered(engine, asked, paper, found, recommended.page.offset + 1)
+    query, engine = paging.at(body.cursor, body.to_query())
+    content = answers.content(
+        engine,
+        query,
+        lambda: answer_search(engine, paging.cursors, query),
+        reads_text=query.paper_id is None,
+    )
+    return Answered(engine, asked, paper, SearchOut.model_validate_json(content), query.page.offset + 1)
+
+
+def sources(answered: Answered) -> list[Source]:
+    """The papers asked with, their sentences with texts, as drawings of alignments name them."""
+    out, paper = answered.out, answered.paper
+    if isinstance(out, SearchOut):
+        return [] if paper is None else [Source(paper.title or "Your text", paper.sentences)]
+    snapshot = answered.engine.snapshot
+    # What was pasted has no id, and is the paper asked with.
+    seeded = [snapshot.paper(snapshot.position(seed.id)) if seed.id else paper for seed in out.seeds]
+    return [
+        Source(seed.title or "Your text", each.sentences, seed.seed, seed.negative)
+        for seed, each in zip(out.seeds, seeded, strict=True)
+        if each is not None
+    ]

@@ -1,0 +1,251 @@
+"""What the address of a page asks: a query of ``/v1`` that can be linked to, kept and changed by a link."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from dataclasses import fields as parts_of
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from pydantic import ValidationError
+from starlette.datastructures import QueryParams
+
+from models.errors import QueryError
+from models.facets import counted_as
+from models.types import Facet, Sentence
+from service.schemas.recommendations import RecommendationsIn
+from service.schemas.search import SearchIn
+
+DEFAULT_LIMIT: Final = 10
+_SEARCH: Final = "/v1/search"
+_RECOMMENDATIONS: Final = "/v1/recommendations"
+# What an address calls each part of a query; in this order they stand in it.
+_NAMES: Final = {
+    "paper": "paper",
+    "text": "text",
+    "title": "title",
+    "abstract": "abstract",
+    "sentences": "s",
+    "facets": "facet",
+    "unlike_sentences": "u",
+    "unlike_facets": "unlike",
+    "like": "like",
+    "not_like": "not",
+    "year_from": "from",
+    "year_to": "to",
+    "venues": "venue",
+    "fields": "field",
+    "limit": "n",
+    "cursor": "cursor",
+    "opened": "open",
+}
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query as an address holds it: a ``paper`` of the collection, or a pasted one, or a ``text``.
+
+    Chosen are sentences by number or by facet; ``like`` and ``not_like`` are ids of further papers. The
+    result with the rank ``opened`` shows its alignment. What the models of ``/v1`` check is not checked here.
+    """
+
+    paper: str = ""
+    text: str = ""
+    title: str = ""
+    abstract: str = ""
+    sentences: tuple[int, ...] = ()
+    facets: tuple[Facet, ...] = ()
+    unlike_sentences: tuple[int, ...] = ()
+    unlike_facets: tuple[Facet, ...] = ()
+    like: tuple[str, ...] = ()
+    not_like: tuple[str, ...] = ()
+    year_from: int | None = None
+    year_to: int | None = None
+    venues: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    limit: int = DEFAULT_LIMIT
+    cursor: str = ""
+    opened: int | None = None
+
+    @classmethod
+    def of(cls, given: QueryParams) -> "Asked":
+        """What an address asks; empty parts, which forms send, are left out. Raises QueryError."""
+        year_from, year_to = (_one_number(given, name) for name in ("from", "to"))
+        limit = _one_number(given, "n")
+        return cls(
+            paper=_one(given, "paper"),
+            text=_one(given, "text"),
+            title=_one(given, "title"),
+            abstract=_one(given, "abstract"),
+            sentences=tuple(sorted({_number(each, "s") for each in _all(given, "s")})),
+            facets=tuple(dict.fromkeys(_facet(each, "facet") for each in _all(given, "facet"))),
+            unlike_sentences=tuple(sorted({_number(each, "u") for each in _all(given, "u")})),
+            unlike_facets=tuple(dict.fromkeys(_facet(each, "unlike") for each in _all(given, "unlike"))),
+            like=_all(given, "like"),
+            not_like=_all(given, "not"),
+            year_from=year_from,
+            year_to=year_to,
+            venues=_all(given, "venue"),
+            fields=_all(given, "field"),
+            limit=DEFAULT_LIMIT if limit is None else limit,
+            cursor=_one(given, "cursor"),
+            opened=_one_number(given, "open"),
+        )
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to look for."""
+        return bool(self.paper or self.text or self.title or self.abstract or self.like or self.not_like)
+
+    @property
+    def of_many(self) -> bool:
+        """Whether several papers are asked with."""
+        return bool(self.like or self.not_like)
+
+    @property
+    def pasted(self) -> bool:
+        """Whether what is asked with has to be read by the encoder."""
+        return not self.paper and bool(self.text or self.abstract)
+
+    @property
+    def filtered(self) -> bool:
+        """Whether some papers may not answer."""
+        return self.year_from is not None or self.year_to is not None or bool(self.venues or self.fields)
+
+    def settled(self, sentences: Sequence[Sentence]) -> "Asked":
+        """The same with sentences or facets chosen, not both: forms send a facet and the boxes it ticked.
+
+        Facets stay where they are just those ``sentences`` of the query; else what is ticked counts.
+        """
+        like = _settled(self.sentences, self.facets, sentences)
+        unlike = _settled(self.unlike_sentences, self.unlike_facets, sentences)
+        return replace(
+            self, sentences=like[0], facets=like[1], unlike_sentences=unlike[0], unlike_facets=unlike[1]
+        )
+
+    def address(self, path: str = "/", /, **changes: Any) -> str:
+        """Where the same is asked but for ``changes``, from the first page unless they name a cursor.
+
+        No card is opened there unless they name one.
+        """
+        asked = replace(self, **{"cursor": "", "opened": None, **changes})
+        return f"{path}?{urlencode(list(asked.parameters()))}"
+
+    def parameters(self) -> Iterator[tuple[str, str]]:
+        """Names and values of the address."""
+        for part in parts_of(self):
+            value = getattr(self, part.name)
+            if value == part.default:
+                continue
+            values = value if isinstance(value, tuple) else (value,)
+            yield from ((_NAMES[part.name], str(each)) for each in values)
+
+    @property
+    def path(self) -> str:
+        """The endpoint that answers the same."""
+        return _RECOMMENDATIONS if self.of_many else _SEARCH
+
+    def body(self) -> dict[str, Any]:
+        """What is to be sent to ``path``; nothing stands in it that may be left out."""
+        body: dict[str, Any] = self._seeds() if self.of_many else self._search()
+        filters = {
+            "year_from": self.year_from,
+            "year_to": self.year_to,
+            "venues": list(self.venues),
+            "fields": list(self.fields),
+        }
+        body["filters"] = {name: value for name, value in filters.items() if value not in (None, [])}
+        body["limit"] = self.limit
+        body["cursor"] = self.cursor
+        return {name: value for name, value in body.items() if value not in ({}, [], "", None)}
+
+    def request(self) -> SearchIn | RecommendationsIn:
+        """The same as a request to ``path``; raises QueryError."""
+        if self.title and not self.abstract:
+            raise QueryError(
+                "There is a title without an abstract. Paste its abstract too, or look for the title in the "
+                "box at the top."
+            )
+        if self.not_like and not (self.like or self._paper()):
+            raise QueryError("There are papers to be unlike and none to be like; name one of those too.")
+        model = RecommendationsIn if self.of_many else SearchIn
+        try:
+            return model.model_validate(self.body())
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = " ".join(_said(part) for part in first["loc"] if isinstance(part, str))
+            what = str(first["msg"]).removeprefix("Value error, ")
+            raise QueryError(f"This cannot be asked{f' ({where})' if where else ''}: {what}.") from error
+
+    def _search(self) -> dict[str, Any]:
+        unlike = _chosen(self.unlike_sentences, self.unlike_facets)
+        return {"query": self._paper(), **_chosen(self.sentences, self.facets), "unlike": unlike}
+
+    def _seeds(self) -> dict[str, Any]:
+        """Sentences to be unlike are a negative of their own here."""
+        own, unlike = self._paper(), _chosen(self.unlike_sentences, self.unlike_facets)
+        if "text" in own:
+            own = {"abstract": [own["text"]]}
+        seeds = [{**own, **_chosen(self.sentences, self.facets)}] if own else []
+        negatives = [{**own, **unlike}] if own and unlike else []
+        return {
+            "seeds": seeds + [{"paper_id": each} for each in self.like],
+            "negatives": negatives + [{"paper_id": each} for each in self.not_like],
+        }
+
+    def _paper(self) -> dict[str, Any]:
+        given = {"paper_id": self.paper, "title": self.title, "abstract": self.abstract, "text": self.text}
+        return {name: value for name, value in given.items() if value}
+
+
+def _said(part: str) -> str:
+    names = {"year_from": "from", "year_to": "to", "venues": "venue", "limit": "n", "paper_id": "id"}
+    return names.get(part, part)
+
+
+def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:
+    chosen: dict[str, Any] = {"sentences": list(numbers)} if numbers else {}
+    if facets:
+        chosen["facet"] = facets[0].value if len(facets) == 1 else [each.value for each in facets]
+    return chosen
+
+
+def _settled(
+    numbers: tuple[int, ...], facets: tuple[Facet, ...], sentences: Sequence[Sentence]
+) -> tuple[tuple[int, ...], tuple[Facet, ...]]:
+    if not (numbers and facets):
+        return numbers, facets
+    wanted = {counted for facet in facets for counted in counted_as(facet)}
+    held = {number for number, sentence in enumerate(sentences) if sentence.facet in wanted}
+    return ((), facets) if held == set(numbers) else (numbers, ())
+
+
+def _all(given: QueryParams, name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))
+
+
+def _one(given: QueryParams, name: str) -> str:
+    values = _all(given, name)
+    if len(values) > 1:
+        raise QueryError(f"The address gives {name} {len(values)} times; give it once.")
+    return values[0] if values else ""
+
+
+def _one_number(given: QueryParams, name: str) -> int | None:
+    value = _one(given, name)
+    return _number(value, name) if value else None
+
+
+def _number(value: str, name: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(value):
+        raise QueryError(f"The address has {name}={value[:40]}; a whole number is expected there.")
+    return int(value)
+
+
+def _facet(value: str, name: str) -> Facet:
+    try:
+        return Facet(value)
+    except ValueError as error:
+        known = ", ".join(Facet)
+        raise QueryError(f"The address has {name}={value[:40]}; it may be one of {known}.") from error

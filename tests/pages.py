@@ -1,0 +1,65 @@
+"""Pages as tests look at them without a browser."""
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fastapi.testclient import TestClient
+from starlette.datastructures import QueryParams
+
+from service.app import create_app
+from service.settings import Settings
+from service.web.asked import Asked
+from service.web.render import PAGE_POLICY
+
+PAPER = "demo:p00-m00"
+
+
+class Page(HTMLParser):
+    """What a test looks for on a page: its tags, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Notes a tag."""
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_data(self, data: str) -> None:
+        """Notes text."""
+        self.text += data
+
+    def all(self, tag: str, **wanted: str) -> list[dict[str, str]]:
+        """The attributes of the tags with these, of classes with one of these."""
+        names = {name.rstrip("_"): value for name, value in wanted.items()}
+        return [
+            attrs
+            for each, attrs in self.tags
+            if each == tag and all(value in attrs.get(name, "").split() for name, value in names.items())
+        ]
+
+
+def client_of(data: Path) -> TestClient:
+    """A client, on the same machine, of a service over ``data``."""
+    return TestClient(create_app(Settings(data=data)), client=("127.0.0.1", 50_000))
+
+
+def page_at(client: TestClient, address: str, *, status: int = 200) -> Page:
+    """The page at ``address``."""
+    answer = client.get(address)
+    assert (status, "text/html; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
+    assert PAGE_POLICY == answer.headers["content-security-policy"]
+    return Page(answer.text)
+
+
+def asked_by(link: str) -> Asked:
+    """What a link of a page asks."""
+    return Asked.of(QueryParams(urlsplit(link).query))
+
+
+def ranked_ids(page: Page) -> list[str]:
+    """The ids of the results, best first."""
+    return [asked_by(each["href"]).paper for each in page.all("a", title="Start")]

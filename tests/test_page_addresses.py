@@ -1,0 +1,60 @@
+"""Addresses of the page as what they ask; apart from services, whose threads would draw random numbers."""
+
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
+
+from models.errors import QueryError
+from models.types import Facet, Sentence
+from service.web.asked import Asked
+
+
+def test_a_form_that_sends_a_facet_and_its_ticks_means_the_facet() -> None:
+    """A facet and just its sentences is the facet; other sentences count instead of it."""
+    sentences = [Sentence("a", 0, 1, Facet.METHOD), Sentence("b", 1, 2, Facet.RESULT)]
+    facets = (Facet.METHOD,)
+    assert Asked(facets=facets) == Asked(sentences=(0,), facets=facets).settled(sentences)
+    assert Asked(sentences=(0, 1)) == Asked(sentences=(0, 1), facets=facets).settled(sentences)
+    assert Asked(unlike_sentences=(1,)) == Asked(unlike_sentences=(1,), unlike_facets=facets).settled(
+        sentences
+    )
+
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20).map(str.strip)
+numbers = st.lists(st.integers(0, 10**9 - 1), max_size=4, unique=True).map(lambda all_: tuple(sorted(all_)))
+names = st.lists(texts.filter(bool), max_size=3, unique=True).map(tuple)
+facet_choices = st.lists(st.sampled_from(Facet), max_size=3, unique=True).map(tuple)
+queries = st.fixed_dictionaries(
+    {
+        **dict.fromkeys(("paper", "text", "title", "abstract", "cursor"), texts),
+        **dict.fromkeys(("sentences", "unlike_sentences"), numbers),
+        **dict.fromkeys(("facets", "unlike_facets"), facet_choices),
+        **dict.fromkeys(("like", "not_like", "venues", "fields"), names),
+        **dict.fromkeys(("year_from", "year_to", "opened"), st.none() | st.integers(0, 3000)),
+        "limit": st.integers(0, 200),
+    }
+)
+
+
+@given(queries)
+@settings(max_examples=200, deadline=None)
+def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
+    """What is asked, written into an address and read from it, is the same."""
+    asked = Asked(**parts)
+    address = asked.address(cursor=asked.cursor, opened=asked.opened)
+    assert asked == Asked.of(QueryParams(address[2:]))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["paper", "s", "facet", "from", "n", "like", "x"]), st.text(max_size=8))
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_any_address_is_read_or_refused(parameters: list[tuple[str, str]]) -> None:
+    """Whatever an address holds, it is read or refused with an error of ours."""
+    with suppress(QueryError):
+        Asked.of(QueryParams(parameters)).request()
