@@ -135,6 +135,15 @@ def test_pairs_hold_each_sentence_once(engine: SearchEngine) -> None:
             assert one.column is not other.column
 
 
+def test_one_sentence_may_meet_several(engine: SearchEngine) -> None:
+    """Of a query of one sentence, the pairs written out are with several sentences of the paper."""
+    query = search(engine, aspect=Aspect(sentences=(0,)))
+    views = [draw_alignment(result, [source(engine)]) for result in query.results]
+    assert {2, 3} & {len(view.pairs) for view in views}
+    for view in views:
+        assert len(view.pairs) == len({pair.column.number for pair in view.pairs})
+
+
 def test_several_seeds_are_told_apart(engine: SearchEngine) -> None:
     """Rows of several papers say which paper and which of its sentences; those of negatives count against."""
     ids = ["demo:p00-m01", "demo:p02-m02"]
@@ -331,17 +340,18 @@ def test_examples_find_something(engine: SearchEngine, hashed_snapshot: Snapshot
 
 
 def test_examples_have_what_they_ask_for(tmp_path: Path, hashing: Encoder) -> None:
-    """A paper without a method is no example of methods, one with a long title none of anything."""
-    facets = {"dull": ["background"] * 4, "long": ["background", "method", "result", "result"]}
-    facets["good"] = facets["long"]
+    """A paper with one sentence of method is no example of methods, one with a long title of nothing."""
+    fine = ["background", "background", "method", "method", "result", "result"]
+    facets = {"dull": ["background"] * 6, "long": fine, "one": [*fine[:3], *fine[4:], "result"], "good": fine}
     papers = [
-        {"id": key, "title": key * (60 if key == "long" else 1), "abstract": ["A b."] * 4, "facets": each}
+        {"id": key, "title": key * (60 if key == "long" else 1), "abstract": ["A b."] * 6, "facets": each}
         for key, each in facets.items()
     ]
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     examples = describe_collection(open_snapshot(tmp_path / "data")).examples
+    assert {"long", "dull"}.isdisjoint(each.paper_id for each in examples if each.facet is Facet.METHOD)
     assert [("good", Facet.METHOD), ("good", Facet.RESULT)] == [
-        (each.paper_id, each.facet) for each in examples if each.facet is not Facet.BACKGROUND
+        (each.paper_id, each.facet) for each in examples if each.facet in {Facet.METHOD, Facet.RESULT}
     ]
 
 

@@ -196,8 +196,10 @@ def _cell(cell: AlignmentOut, row: Line, column: Line, side: float, heaviest: fl
 def _pairs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """The heaviest for the paper, no sentence in two of them, and the heaviest that counts against it."""
     chosen: list[Cell] = []
+    # One sentence that is asked with may meet several.
+    alone = len({cell.row.label for cell in cells if not cell.unlike}) == 1
     for cell in cells:
-        taken = any(cell.row is other.row or cell.column is other.column for other in chosen)
+        taken = any((cell.row is other.row and not alone) or cell.column is other.column for other in chosen)
         heavy = cell.weight >= _LEAST_OF_HEAVIEST * cells[0].weight
         if len(chosen) < _MOST_PAIRS and heavy and not cell.unlike and not taken:
             chosen.append(cell)

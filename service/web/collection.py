@@ -1,5 +1,6 @@
 """What a collection is, for a person who meets it: its size, years and makers, and what to try first."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -189,11 +190,12 @@ def _first(snapshot: Snapshot, place: float, fits: Callable[[Paper], bool]) -> S
 
 
 def _reads_well(paper: Paper, *, wanted: Sequence[Facet]) -> bool:
-    held = {sentence.facet for sentence in paper.sentences}
+    held = Counter(sentence.facet for sentence in paper.sentences)
     return (
         0 < len(paper.title) <= _LONGEST_TITLE
         and len(paper.sentences) in _SENTENCES
-        and all(held & counted_as(facet) for facet in wanted)
+        # One sentence rarely says what a paper does; two are told from the rest.
+        and all(sum(held[each] for each in counted_as(facet)) > 1 for facet in wanted)
     )
 
 
