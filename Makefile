@@ -9,7 +9,7 @@ PORT ?= 8000
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench schema-trial lock clean
+.PHONY: help setup demo test check format bench screenshots schema-trial lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ bench: setup ## Measure speed side by side with the alternatives
 	$(BIN)/python benchmarks/index.py
 	$(BIN)/python benchmarks/encoders.py akin/demo/papers.jsonl
 	$(BIN)/python benchmarks/sentences.py
+
+screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium
+	$(BIN)/python docs/screenshots.py
 
 schema-trial: setup ## Send 10,000 requests made from the OpenAPI document, and check every answer
 	SCHEMA_EXAMPLES=1000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_schema.py --capture=no

@@ -101,7 +101,8 @@ class Queues:
         method, path = scope["method"], scope["path"]
         if is_open(scope) or asks_nothing(scope) or path in UNQUEUED_PATHS:
             return None
-        asks_database = path.startswith("/v1/batches") or scope_needed(method, path) is KeyScope.INGEST
+        of_batches = path.startswith(("/v1/batches", "/batch/"))
+        asks_database = of_batches or scope_needed(method, path) is KeyScope.INGEST
         return self.storing if asks_database else self.computing
 
 

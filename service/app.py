@@ -27,7 +27,9 @@ from service.problems import RESPONSES, add_problem_handlers
 from service.repeating import Repeating
 from service.routes import (
     analyze,
+    batch_page,
     batches,
+    docs,
     health,
     page,
     papers,
@@ -62,7 +64,9 @@ _ROUTES = (
     semantic_scholar,
     health,
     metrics_route,
+    docs,
     page,
+    batch_page,
     static,
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
@@ -127,6 +131,9 @@ def create_app(
         lifespan=lifespan,
         responses=RESPONSES,
         redirect_slashes=False,
+        # Theirs load from other people's servers; ours are in service/routes/docs.py.
+        docs_url=None,
+        redoc_url=None,
         # FastAPI's own puts paths, queries and the messages of errors into spans.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )

@@ -19,8 +19,20 @@ from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, 
 from service.degradation import Degradation
 
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
-# Answered without a key: health, and what describes the interface without telling of the collection.
-OPEN_PATHS: Final = frozenset({"/livez", "/readyz", "/docs", "/docs/oauth2-redirect", "/openapi.json"})
+# Answered without a key: health, what describes the interface without telling of the collection, and the page
+# whose script asks for batches.
+OPEN_PATHS: Final = frozenset(
+    {
+        "/livez",
+        "/readyz",
+        "/openapi.json",
+        "/docs",
+        "/docs/start.js",
+        "/docs/swagger-ui.css",
+        "/docs/swagger-ui-bundle.js",
+        "/batch",
+    }
+)
 # The pages that people see. Before anything is asked on them they are open too, and tell of the collection
 # only whom the door would let in.
 PAGE_PATHS: Final = frozenset({"/", "/batch"})

@@ -16,7 +16,7 @@ from models.encoder import Encoder, load_encoder
 from models.facets import FacetTagger
 from models.functions import FunctionEncoder
 
-pytest_plugins = ["postgres", "redis_server", "sentence_engines"]
+pytest_plugins = ["postgres", "redis_server", "sentence_engines", "browser"]
 
 DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -1,0 +1,38 @@
+"""``GET /batch``: many papers at once, watched on a page; its results as files by addresses of their own."""
+
+from enum import StrEnum
+
+from fastapi import APIRouter, Response
+from fastapi.responses import StreamingResponse
+
+from service.formats import Format
+from service.routes.batches import BatchesDep, CallerDep, batch_results
+from service.schemas.batches import MOST_QUERIES
+from service.web.render import render
+
+router = APIRouter(prefix="/batch", include_in_schema=False)
+
+
+class Ending(StrEnum):
+    """How the address of a file of results ends: a link cannot say what it accepts."""
+
+    NDJSON = "ndjson"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+    @property
+    def form(self) -> Format:
+        """The format that it stands for."""
+        return Format[self.name]
+
+
+@router.get("")
+def page() -> Response:
+    """The page to start a batch on and to watch it; which one, its script reads in the address."""
+    return render("batch.html", most=MOST_QUERIES)
+
+
+@router.get("/{batch_id}.{ending}")
+def results(batch_id: str, ending: Ending, batches: BatchesDep, caller: CallerDep) -> StreamingResponse:
+    """All results of a batch that are done, as a file."""
+    return batch_results(batch_id, batches, caller, ending.form)
