@@ -24,7 +24,7 @@ from models.errors import InputError, SnapshotMissingError
 from service.app import create_app
 from service.auth import KeyRing, is_loopback
 from service.cache import open_cache
-from service.engines import open_engine
+from service.engines import open_warm_engine
 from service.settings import Settings
 from service.telemetry import configure_logging
 
@@ -92,8 +92,7 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
 def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, hint: str) -> None:
     with console.status("Opening the snapshot and loading the encoder"):
         cache = open_cache(settings)
-        engine = open_engine(settings, cache)
-        engine.warm_up()
+        engine = open_warm_engine(settings, cache)
         # What is loaded by now stays: without this the collector looks through all of it, for 0.25 s at a
         # time, in the middle of requests.
         gc.collect()

@@ -18,7 +18,7 @@ from service.cache import Cache, open_cache
 from service.collection_metrics import add_collection_metrics
 from service.cursors import Cursors
 from service.door import Door, queues_of, size_threads
-from service.engines import NOT_FOLLOWED, OTHER_ENCODER, Engines, PinnedEngines, open_engine
+from service.engines import NOT_FOLLOWED, OTHER_ENCODER, Engines, PinnedEngines, open_warm_engine
 from service.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
 from service.metrics import Metrics
 from service.observed import Observed, RouteNames
@@ -106,7 +106,7 @@ def create_app(
         size_threads(settings)
         app.state.cache = cache
         app.state.answers = Answers(cache, device=settings.device)
-        engines = Engines.of(settings, engine or _warm_engine(settings, cache), cache)
+        engines = Engines.of(settings, engine or open_warm_engine(settings, cache), cache)
         # Or its generation would be held as long as the process lives.
         engine = None if engines.follows else engine
         app.state.engines = engines
@@ -214,9 +214,3 @@ def _worker(state: State, settings: Settings, queues: Queues) -> ChunkWorker:
         deadline_s=settings.deadline_ms / 1000,
         idle=lambda: queues.computing.idle,
     )
-
-
-def _warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
-    engine = open_engine(settings, cache)
-    engine.warm_up()
-    return engine

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import structlog
 
 from indexer.durable import storage_errors
 from indexer.generations import current_generation, generations, read_manifest, snapshot_folder
+from indexer.manifest import Manifest
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
@@ -231,8 +233,28 @@ def open_engine(
     )
     if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
         return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
-    name = settings.encoder or snapshot.manifest.encoder.name
-    built = snapshot.manifest.arguments
+    load = _loader(settings, cache, snapshot.manifest)
+    return SearchEngine(snapshot, load, n_candidates=settings.candidates)
+
+
+def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
+    """The engine over the served generation, ready to answer; raises as ``open_engine``, and EncoderError.
+
+    The models are loaded while the files are compared: each takes seconds.
+    """
+    generation = current_generation(settings.data)
+    with ThreadPoolExecutor(1) as pool:
+        models = pool.submit(_loader(settings, cache, read_manifest(settings.data, generation)))
+        snapshot = open_snapshot(settings.data, generation, device=settings.device)
+        engine = SearchEngine(snapshot, models.result, n_candidates=settings.candidates)
+        engine.warm_up()
+    return engine
+
+
+def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Callable[[], Annotator]:
+    """Loads the models of a generation, or those that ``settings`` name in their place, once."""
+    name = settings.encoder or manifest.encoder.name
+    built = manifest.arguments
     load: Callable[[], Annotator] = partial(
         remembered(load_annotator),
         name,
@@ -242,7 +264,7 @@ def open_engine(
     )
     if cache is not None:
         load = partial(load_cached, load, cache, device=settings.device)
-    return SearchEngine(snapshot, load, n_candidates=settings.candidates)
+    return load
 
 
 def _still_there(named: str | None) -> Path | None:
