@@ -9,12 +9,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from akin.ids import read_ids
 from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
 from akin.progress import show_progress
-from indexer.backup import back_up, sqlite_file
+from indexer.backup import back_up
 from indexer.build import KEEP
 from indexer.catalog import Catalog
 from indexer.changes import LOCK_WAIT_S, delete_papers
+from indexer.database import sqlite_file
 from indexer.durable import writer_lock
 from indexer.generations import current_generation, generations, read_manifest, verify
 from indexer.growth import compact as compact_snapshot
@@ -22,7 +24,7 @@ from indexer.growth import is_compact
 from indexer.manifest import Manifest
 from indexer.publishing import rollback
 from indexer.snapshot import open_snapshot
-from models.errors import InputError, SnapshotError, SnapshotMissingError
+from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
 _out = Console(highlight=False)
@@ -42,14 +44,16 @@ def delete(
     """Delete papers: no later answer holds them. Ids that are not there are named and passed over."""
     wanted = list(ids or ())
     if from_file is not None:
-        lines = from_file.read_text(encoding="utf-8").splitlines()
-        wanted += [line.strip() for line in lines if line.strip()]
+        wanted += read_ids(from_file)
     if not wanted:
         raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
-    with Catalog.open(catalog_place(data, catalog)) as opened:
+    with Catalog.open_existing(catalog_place(data, catalog)) as opened:
         done = delete_papers(data, wanted, opened, keep=keep)
     for paper_id in done.unknown:
         _err.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
+    if not done.n_deleted:
+        _out.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
+        return
     papers = "paper" if done.n_deleted == 1 else "papers"
     _out.print(
         f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
@@ -106,7 +110,7 @@ def list_snapshots(data: Data) -> None:
             found.append((name, error))
     try:
         served = current_generation(data)
-    except SnapshotMissingError as error:
+    except SnapshotError as error:
         served = ""
         _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
     _out.print(_generation_table(found, served))
@@ -130,7 +134,7 @@ def rollback_snapshot(
     catalog: CatalogUrl = "",
 ) -> None:
     """Serve an earlier generation again, and take the catalog back to it; a running service follows."""
-    with Catalog.open(catalog_place(data, catalog)) as papers:
+    with Catalog.open_existing(catalog_place(data, catalog)) as papers:
         manifest = rollback(data, to or None, catalog=papers)
     _out.print(f"Generation {manifest.generation} is served from now on.")
 

@@ -18,6 +18,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from akin.ids import read_ids
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import replace_file, storage_errors
 from models.checksums import sha256_of
@@ -69,7 +70,7 @@ def find_examples(
     """
     phrase_list, report = read_phrases(phrases), CorpusReport()
     left_out: Counter[str] = Counter()
-    excluded = _ids(exclude)
+    excluded = frozenset(() if exclude is None else read_ids(exclude))
 
     def papers() -> Iterator[Paper]:
         for corpus in corpora:
@@ -158,18 +159,6 @@ def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
     """MAP@R, in percent, of each row as a query to all the others."""
     retrieval = importlib.import_module("evaluation.sets.functions")
     return float(retrieval.retrieval_by_label(vectors, labels)["MAP@R"].mean())
-
-
-def _ids(path: Path | None) -> frozenset[str]:
-    """The paper ids of a file, one a line; none without a file."""
-    if path is None:
-        return frozenset()
-    try:
-        with storage_errors(path):
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start}); expected one id a line.") from error
-    return frozenset(line.strip() for line in lines) - {""}
 
 
 def _features(

@@ -52,7 +52,9 @@ CatalogUrl = Annotated[
         "--catalog", help="postgresql://... of the catalog; empty: in --data.", envvar="AKIN_CATALOG_URL"
     ),
 ]
-Keep = Annotated[int, typer.Option(min=1, help="How many generations remain to go back to.")]
+Keep = Annotated[
+    int, typer.Option(min=1, help="How many generations remain to go back to.", envvar="AKIN_KEEP")
+]
 FunctionsFile = Annotated[
     Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)
 ]

@@ -76,12 +76,12 @@ def reindex(
         tagger=absolute(tagger),
         functions=absolute(functions),
     )
-    arguments = _completed(given, built_with(data), keeps_precision=precision is None)
+    arguments = _completed(given, _usual(data, encoder), keeps_precision=precision is None)
     annotator = _annotator(arguments)
     # A folder by a name under which the service finds it from anywhere.
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
     place = catalog_place(data, catalog)
-    with show_progress(_err) as on_progress, reindex_lock(data), Catalog.open(place) as papers:
+    with show_progress(_err) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
         prepared = prepare(data, annotator, papers, arguments=arguments, on_progress=on_progress)
         comparison = _compared(data, prepared.snapshot, annotator, sample, on_progress)
         manifest = None
@@ -105,6 +105,19 @@ def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: M
         f"(encoder {manifest.encoder.name})."
     )
     _out.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
+
+
+def _usual(data: Path, encoder: str) -> BuildArguments | None:
+    """What the collection was begun with; raises SnapshotCorruptError if it is needed and damaged."""
+    try:
+        return built_with(data)
+    except SnapshotCorruptError as error:
+        if encoder:
+            return None
+        raise SnapshotCorruptError(
+            "What the collection was made with cannot be read: name its encoder with --encoder, and what "
+            f"else was given when it was begun. ({error})"
+        ) from error
 
 
 def _completed(

@@ -1,6 +1,7 @@
 """Kill writers at every step they take, then at any moment: ``python benchmarks/crashes.py [--trials 6000]``.
 
-What a trial is and what it looks for: tests/crashes.py.
+What a trial is and what it looks for: tests/crashes.py. With ``--reruns N`` commands are killed at N of their
+steps each and given again: tests/crash_reruns.py.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from crash_reruns import COMMANDS, reruns
 from crashes import OPERATIONS, make_collection, trial, unkilled
 
 
@@ -23,7 +25,11 @@ def main() -> int:
     """Print what was tried and what was found; the status is 1 where anything was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=6_000)
-    n_trials = parser.parse_args().trials
+    parser.add_argument("--reruns", type=int, default=0, help="only these")
+    given = parser.parse_args()
+    if given.reruns:
+        return rerun_all(given.reruns)
+    n_trials = given.trials
     console, started = Console(), time.perf_counter()
     killed, wrong, steps = Counter[str](), Counter[str](), {}
     with tempfile.TemporaryDirectory() as folder:
@@ -51,6 +57,18 @@ def main() -> int:
     console.print(table)
     console.print(f"{n_trials:,} trials in {time.perf_counter() - started:,.0f} s")
     return 1 if wrong.total() else 0
+
+
+def rerun_all(n_trials: int) -> int:
+    """Print what was wrong with commands that were killed and given again."""
+    console, n_wrong = Console(), 0
+    with tempfile.TemporaryDirectory() as folder:
+        template = make_collection(Path(folder))
+        for command in COMMANDS:
+            wrong = reruns(template, Path(folder) / "trial", command, n_trials=n_trials)
+            console.print(f"{command}: {len(wrong)} wrong", *wrong, sep="\n  ")
+            n_wrong += len(wrong)
+    return 1 if n_wrong else 0
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import make_url
-
-from indexer.catalog import CATALOG_FILE
-from indexer.durable import replace_file, storage_errors, sync_tree
-from indexer.generations import segment_folder, snapshot_folder, verify
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import expect_own_catalog
+from indexer.database import sqlite_file
+from indexer.durable import discard_folder, publish_folder, storage_errors
+from indexer.generations import point_at, segment_folder, snapshot_folder, verify
 from indexer.manifest import Manifest
 from indexer.snapshot import open_snapshot
 from models.errors import InputError, StorageError
@@ -20,32 +20,32 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
 
     ``catalog`` (a URL or path) is copied where it is SQLite. It is copied last: it may be newer than the
     files, never older, so that the next process over ``target`` has only to catch up. Raises InputError,
-    StorageError, SnapshotMissingError, SnapshotCorruptError.
+    SnapshotMissingError, SnapshotCorruptError; StorageError, also where it is not that of the collection.
+    What a process that was killed left, in ``TARGET.unfinished``, is made again.
     """
+    target = target.resolve()
+    unfinished = target.with_name(target.name + ".unfinished")
     with storage_errors(target):
         if target.exists() and any(target.iterdir()):
             raise InputError(f"{target} is not empty; name a new folder for the backup.")
+        if target.is_mount():
+            raise InputError(f"{target} is where a disk is mounted; name a new folder in it for the backup.")
         # As long as it is open nobody clears away what it needs, however much is published meanwhile.
         snapshot = open_snapshot(data)
+        discard_folder(unfinished)
         folders = [snapshot_folder(Path(), snapshot.generation)]
         folders += [segment_folder(Path(), entry.name) for entry in snapshot.manifest.segments]
         for folder in folders:
-            shutil.copytree(data / folder, target / folder)
-        manifest = verify(target, snapshot.generation)
+            shutil.copytree(data / folder, unfinished / folder)
+        manifest = verify(unfinished, snapshot.generation)
         file = sqlite_file(catalog)
         if file is not None:
-            _copy_sqlite(file, target / CATALOG_FILE)
-        sync_tree(target)
-        replace_file(target / "CURRENT", manifest.generation.encode() + b"\n")
+            _copy_sqlite(file, unfinished / CATALOG_FILE)
+            with Catalog.open(unfinished / CATALOG_FILE) as copied:
+                expect_own_catalog(manifest, copied)
+        point_at(unfinished, manifest.generation)
+        publish_folder(unfinished, target)
     return manifest
-
-
-def sqlite_file(catalog: str | Path) -> Path | None:
-    """The file of a catalog, or ``None`` where it is in PostgreSQL."""
-    if isinstance(catalog, Path) or "://" not in catalog:
-        return Path(catalog)
-    url = make_url(catalog)
-    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:

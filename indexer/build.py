@@ -7,7 +7,7 @@ it stopped; what was computed is taken up again only if papers and models are th
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import replace as replaced
 from functools import partial
@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Final, Literal
 
 from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import LOCK_WAIT_S, absorb, expect_models, expect_own_catalog, expect_same
+from indexer.changes import (
+    LOCK_WAIT_S,
+    absorb,
+    differing_papers,
+    expect_catalog_of_served,
+    expect_models,
+    expect_same,
+)
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, storage_errors, writer_lock
 from indexer.generations import current_generation, read_manifest
@@ -38,6 +45,10 @@ from models.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations
+# Papers added to the catalog at once, a second or two, and how long others who wait to write are then let
+# in: with SQLite they look ten times a second.
+_ADDED_AT_ONCE: Final = 5_000
+_GIVE_WAY_S: Final = 0.11
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +125,19 @@ def build(
     check_backend(arguments.backend, arguments.device)
     work = data / "building" / "corpus"
     with storage_errors(data):
-        work.mkdir(parents=True, exist_ok=True)
+        work.parent.mkdir(parents=True, exist_ok=True)
         with (
             writer_lock(data / "building" / "corpus.lock"),
-            Catalog.open(catalog or data / CATALOG_FILE) as papers,
+            _open_catalog(data, catalog or data / CATALOG_FILE) as papers,
         ):
+            work.mkdir(exist_ok=True)  # not before: one that ends removes it
+            expect_catalog_of_served(data, papers)
             base = None if replace else served_snapshot(data)
+            pending: frozenset[str] = frozenset()
             if base is not None:
                 _expect_same_models(base.manifest, annotator, arguments)
-                expect_own_catalog(base.manifest, papers)
-            reading = _read(corpora, work, base, arguments, on_progress)
+                pending = frozenset(differing_papers(papers, base))
+            reading = _read(corpora, work, base, pending, arguments, on_progress)
             dtype = dtype_of(arguments, annotator.encoder.spec)
             encoded = encode_parts(
                 work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
@@ -137,10 +151,8 @@ def build(
                     if base is not None:
                         _expect_same_models(base.manifest, annotator, arguments)
                     like = new_manifest(annotator, arguments) if base is None else base.manifest
-                    change = papers.add(papers_of(work, reading), replace=replace)
-                    # What else is pending in the catalog stays so.
-                    if replace or change.previous == like.change:
-                        like = replaced(like, change=change.number)
+                    shown = _add(papers_of(work, reading), papers, shown=like.change, replace=replace)
+                    like = replaced(like, change=shown, catalog=papers.identity())
                     manifest = grow(data, base, encoded, like=like, device=arguments.device, keep=keep)
                 n_replaced = reading.n_papers + (0 if base is None else len(base)) - manifest.n_papers
                 on_progress("Indexing", reading.n_papers, reading.n_papers)
@@ -157,6 +169,28 @@ def build(
         ),
         took_s=time.perf_counter() - started,
     )
+
+
+def _open_catalog(data: Path, place: str | Path) -> Catalog:
+    """That of the collection; it is made only where the collection is."""
+    return Catalog.open_existing(place) if (data / "CURRENT").is_file() else Catalog.open(place)
+
+
+def _add(papers: Iterator[Paper], catalog: Catalog, *, shown: int, replace: bool) -> int:
+    """Make papers current, some at a time, so that others who write to the catalog need not wait for all.
+
+    What is served shows its changes up to ``shown``; returns up to which it does with these papers. With
+    ``replace`` it is all or nothing: some of them beside the older papers would be neither collection.
+    """
+    if replace:
+        return catalog.add(papers, replace=True).number
+    while some := list(islice(papers, _ADDED_AT_ONCE)):
+        change = catalog.add(some)
+        if change.previous == shown:  # else what others changed is pending, and stays so
+            shown = change.number
+        if len(some) == _ADDED_AT_ONCE:
+            time.sleep(_GIVE_WAY_S)
+    return shown
 
 
 def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
@@ -189,11 +223,15 @@ def _read(
     corpora: Sequence[Path],
     work: Path,
     base: Snapshot | None,
+    pending: Collection[str],
     arguments: BuildArguments,
     on_progress: ProgressFn,
 ) -> Reading:
-    """Corpus -> papers and their sentences, those that ``base`` has not, in parts on disk."""
-    key = _reading_key(corpora, base, arguments)
+    """Corpus -> papers and their sentences, those that ``base`` has not, in parts on disk.
+
+    Of papers whose changes are ``pending``, ``base`` does not show what the collection has become.
+    """
+    key = _reading_key(corpora, base, pending, arguments)
     reading = finished_reading(work, key)
     if reading is None:
         done = 0
@@ -206,7 +244,12 @@ def _read(
         report = CorpusReport()
         papers = islice(_papers(corpora, arguments, report), arguments.limit)
         reading = read_into_parts(
-            papers, work, key=key, report=report, is_unchanged=partial(_stands_in, base), on_part=on_part
+            papers,
+            work,
+            key=key,
+            report=report,
+            is_unchanged=lambda paper: paper.id not in pending and _stands_in(base, paper),
+            on_part=on_part,
         )
     on_progress("Reading", reading.n_papers, reading.n_papers)
     if not reading.parts and not reading.unchanged:
@@ -225,12 +268,15 @@ def _papers(corpora: Sequence[Path], arguments: BuildArguments, report: CorpusRe
     return chain.from_iterable(map(read, corpora))
 
 
-def _reading_key(corpora: Sequence[Path], base: Snapshot | None, arguments: BuildArguments) -> str:
+def _reading_key(
+    corpora: Sequence[Path], base: Snapshot | None, pending: Collection[str], arguments: BuildArguments
+) -> str:
     """What decides the outcome of reading; a file counts as unchanged by its size and time of change."""
     stats = [path.stat() for path in corpora]
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
     added_to = None if base is None else hashlib.sha256(base.manifest.to_json()).hexdigest()
-    decisive = (files, added_to, arguments.format_name, arguments.on_error, arguments.limit, SPLITTER_VERSION)
+    options = (arguments.format_name, arguments.on_error, arguments.limit)
+    decisive = (files, added_to, sorted(pending), *options, SPLITTER_VERSION)
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 

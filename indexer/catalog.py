@@ -1,8 +1,9 @@
 """The catalog: the system of record of papers, in SQLite by default, in PostgreSQL by URL.
 
 The indexer writes it; builds, re-builds with another encoder and title look-up read it. Searches never do:
-the service answers them from the snapshot alone. A row of ``papers`` or ``sentences`` never changes: a paper
-whose content changes is a new row, and ``current_papers`` points at the version that was added last.
+the service answers them from the snapshot alone. A row of ``papers`` or ``sentences`` never changes, unless
+it was damaged and its paper is added again: a paper whose content changes is a new row, and
+``current_papers`` points at the version that was added last.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, func, select
 
 from indexer.store import Store
-from indexer.tables import CurrentRow, PaperRow
+from indexer.tables import CurrentRow, IdentityRow, PaperRow
 from indexer.versions import (
     BATCH_PAPERS,
     UNSTORABLE,
@@ -111,6 +112,11 @@ class Catalog(Store):
         """The number of the last change of the collection; 0 before the first."""
         with self._database.reading() as connection:
             return _last_change(connection)
+
+    def identity(self) -> str:
+        """The random id that this catalog got when it was made; copies have the same."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.coalesce(func.max(IdentityRow.id), ""))).scalar_one()
 
     def changed_since(self, change: int) -> dict[str, str | None]:
         """The papers changed after ``change``, in the order in which their content first came in.

@@ -7,6 +7,7 @@ stops a process in between, the next call goes on from there.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -14,12 +15,13 @@ from typing import Final
 from indexer.catalog import Catalog
 from indexer.corpus import CorpusReport
 from indexer.durable import discard_folder, storage_errors, writer_lock
+from indexer.generations import current_generation, read_manifest
 from indexer.growth import grow
 from indexer.manifest import Manifest
 from indexer.parts import EncodedPart, encode_parts, read_into_parts
 from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
-from models.errors import EncoderMismatchError, StorageError
+from models.errors import EncoderMismatchError, SnapshotError
 from models.types import Precision, ProgressFn
 
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
@@ -47,7 +49,9 @@ def absorb(
     """Publish a generation with the catalog's changes, if there are any that what is served does not show.
 
     ``base`` spares opening the served generation where it is that one. Changes up to ``since`` are known to
-    be shown. Papers are encoded before the lock is taken: meanwhile others may publish, or change them again.
+    be shown. Papers are encoded while no lock is held: meanwhile others may publish, or change them again. A
+    paper that changed again is published as it was read, so that one that never rests keeps no other waiting;
+    the next call publishes what it has become.
 
     Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError where what is served was made with
     other models; BuildLockedError where another process still does the same after ``wait_s`` seconds.
@@ -56,34 +60,44 @@ def absorb(
         (data / "building").mkdir(exist_ok=True)
         with writer_lock(data / "building" / "changes.lock", wait_s=wait_s):
             while True:
-                base = served_snapshot(data, beside=base) or open_snapshot(data)
-                expect_models(base.manifest, annotator)
-                last = expect_own_catalog(base.manifest, catalog)
-                differing = _differing(catalog, base, since)
+                # Not while others publish: what they add is in the catalog already, and soon served.
+                with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+                    base = served_snapshot(data, beside=base) or open_snapshot(data)
+                    expect_models(base.manifest, annotator)
+                    last = expect_own_catalog(base.manifest, catalog)
+                    differing = differing_papers(catalog, base, since)
                 if not differing:
+                    discard_folder(_work(data))
                     return Absorbed(base.manifest, last)
-                made_like = base.manifest
+                read = base
                 parts = encode_changes(
-                    _work(data), catalog, differing, annotator, like=made_like, on_progress=on_progress
+                    _work(data), catalog, differing, annotator, like=read.manifest, on_progress=on_progress
                 )
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-                    base = served_snapshot(data, beside=base) or base
-                    if base.manifest.is_made_like(made_like) and not (
-                        catalog.changed_since(last).keys() & differing.keys()
-                    ):
-                        if not _differing(catalog, base, since):  # another process did the same
-                            return Absorbed(base.manifest, last)
+                    base = served_snapshot(data, beside=read) or read
+                    newer = catalog.changed_since(last)
+                    overtaken = base is not read and newer.keys() & differing.keys()
+                    if overtaken or not base.manifest.is_made_like(read.manifest):
+                        continue  # what was read may be older than what is served by now
+                    manifest = base.manifest
+                    if differing_papers(catalog, base, since):  # no other process did the same
                         manifest = grow(
                             data,
                             base,
                             parts,
-                            deleted=[paper_id for paper_id, digest in differing.items() if digest is None],
-                            like=replace(base.manifest, change=max(last, base.manifest.change)),
+                            deleted=[
+                                key for key, digest in (*differing.items(), *newer.items()) if not digest
+                            ],
+                            like=replace(
+                                manifest,
+                                change=max(last, manifest.change),
+                                catalog=catalog.identity(),
+                            ),
                             device="cpu",
                             keep=keep,
                         )
-                        discard_folder(_work(data))
-                        return Absorbed(manifest, last)
+                discard_folder(_work(data))
+                return Absorbed(manifest, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +117,14 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
     wanted = dict.fromkeys(paper_ids)
     with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
         base = open_snapshot(data)
+        expect_own_catalog(base.manifest, catalog)
         held = catalog.holding(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}
         change = catalog.delete(there)
         manifest = base.manifest
         if len(base.find_all(there)):
             covered = change.number if change.previous == manifest.change else manifest.change
-            like = replace(manifest, change=covered)
+            like = replace(manifest, change=covered, catalog=catalog.identity())
             manifest = grow(data, base, (), deleted=there, like=like, device="cpu", keep=keep)
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 
@@ -118,8 +133,11 @@ def _work(data: Path) -> Path:
     return data / "building" / "changes"
 
 
-def _differing(catalog: Catalog, base: Snapshot, since: int) -> dict[str, str | None]:
-    """The papers that ``base`` shows otherwise than the catalog, with their hashes there (none: deleted)."""
+def differing_papers(catalog: Catalog, base: Snapshot, since: int = 0) -> dict[str, str | None]:
+    """The papers that ``base`` shows otherwise than the catalog, with their hashes there (none: deleted).
+
+    Changes up to ``since`` are known to be shown. Raises StorageError.
+    """
     changed = catalog.changed_since(max(since, base.manifest.change))
     return {key: digest for key, digest in changed.items() if digest != base.content_hash(key)}
 
@@ -147,7 +165,7 @@ def encode_changes(
         is_unchanged=lambda paper: False,
         on_part=lambda n_papers: None,
     )
-    return encode_parts(
+    parts = encode_parts(
         work,
         reading,
         annotator,
@@ -155,18 +173,22 @@ def encode_changes(
         precision=Precision(like.arguments["precision"]),
         on_progress=on_progress,
     )
+    for outdated in {*work.glob("vectors-*")} - {part.folder for part in parts}:
+        discard_folder(outdated)
+    return parts
 
 
 def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:
     """The last change of ``catalog``, which is that of the collection; raises StorageError if it is not."""
     last = catalog.last_change()
-    if last < manifest.change:
-        raise StorageError(
-            f"What is served shows change {manifest.change} of its catalog, the one given has come to {last} "
-            "only: it is another, or an older copy. Name the collection's own (--catalog, AKIN_CATALOG_URL), "
-            "or copy it there first."
-        )
+    manifest.expect_catalog(catalog.identity(), last)
     return last
+
+
+def expect_catalog_of_served(data: Path, catalog: Catalog) -> None:
+    """The same of what is served; any catalog will do where that is nothing, or damaged."""
+    with suppress(SnapshotError):
+        expect_own_catalog(read_manifest(data, current_generation(data)), catalog)
 
 
 def expect_models(manifest: Manifest, annotator: Annotator) -> None:

@@ -61,6 +61,12 @@ _REMEDIES: Final = {
 }
 
 
+def sqlite_file(url_or_path: str | Path) -> Path | None:
+    """The file of a database, or ``None`` where it is in PostgreSQL; raises InputError for any other URL."""
+    url = _url(url_or_path)
+    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+
+
 class Database:
     """A pool of connections to one database.
 

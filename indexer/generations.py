@@ -1,7 +1,8 @@
 """The data folder: where generations and segments stand, which is served, whether they are as written.
 
 DATA/
-  CURRENT                        the name of the served generation, swapped in one step
+  CURRENT                        the SHA-256 of the served generation's manifest and the generation's name,
+                                 swapped in one step; the name alone where an older Akin wrote it
   LOCK                           held by whoever publishes
   SECRET                         signs the service's cursors, made by it when first needed; mode 0600
   catalog.sqlite3                papers as they were given, every version
@@ -18,13 +19,14 @@ DATA/
 import re
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from indexer.durable import storage_errors
+from indexer.durable import replace_file, storage_errors
 from indexer.manifest import REMEDY, Manifest, SegmentEntry
 from models.checksums import sha256_of
-from models.errors import SnapshotCorruptError, SnapshotMissingError
+from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
 _COMPARED_AT_ONCE: Final = 4
 
@@ -57,19 +59,69 @@ def generations(data: Path) -> list[str]:
 
 
 def current_generation(data: Path) -> str:
-    """The served generation; raises SnapshotMissingError."""
+    """The served generation; raises SnapshotMissingError, SnapshotCorruptError."""
     with storage_errors(data):
         if not (data / "CURRENT").is_file():
             raise SnapshotMissingError(
                 f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
             )
-        name = (data / "CURRENT").read_text(encoding="utf-8", errors="replace").strip()
+    name = named_by_pointer(data)
     if name not in generations(data):
         raise SnapshotMissingError(
-            f"{data}/CURRENT names generation {name[:40]!r}, which is not there; "
-            f"run `akin snapshot list --data {data}` and `akin snapshot rollback --to GENERATION`"
+            f"{data}/CURRENT names generation {name[:40]!r}, which is not there; write the name of the one "
+            f"to serve into it (`akin snapshot list --data {data}` shows all)"
         )
     return name
+
+
+def named_by_pointer(data: Path) -> str:
+    """What CURRENT names, be it there or not; empty where it names nothing.
+
+    Raises StorageError; SnapshotCorruptError where CURRENT was written for another generation than it names.
+    """
+    pointer = _pointer(data)
+    if _is_damaged(data, pointer):
+        raise SnapshotCorruptError(
+            f"{data}/CURRENT names generation {pointer.generation}, but has the checksum of another "
+            "manifest: write the name of the generation that was served last into it, and nothing else "
+            f"(`akin snapshot list --data {data}` shows all)"
+        )
+    return pointer.generation
+
+
+def point_at(data: Path, generation: str) -> None:
+    """Serve a generation from here on, in one step."""
+    digest = sha256_of(snapshot_folder(data, generation) / "manifest.json")
+    replace_file(data / "CURRENT", f"{digest} {generation}\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    generation: str
+    sha256: str = ""  # hex, of its manifest
+
+
+def _pointer(data: Path) -> _Pointer:
+    path = data / "CURRENT"
+    with storage_errors(path):
+        content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    # The digest comes first, so that nothing cut short looks like what an older Akin wrote.
+    if stated := re.fullmatch(r"([0-9a-f]{64}) (\d{6,})\n", content):
+        return _Pointer(stated[2], stated[1])
+    return _Pointer(content.strip())
+
+
+def _is_damaged(data: Path, pointer: _Pointer) -> bool:
+    """Whether a pointer goes to another manifest than it was written for, and that is whole."""
+    manifest = snapshot_folder(data, pointer.generation) / "manifest.json"
+    with storage_errors(manifest):
+        try:
+            if not pointer.sha256 or pointer.sha256 == sha256_of(manifest):
+                return False
+            read_manifest(data, pointer.generation)
+        except (FileNotFoundError, SnapshotError):
+            return False  # whoever opens the generation tells
+    return True
 
 
 def read_manifest(data: Path, generation: str) -> Manifest:

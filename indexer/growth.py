@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 
 from indexer.generations import compare_files, segment_folder
 from indexer.index import MOST_EXACT_ROWS
@@ -19,6 +19,7 @@ from indexer.snapshot import Snapshot
 
 # Papers taken over from an older segment at once.
 _KEPT_PAPERS = 10_000
+_NONE = np.empty(0, dtype=np.int64)
 
 
 def grow(
@@ -33,21 +34,38 @@ def grow(
 ) -> Manifest:
     """Publish ``base`` with the papers of ``parts``, in place of any with their ids, without ``deleted``.
 
-    ``like`` says what the new generation is made with, and what it holds of the catalog. Older segments stay
-    as they are, but for small ones at the end: they go into the new segment, so that however often papers
-    are added the segments stay few. Of older generations the newest ``keep`` remain, and those in use.
+    Papers of ``parts`` may be among the deleted: they were while they were encoded. ``like`` says what the
+    new generation is made with, and what it holds of the catalog. Older segments stay as they are, but for
+    small ones at the end: they go into the new segment, so that however often papers are added the segments
+    stay few. Of older generations the newest ``keep`` remain, and those in use.
     """
     ids = list(chain.from_iterable(part.table()["id"].to_pylist() for part in parts))
+    gone = frozenset(deleted)
+    outdated = np.flatnonzero(np.array([paper_id in gone for paper_id in ids], dtype=bool))
+    if len(outdated) == len(ids):
+        ids, parts, outdated = [], (), outdated[:0]
     living = np.empty(0, dtype=bool) if base is None else base.living.copy()
     if base is not None:
         living[base.find_all([*ids, *deleted])] = False
     n_kept = 0 if base is None else _segments_kept(base, living, n_new=len(ids))
-    return _publish(data, base, living, parts, n_kept=n_kept, like=like, device=device, keep=keep)
+    return _publish(
+        data, base, living, parts, outdated=outdated, n_kept=n_kept, like=like, device=device, keep=keep
+    )
 
 
 def compact(data: Path, base: Snapshot, *, device: str, keep: int) -> Manifest:
     """Publish ``base`` as one segment without what is deleted; nothing is encoded anew."""
-    return _publish(data, base, base.living, (), n_kept=0, like=base.manifest, device=device, keep=keep)
+    return _publish(
+        data,
+        base,
+        base.living,
+        (),
+        outdated=_NONE,
+        n_kept=0,
+        like=base.manifest,
+        device=device,
+        keep=keep,
+    )
 
 
 def is_compact(snapshot: Snapshot) -> bool:
@@ -61,6 +79,7 @@ def _publish(
     living: Bool[np.ndarray, " n_positions"],
     parts: Sequence[EncodedPart],
     *,
+    outdated: Int64[np.ndarray, " n_outdated"],
     n_kept: int,
     like: Manifest,
     device: str,
@@ -68,7 +87,8 @@ def _publish(
 ) -> Manifest:
     """The first ``n_kept`` segments of ``base``, then one of what lives in the others and of ``parts``.
 
-    Raises SnapshotCorruptError.
+    ``outdated`` are the positions among the papers of ``parts`` of those that are deleted. Raises
+    SnapshotCorruptError.
     """
     segments = () if base is None else base.segments
     for segment in segments[n_kept:]:
@@ -88,7 +108,8 @@ def _publish(
     ]
     if taken or parts:
         entry = publish_segment(data, [*taken, *parts], backend=like.arguments["backend"], device=device)
-        kept.append((entry, np.empty(0, dtype=np.int64)))
+        n_taken = sum(len(own) for own in places[n_kept:])
+        kept.append((entry, n_taken + outdated))
     manifest = replace(
         like,
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,6 +1,5 @@
 """The manifest: what a snapshot says of itself, written last and checked first."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,13 +7,15 @@ from typing import Any
 
 import orjson
 
-from models.errors import EncoderMismatchError, SnapshotCorruptError
+from models.checksums import digest_of
+from models.errors import EncoderMismatchError, SnapshotCorruptError, StorageError
 from models.types import EncoderSpec, FunctionSpec, TaggerSpec, Unit
 
 FORMAT_VERSION = 3
 REMEDY = (
-    "run `akin snapshot rollback` to serve the previous generation, or `akin index CORPUS --replace` to "
-    "build the collection anew"
+    "run `akin reindex`, which makes all files anew from the catalog and loses nothing, or put the file "
+    "back from a backup; `akin snapshot rollback` and `akin index CORPUS --replace` take back what was added "
+    "since"
 )
 
 
@@ -44,7 +45,9 @@ class Manifest:
     """What a snapshot holds and how it was made; ``created`` is UTC in ISO 8601.
 
     ``tagger`` gave the facets that the corpus did not, ``functions`` the function vectors. ``change`` is the
-    last change of the catalog that is in it. ``files`` are those beside the manifest, with their SHA-256.
+    last change of the catalog that is in it, ``catalog`` the id of that catalog, ``base`` the generation that
+    was served before; older manifests have neither of the two. ``files`` are those beside the manifest, with
+    their SHA-256.
     """
 
     generation: str
@@ -59,6 +62,8 @@ class Manifest:
     files: dict[str, str]
     change: int
     arguments: dict[str, Any]
+    catalog: str | None = None
+    base: str | None = None
     format_version: int = FORMAT_VERSION
 
     @property
@@ -107,10 +112,29 @@ class Manifest:
                 "serve it with the version of Akin that built it or index the corpus again"
             )
 
+    def expect_catalog(self, identity: str, last_change: int) -> None:
+        """Refuse any catalog but the collection's own, or a later copy of it; raises StorageError.
+
+        ``identity`` and ``last_change`` are those of the catalog given.
+        """
+        if self.catalog and identity != self.catalog:
+            wrong = f"Generation {self.generation} was made from another catalog than the one given"
+        elif last_change < self.change:
+            wrong = (
+                f"Generation {self.generation} shows change {self.change} of its catalog, the one given has "
+                f"come to {last_change} only: it is another, or an older copy"
+            )
+        else:
+            return
+        raise StorageError(
+            f"{wrong}. Name the collection's own (--catalog, AKIN_CATALOG_URL), or copy it there first; "
+            "where it is lost, make a new folder from this one with `akin reindex`."
+        )
+
     def to_json(self) -> bytes:
         """The file's content: readable, and carrying the SHA-256 of everything else in it."""
         content = asdict(self)
-        return json.dumps({**content, "sha256": _digest(content)}, indent=1, sort_keys=True).encode()
+        return json.dumps({**content, "sha256": digest_of(content)}, indent=1, sort_keys=True).encode()
 
     @classmethod
     def from_json(cls, content: bytes, path: Path) -> "Manifest":
@@ -118,7 +142,7 @@ class Manifest:
         try:
             fields = orjson.loads(content)
             stated = fields.pop("sha256")
-            if stated != _digest(fields):
+            if stated != digest_of(fields):
                 raise SnapshotCorruptError(f"{path}: its content and its own checksum differ; {REMEDY}")
             if fields["format_version"] != FORMAT_VERSION:
                 raise SnapshotCorruptError(
@@ -136,10 +160,6 @@ class Manifest:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotCorruptError(f"{path}: not a manifest ({error}); {REMEDY}") from error
-
-
-def _digest(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _named(spec: FunctionSpec) -> str:

@@ -4,7 +4,8 @@ DATA/building/corpus/
   read.json            what was read, from which files and how; written when reading is done
   part-00000.arrow     the papers of a part
   vectors-DIGEST/      the vectors and facets of a part, whole once the folder is there; the digest covers the
-                       papers and every model, so nothing stale is ever taken up
+                       papers and every model, so nothing stale is ever taken up; files.json has the SHA-256
+                       of each file, so nothing damaged either
 """
 
 import hashlib
@@ -22,16 +23,20 @@ from jaxtyping import Float16, Int64
 
 from indexer.columns import SCHEMA, paper_at, papers_to_table
 from indexer.corpus import CorpusReport
-from indexer.durable import publish_folder, replace_file, write_array
+from indexer.durable import discard_folder, publish_folder, write_array
 from indexer.embed import EmbeddedPapers, embed
+from indexer.generations import compare_files
+from indexer.notes import read_note, write_note
 from indexer.versions import check
 from models.annotator import Annotator
 from models.checksums import sha256_of
+from models.errors import SnapshotCorruptError
 from models.language import language_of
 from models.types import Paper, Precision, ProgressFn
 
 PART_PAPERS = 1_000
 _ROWS, _OFFSETS, _FACETS, _FUNCTIONS = "rows.npy", "offsets.npy", "facets.npy", "functions.npy"
+_FILES = "files.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +155,15 @@ def read_into_parts(
     examples = tuple(str(row) for row in report.broken_rows)
     refusals = Refusals(report.broken, report.duplicates, report.without_abstract, examples)
     reading = Reading(key, tuple(parts), refusals, dict(languages.most_common()), unchanged)
-    replace_file(folder / "read.json", json.dumps(asdict(reading)).encode())
+    write_note(folder / "read.json", asdict(reading))
     return reading
 
 
 def finished_reading(folder: Path, key: str) -> Reading | None:
     """The outcome of an earlier run's reading under ``key``, if it came to its end and is still whole."""
-    path = folder / "read.json"
-    if not path.is_file():
+    content = read_note(folder / "read.json")
+    if not content:
         return None
-    content = json.loads(path.read_bytes())
     parts = tuple(Part(**part) for part in content["parts"])
     if content["key"] != key or not all(_is_whole(folder, part) for part in parts):
         return None
@@ -223,10 +227,11 @@ def _encode_part(
         None if functions is None else functions.fingerprint,
     )
     done = folder / f"vectors-{hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]}"
-    reused = done.is_dir()
+    reused = _is_kept(done)
     if reused:
         on_progress(part.n_papers)
     else:
+        discard_folder(done)
         table = _read_table(folder / part.name)
         papers = [paper_at(table, position) for position in range(len(table))]
         _keep(done, embed(papers, annotator, dtype=dtype, on_progress=on_progress))
@@ -236,6 +241,16 @@ def _encode_part(
 def _read_table(path: Path) -> pa.Table:
     with pa.memory_map(str(path)) as source:
         return pa.ipc.open_file(source).read_all()
+
+
+def _is_kept(done: Path) -> bool:
+    """Whether an earlier run kept what it computed of a part, and it is as it was kept."""
+    files = read_note(done / _FILES)
+    try:
+        compare_files(done, files)
+    except SnapshotCorruptError:
+        return False
+    return bool(files)
 
 
 def _keep(done: Path, embedded: EmbeddedPapers) -> None:
@@ -251,6 +266,7 @@ def _keep(done: Path, embedded: EmbeddedPapers) -> None:
     for name, array in arrays.items():
         if array is not None:
             write_array(prepared / name, [array], shape=array.shape, dtype=array.dtype)
+    write_note(prepared / _FILES, {path.name: sha256_of(path) for path in sorted(prepared.iterdir())})
     publish_folder(prepared, done)
 
 

@@ -7,6 +7,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,14 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog import Catalog
-from indexer.durable import publish_folder, replace_file, storage_errors, sync, write_array, writer_lock
+from indexer.durable import publish_folder, storage_errors, sync, write_array, writer_lock
 from indexer.generations import (
     current_generation,
     deleted_file,
     generations,
+    named_by_pointer,
     numbered,
+    point_at,
     read_manifest,
     segment_folder,
     snapshot_folder,
@@ -28,7 +31,7 @@ from indexer.manifest import Manifest, SegmentEntry
 from indexer.segment_writer import SegmentPart, write_segment
 from indexer.snapshot import open_snapshot
 from models.checksums import sha256_of
-from models.errors import SnapshotCorruptError, SnapshotMissingError
+from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
 _DISCARDED = ".discarded"
 _LOCK_WAIT_S = 60.0  # how long a rollback waits for whoever publishes
@@ -66,12 +69,27 @@ def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, 
             path = prepared / deleted_file(entry.name)
             write_array(path, [positions], shape=positions.shape, dtype=positions.dtype)
     files = {path.name: sha256_of(path) for path in sorted(prepared.iterdir())}
-    published = replace(manifest, generation=generation, segments=tuple(segments), files=files)
+    published = replace(
+        manifest,
+        generation=generation,
+        base=_served(data),
+        segments=tuple(segments),
+        files=files,
+    )
     (prepared / "manifest.json").write_bytes(published.to_json())
     _make_folder(data / "snapshots")
     publish_folder(prepared, snapshot_folder(data, generation))
-    replace_file(data / "CURRENT", generation.encode() + b"\n")
+    point_at(data, generation)
     return published
+
+
+def _served(data: Path) -> str | None:
+    """The served generation, or ``None`` where there is none or CURRENT is damaged."""
+    try:
+        name = named_by_pointer(data)
+    except SnapshotCorruptError:
+        return None
+    return name if name in generations(data) else None
 
 
 def _next(folder: Path) -> str:
@@ -87,19 +105,42 @@ def _make_folder(folder: Path) -> None:
 
 
 def clear_away(data: Path, *, keep: int) -> list[str]:
-    """Remove all but the newest ``keep`` generations, the served one, and those that somebody reads.
+    """Remove all but ``keep`` generations, the served one, and those that somebody reads.
 
-    Then every segment that no remaining generation names. Returns the removed generations.
+    The served one is kept, that which it was made from, and so on, before others, the newest first. Then
+    every segment goes that no remaining generation names. Returns the removed generations.
     """
     with storage_errors(data):
+        # First: what an earlier one left in the way would keep others from being taken out of theirs.
+        _sweep(data)
         known = generations(data)
-        spared = {*known[-keep:], current_generation(data)}
+        lineage = [current_generation(data)]
+        while base := _base(data, lineage[-1]):
+            lineage.append(base)
+        others = [name for name in reversed(known) if name not in lineage]
+        spared = {lineage[0], *[*lineage, *others][:keep]}
         removed = [name for name in known if name not in spared and _discard_unread(data, name)]
         _discard_unnamed_segments(data)
-        for folder in (data / "snapshots", data / "segments"):
-            for child in folder.glob(f"*{_DISCARDED}"):
-                shutil.rmtree(child)
+        _sweep(data)
     return removed
+
+
+def _base(data: Path, generation: str) -> str | None:
+    """The generation that another was made from, if it is there; for older manifests, the one before."""
+    earlier = [name for name in generations(data) if name < generation]
+    try:
+        base = read_manifest(data, generation).base
+    except SnapshotError:
+        base = None
+    if base is None:
+        return earlier[-1] if earlier else None
+    return base if base in earlier else None
+
+
+def _sweep(data: Path) -> None:
+    for folder in (data / "snapshots", data / "segments"):
+        for child in folder.glob(f"*{_DISCARDED}"):
+            shutil.rmtree(child)
 
 
 def _discard_unread(data: Path, generation: str) -> bool:
@@ -138,30 +179,35 @@ def _discard(folder: Path) -> None:
 
 
 def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest:
-    """Serve an earlier generation again (the one before the served one by default), once it is verified.
+    """Serve another generation (by default what the served one was made from), once it is verified.
 
     The catalog goes back with it: papers get the versions they have there, those added since are deleted.
 
-    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError.
+    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
+    not that of the collection.
     """
     if not generations(data):
         current_generation(data)  # says that nothing is indexed here
     with writer_lock(data / "LOCK", wait_s=_LOCK_WAIT_S), storage_errors(data):
         known = generations(data)
-        served = (data / "CURRENT").read_text(encoding="utf-8").strip() if (data / "CURRENT").exists() else ""
-        earlier = [name for name in known if name < served]
-        target = to or (earlier[-1] if earlier else None)
+        served = named_by_pointer(data)
+        target = to or _base(data, served)
         if target is None or target not in known:
             raise SnapshotMissingError(
                 f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
                 f"known: {', '.join(known) or 'none'}"
             )
         snapshot = open_snapshot(data, target)
+        manifests = [snapshot.manifest]
+        with suppress(SnapshotError):  # what is served may be damaged
+            manifests.append(read_manifest(data, served))
+        for manifest in manifests:
+            manifest.expect_catalog(catalog.identity(), catalog.last_change())
         catalog.restore(
             {
                 paper_id: snapshot.content_hash(paper_id)
                 for paper_id in catalog.changed_since(snapshot.manifest.change)
             }
         )
-        replace_file(data / "CURRENT", target.encode() + b"\n")
+        point_at(data, target)
     return snapshot.manifest

@@ -22,20 +22,21 @@ import numpy as np
 
 from indexer.build import BuildArguments, new_manifest
 from indexer.catalog import Catalog
-from indexer.changes import LOCK_WAIT_S, encode_changes, expect_own_catalog
+from indexer.changes import LOCK_WAIT_S, encode_changes, expect_catalog_of_served
 from indexer.corpus import CorpusReport
-from indexer.durable import discard_folder, publish_folder, replace_file, storage_errors, writer_lock
-from indexer.generations import compare_files, current_generation, read_manifest, segment_folder
+from indexer.durable import discard_folder, publish_folder, storage_errors, writer_lock
+from indexer.generations import compare_files, segment_folder
 from indexer.growth import grow
 from indexer.index import check_backend
 from indexer.manifest import Manifest, SegmentEntry
+from indexer.notes import read_note, write_note
 from indexer.parts import EncodedPart, Reading, encode_parts, finished_reading, read_into_parts
 from indexer.publishing import adopt_segment
 from indexer.segment import Segment
 from indexer.segment_writer import write_segment
 from indexer.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import InputError, SnapshotCorruptError, SnapshotError
+from models.errors import InputError, SnapshotCorruptError
 from models.types import ProgressFn
 
 # So few papers are encoded while others wait to publish.
@@ -125,7 +126,7 @@ def publish_prepared(
             if now != changed:
                 parts = _encode(work, catalog, now, annotator, like, on_progress)
             entry = adopt_segment(data, work / "segment", like.segments[0])
-            like = replace(like, segments=(entry,), change=last)
+            like = replace(like, segments=(entry,), change=last, catalog=catalog.identity())
             segment = _open(segment_folder(data, entry.name), entry, like)
             manifest = grow(
                 data,
@@ -150,21 +151,20 @@ def _expect_own_catalog(data: Path, catalog: Catalog) -> None:
             "The catalog holds no paper to encode; name the collection's own with --catalog, or index a "
             "corpus."
         )
-    with suppress(SnapshotError):  # nothing is served, or it is damaged: one more reason
-        expect_own_catalog(read_manifest(data, current_generation(data)), catalog)
+    expect_catalog_of_served(data, catalog)
 
 
 def _read(work: Path, catalog: Catalog, on_progress: ProgressFn) -> tuple[int, Reading]:
     """The papers of the catalog, in parts on disk, and up to which change they are those."""
     begun = work / "begun.json"
     last = catalog.last_change()
-    if begun.is_file():
-        change = int(json.loads(begun.read_bytes())["change"])
+    if noted := read_note(begun):
+        change = int(noted["change"])
         reading = finished_reading(work, _reading_key(catalog, change))
         if reading is not None and change <= last:
             on_progress("Reading", reading.n_papers, reading.n_papers)
             return change, reading
-    replace_file(begun, json.dumps({"change": last}).encode())
+    write_note(begun, {"change": last})
     hashes = [digest for digest in catalog.changed_since(0).values() if digest is not None]
     done = 0
 
@@ -194,14 +194,13 @@ def _segment(work: Path, parts: Sequence[EncodedPart], like: Manifest) -> Segmen
     decisive = [like.arguments["backend"], *(part.folder.name for part in parts)]
     key = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
     stated, folder = work / "segment.json", work / "segment"
-    if stated.is_file():
-        content = json.loads(stated.read_bytes())
+    if content := read_note(stated):
         entry = SegmentEntry(**content["entry"])
         with suppress(SnapshotCorruptError):
             compare_files(folder, entry.files)
             if content["key"] == key:
                 return entry
-        stated.unlink()
+    stated.unlink(missing_ok=True)
     discard_folder(folder)
     unfinished = work / "segment.unfinished"
     discard_folder(unfinished)
@@ -210,7 +209,7 @@ def _segment(work: Path, parts: Sequence[EncodedPart], like: Manifest) -> Segmen
     entry = write_segment(unfinished, parts, backend=arguments["backend"], device=arguments["device"])
     publish_folder(unfinished, folder)
     entry = replace(entry, name=folder.name)
-    replace_file(stated, json.dumps({"key": key, "entry": asdict(entry)}).encode())
+    write_note(stated, {"key": key, "entry": asdict(entry)})
     return entry
 
 

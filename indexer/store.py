@@ -5,7 +5,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from indexer import migrations
-from indexer.database import Database
+from indexer.database import Database, sqlite_file
+from models.errors import StorageError
 
 # Not Self: the tests' type checker knows none in methods.
 _Opened = TypeVar("_Opened", bound="Store")
@@ -32,6 +33,17 @@ class Store:
             StorageError: it cannot be opened, or a newer version of Akin wrote it.
         """
         return cls(migrations.open_database(url_or_path))
+
+    @classmethod
+    def open_existing(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
+        """The same, but where the file of SQLite is not there none is made: raises StorageError."""
+        file = sqlite_file(url_or_path)
+        if file is not None and not file.is_file():
+            raise StorageError(
+                f"{file}: there is no catalog here; name the collection's own (--catalog, AKIN_CATALOG_URL), "
+                "or index a corpus first."
+            )
+        return cls.open(url_or_path)
 
     def close(self) -> None:
         """Closes every connection to the database."""

@@ -64,6 +64,14 @@ class CurrentRow(Base):
     change: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
+class IdentityRow(Base):
+    """Which catalog this is: one row with a random id, the same in every copy of the database."""
+
+    __tablename__ = "identity"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+
+
 class KeyRow(Base):
     """One API key: never the key itself, but the SHA-256 of its secret; times are Unix seconds, UTC.
 

@@ -7,17 +7,21 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Executable, literal, select
+from sqlalchemy import BigInteger, Connection, Executable, delete, literal, select, update
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects import postgresql, sqlite
 
 from indexer.tables import Base, CurrentRow, PaperRow, SentenceRow
-from models.errors import InputError
+from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
 
 BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
 
+_REMEDY: Final = (
+    "restore the catalog from a backup, or delete the paper (`akin delete ID`) and index it again, "
+    "which writes it anew"
+)
 _MAX_YEAR: Final = 2**31 - 1  # of a PostgreSQL integer
 
 
@@ -66,15 +70,28 @@ def _insert(connection: Connection, table: type[Base]) -> sqlite.Insert | postgr
 
 
 def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
-    """Inserts those papers, given by content hash, that are not there yet; returns how many they were."""
+    """Inserts those papers, given by content hash, that are not there yet; returns how many they were.
+
+    Those that are there, but damaged, are written again.
+    """
     insert = _insert(connection, PaperRow).on_conflict_do_nothing()
     added = connection.execute(
         insert.returning(PaperRow.key, PaperRow.content_hash),
         [_columns(digest, paper) for digest, paper in papers.items()],
     ).all()
+    there = papers.keys() - {digest for _, digest in added}
+    damaged = connection.execute(
+        select(PaperRow.key, PaperRow.content_hash).where(
+            PaperRow.content_hash.in_(_damaged(connection, list(there)))
+        )
+    ).all()
+    for key, digest in damaged:
+        columns = _columns(digest, papers[digest])
+        connection.execute(update(PaperRow).where(PaperRow.key == key).values(columns))
+        connection.execute(delete(SentenceRow).where(SentenceRow.paper_key == key))
     sentences = [
         {"paper_key": key, "position": i, "start": one.start, "end": one.end, "facet": one.facet}
-        for key, digest in added
+        for key, digest in [*added, *damaged]
         for i, one in enumerate(papers[digest].sentences)
     ]
     if sentences:
@@ -130,7 +147,33 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
 
 
 def read_papers(connection: Connection, statement: Executable) -> list[Paper]:
-    """The papers, with their sentences, of the rows of ``papers`` a statement selects, in their order."""
+    """The papers, with their sentences, of the rows of ``papers`` a statement selects, in their order.
+
+    Raises StorageError where one is not as it was written.
+    """
+    try:
+        read = _read(connection, statement)
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"A row of the catalog is damaged ({error}): {_REMEDY}") from error
+    for digest, paper in read:
+        if content_hash(paper) != digest:
+            raise StorageError(f"Paper {paper.id!r} is damaged in the catalog: {_REMEDY}")
+    return [paper for _, paper in read]
+
+
+def _damaged(connection: Connection, digests: Sequence[str]) -> list[str]:
+    """Which of the versions with these content hashes are not as they were written."""
+    try:
+        read = _read(connection, select(PaperRow.__table__).where(PaperRow.content_hash.in_(digests)))
+    except (ValueError, TypeError):
+        if len(digests) == 1:
+            return list(digests)
+        return [damaged for digest in digests for damaged in _damaged(connection, [digest])]
+    return [digest for digest, paper in read if content_hash(paper) != digest]
+
+
+def _read(connection: Connection, statement: Executable) -> list[tuple[str, Paper]]:
+    """Papers with their content hashes; raises ValueError, TypeError for what cannot be a paper."""
     rows = connection.execute(statement).all()
     abstracts = {row.key: row.abstract for row in rows}
     sentences: dict[int, list[Sentence]] = {key: [] for key in abstracts}
@@ -143,17 +186,20 @@ def read_papers(connection: Connection, statement: Executable) -> list[Paper]:
         text = abstracts[key][start:end]
         sentences[key].append(Sentence(text, start, end, None if facet is None else Facet(facet)))
     return [
-        Paper(
-            id=row.paper_id,
-            title=row.title,
-            abstract=row.abstract,
-            sentences=tuple(sentences[row.key]),
-            year=row.year,
-            venue=row.venue,
-            authors=tuple(row.authors),
-            url=row.url,
-            doi=row.doi,
-            fields=tuple(row.fields),
+        (
+            row.content_hash,
+            Paper(
+                id=row.paper_id,
+                title=row.title,
+                abstract=row.abstract,
+                sentences=tuple(sentences[row.key]),
+                year=row.year,
+                venue=row.venue,
+                authors=tuple(row.authors),
+                url=row.url,
+                doi=row.doi,
+                fields=tuple(row.fields),
+            ),
         )
         for row in rows
     ]

@@ -1,10 +1,17 @@
-"""Checksums of files: by them altered weights and damaged snapshots are noticed."""
+"""Checksums: by them altered weights and damaged snapshots are noticed."""
 
 import hashlib
+import json
 from pathlib import Path
+from typing import Any
 
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's content, in hex; OSError where it cannot be read."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """The SHA-256 of what JSON can say, in hex, whatever the order of its fields."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -111,7 +111,7 @@ def create_app(
         engine = None if engines.follows else engine
         app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
-        app.state.ingest = Ingest(settings.data, settings.catalog, engines)
+        app.state.ingest = Ingest(settings.data, settings.catalog, engines, keep=settings.keep)
         app.state.scrub = Scrub(
             engines, settings.data, mib_s=settings.scrub_mib_s if engines.follows else 0.0
         )

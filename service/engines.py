@@ -37,7 +37,7 @@ _RETRY_S: Final = 30.0
 NOT_FOLLOWED: Final = Degradation(
     "swap",
     "A newer generation was published and cannot be served; the older one answers.",
-    "look into the log, then run `akin snapshot verify`, and `akin snapshot rollback` or `akin index`",
+    "look into the log, then run `akin snapshot verify`, and `akin reindex`, which loses nothing",
 )
 OTHER_ENCODER: Final = Degradation(
     "swap",

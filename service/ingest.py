@@ -6,7 +6,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from indexer.build import KEEP
 from indexer.catalog import Catalog, Change
 from indexer.changes import absorb, expect_own_catalog
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
@@ -38,12 +37,16 @@ NOT_WRITABLE: Final = Degradation(
 
 
 class Ingest:
-    """Adds papers to the collection of a data folder and deletes them; ``place`` is that of its catalog."""
+    """Adds papers to the collection of a data folder and deletes them; ``place`` is that of its catalog.
 
-    def __init__(self, data: Path, place: str | Path, engines: Engines) -> None:
+    Of older generations the newest ``keep`` remain.
+    """
+
+    def __init__(self, data: Path, place: str | Path, engines: Engines, *, keep: int) -> None:
         self._data = data
         self._place = place
         self._engines = engines
+        self._keep = keep
         self._opened: Catalog | None = None
         self._opening = Lock()
         self._shown = 0  # up to this change of the catalog, what is served shows it
@@ -56,23 +59,25 @@ class Ingest:
         """
         return self._catalog().add(papers)
 
-    def delete(self, paper_id: str) -> None:
+    def delete(self, paper_id: str) -> int:
         """Delete a paper; certain when this returns, out of every answer soon after: see ``wait_until_gone``.
 
-        Raises PaperNotFoundError, StorageError.
+        Returns the change of the catalog that it was deleted by, at the latest. Raises PaperNotFoundError,
+        StorageError.
         """
         catalog = self._catalog()
         if not catalog.holding([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
             raise PaperNotFoundError("No paper of this collection has the id given; nothing was deleted.")
-        catalog.delete([paper_id])
+        return catalog.delete([paper_id]).number
 
-    def wait_until_gone(self, paper_id: str) -> bool:
-        """Wait a while until no answer of this process can hold a paper; whether that is so.
+    def wait_until_gone(self, paper_id: str, change: int) -> bool:
+        """Wait a while until no answer of this process can hold a paper deleted by ``change``; whether so.
 
         Raises DeadlineError.
         """
         patient_until = time.monotonic() + _PATIENCE_S
-        while self._engines.current.snapshot.find(paper_id) is not None:
+        # That it is not there is not enough: what is being published at this moment may hold it.
+        while self._shown_up_to < change or self._engines.current.snapshot.find(paper_id) is not None:
             if time.monotonic() > patient_until:
                 return False
             check_deadline()
@@ -82,7 +87,12 @@ class Ingest:
     @property
     def pending(self) -> int:
         """Changes of the catalog that answers do not show yet, as of the last look at it."""
-        return max(0, self._last - max(self._shown, self._engines.current.snapshot.manifest.change))
+        return max(0, self._last - self._shown_up_to)
+
+    @property
+    def _shown_up_to(self) -> int:
+        """Up to which change of the catalog answers show it."""
+        return max(self._shown, self._engines.current.snapshot.manifest.change)
 
     def absorb(self) -> None:
         """Publish and serve what the catalog holds and the served generation does not, if anything.
@@ -102,7 +112,7 @@ class Ingest:
                 engine.annotator,
                 catalog,
                 on_progress=lambda stage, done, total: None,
-                keep=KEEP,
+                keep=self._keep,
                 base=engine.snapshot,
                 since=self._shown,
                 wait_s=0.0,
@@ -118,16 +128,22 @@ class Ingest:
             self._opened.close()
 
     def _catalog(self) -> Catalog:
+        """The catalog, as long as it is the collection's: another would accept papers and never show them.
+
+        An older copy may take its place at any time. Raises StorageError.
+        """
         if not self._engines.follows:
             raise StorageError("This service has no data folder to write to; start it with --data DIR.")
         with self._opening:
             if self._opened is None:
-                catalog = Catalog.open(self._place)
-                try:
-                    # Before anything is written to another: that would be accepted and never show.
-                    expect_own_catalog(self._engines.current.snapshot.manifest, catalog)
-                except StorageError:
-                    catalog.close()
-                    raise
-                self._opened = catalog
+                self._opened = Catalog.open(self._place)
+        # What is shown, before the catalog is asked: it may be ahead of the answer otherwise.
+        shown, manifest = self._shown, self._engines.current.snapshot.manifest
+        try:
+            last = expect_own_catalog(manifest, self._opened)
+        except StorageError:
+            self._opened.close()  # the next use opens what is there then
+            raise
+        if last < shown:
+            self._shown = 0
         return self._opened

@@ -23,6 +23,7 @@
 | `AKIN_RATE`         | `6000`      | requests | a minute for one key, or address; 0: any number            |
 | `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, with commas between  |
 | `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from not being ready to listening no more      |
+| `AKIN_KEEP`         | `3`         | number   | how many generations remain to go back to                  |
 | `AKIN_SCRUB_MIB_S`  | `20`        | MiB/s    | how fast served files are checked for damage; 0: never     |
 | `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: none are made     |
 """
@@ -33,6 +34,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE
 
 
@@ -65,6 +67,7 @@ class Settings(BaseSettings):
     rate: int = Field(default=6_000, ge=0, le=10_000_000)
     cors_origins: str = ""
     drain_ms: int = Field(default=1_000, ge=0, le=600_000)
+    keep: int = Field(default=KEEP, ge=1, le=1_000)
     scrub_mib_s: float = Field(default=20.0, ge=0, le=100_000)
     otlp_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
 

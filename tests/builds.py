@@ -1,12 +1,19 @@
 """Corpora to build from and encoders that are watched while they do, for tests of builds."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from conftest import DEMO_CORPUS
 
-from indexer.generations import current_generation, read_manifest, segment_folder, snapshot_folder
+from indexer.generations import (
+    current_generation,
+    generations,
+    read_manifest,
+    segment_folder,
+    snapshot_folder,
+)
 from models.encoder import Encoder
 from models.types import EncodedPaper, EncoderSpec, Paper
 
@@ -46,6 +53,18 @@ def files_of(data: Path, generation: str) -> list[Path]:
     return sorted(
         path for folder in [*folders, snapshot_folder(data, generation)] for path in folder.iterdir()
     )
+
+
+def written_before(data: Path, *fields: str) -> None:
+    """Make a collection look as older versions wrote it: no such fields, and CURRENT but a name."""
+    (data / "CURRENT").write_text((data / "CURRENT").read_text().split()[-1] + "\n")
+    for name in generations(data):
+        path = snapshot_folder(data, name) / "manifest.json"
+        content = json.loads(path.read_bytes())
+        for field in ("sha256", *fields):
+            del content[field]
+        sha256 = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        path.write_text(json.dumps({**content, "sha256": sha256}, indent=1, sort_keys=True))
 
 
 class Counting:

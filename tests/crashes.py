@@ -40,7 +40,7 @@ from models.types import Paper, Sentence
 _STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock"}
 )
-_NEVER = 10**9
+NEVER = 10**9
 
 # id -> content hash
 State = dict[str, str]
@@ -73,7 +73,7 @@ def make_collection(folder: Path) -> Path:
     data = folder / "data"
     papers = many_papers(40)
     for run in (papers[:24], papers[24:30], [*papers[30:33], {**papers[3], "title": "Replaced"}]):
-        _index(write_corpus(folder / "c.jsonl", run), data)
+        index_corpus(write_corpus(folder / "c.jsonl", run), data)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["p1", "p25"], catalog, keep=3)
     more = [*papers[33:40], {**papers[5], "title": "Changed"}]
@@ -81,7 +81,8 @@ def make_collection(folder: Path) -> Path:
     return data
 
 
-def _index(corpus: Path, data: Path) -> None:
+def index_corpus(corpus: Path, data: Path) -> None:
+    """Add a corpus to a collection, or begin it."""
     arguments = BuildArguments(encoder="hashing", device="cpu")
     build([corpus], data, annotator(), arguments=arguments, on_progress=quiet)
 
@@ -95,7 +96,7 @@ _POSTED = [_paper("w1", "Whales sing."), _paper("p6", "Another paper now.")]
 
 def add_corpus(data: Path, acknowledge: Acknowledge) -> None:
     """``akin index MORE --data DATA``."""
-    _index(data / "more.jsonl", data)
+    index_corpus(data / "more.jsonl", data)
     acknowledge()
 
 
@@ -163,7 +164,7 @@ def state_of(snapshot: Snapshot) -> State:
 
 
 def trial(
-    template: Path, scratch: Path, operation: str, step: int = _NEVER, *, after_s: float | None = None
+    template: Path, scratch: Path, operation: str, step: int = NEVER, *, after_s: float | None = None
 ) -> Outcome:
     """One operation on a copy of ``template``, killed at ``step`` or ``after_s``; then what became of it."""
     data = scratch / "data"
@@ -172,14 +173,14 @@ def trial(
     before = state_of(open_snapshot(template))
     acknowledged, counted = scratch / "acknowledged", scratch / "steps"
     started = time.perf_counter()
-    status = _in_child(
-        lambda: _killed_at(step, data, OPERATIONS[operation], acknowledged, counted), after_s=after_s
+    status = in_child(
+        lambda: killed_at(step, data, OPERATIONS[operation], acknowledged, counted), after_s=after_s
     )
     took_s = time.perf_counter() - started
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     n_steps = int(counted.read_bytes() or b"0") if counted.exists() else 0
     report = scratch / "report"
-    after_child = _in_child(
+    after_child = in_child(
         lambda: report.write_bytes(
             orjson.dumps(_look(data, before, operation, done=acknowledged.exists(), whole=not killed))
         )
@@ -236,13 +237,14 @@ def _read(corpus: Path) -> Iterator[Paper]:
     yield from read_corpus(corpus, report=CorpusReport())
 
 
-def _killed_at(
+def killed_at(
     step: int,
     data: Path,
     operate: Callable[[Path, Acknowledge], None],
     acknowledged: Path,
     counted: Path,
 ) -> None:
+    """Kills this process at a step of an operation, or writes how many there were."""
     taken = 0
 
     def take() -> None:
@@ -278,7 +280,7 @@ def _watched(take: Callable[[], None]) -> Iterator[None]:
         event.remove(Engine, "commit", executing)
 
 
-def _in_child(work: Callable[[], object], *, after_s: float | None = None) -> int:
+def in_child(work: Callable[[], object], *, after_s: float | None = None) -> int:
     """Runs ``work`` in a forked process, killed ``after_s``; returns how it ended, as ``os.wait`` does."""
     child = os.fork()
     if child:
@@ -296,7 +298,7 @@ def _in_child(work: Callable[[], object], *, after_s: float | None = None) -> in
 
 def unkilled(template: Path, scratch: Path, operation: str) -> Outcome:
     """How many steps an operation takes, and how long, when nobody kills it."""
-    outcome = trial(template, scratch, operation, _NEVER)
+    outcome = trial(template, scratch, operation, NEVER)
     if outcome.wrong:
         raise AssertionError(f"{operation}: {outcome.wrong}")
     return outcome

@@ -174,7 +174,25 @@ def test_a_backup_goes_nowhere_else(data: Path, tmp_path: Path) -> None:
         back_up(data, tmp_path / "full", catalog=data / CATALOG_FILE)
     with pytest.raises(StorageError, match="--catalog"):
         back_up(data, tmp_path / "copy", catalog=tmp_path / "nowhere.sqlite3")
-    assert not (tmp_path / "copy" / "CURRENT").exists()
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_killed_backup_does_not_hinder_the_next(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a backup left that ended in the middle is no backup, and the same command makes one."""
+
+    def die(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.backup._copy_sqlite", die)
+        with pytest.raises(KeyboardInterrupt):
+            back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert not (tmp_path / "copy").exists()
+    akin("backup", tmp_path / "copy", "--data", data)
+    assert shown(data) == shown(tmp_path / "copy")
+    assert not list(tmp_path.glob("*.unfinished"))
 
 
 def test_a_catalog_alone_brings_all_back(data: Path, tmp_path: Path) -> None:

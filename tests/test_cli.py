@@ -234,3 +234,17 @@ def test_help_is_quick_and_names_every_command() -> None:
     shown = run("--help")
     for command in ("index", "serve", "search", "embed", "convert", "snapshot", "demo"):
         assert command in shown
+
+
+def test_ids_to_delete_come_from_a_file(hashed_data: Path, tmp_path: Path) -> None:
+    """A byte order mark is no part of the first id; what is no text is refused, and told."""
+    data = tmp_path / "data"
+    shutil.copytree(hashed_data, data)
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(b"\xef\xbb\xbfdemo:p00-m00\r\ndemo:p00-m01\n")
+    shown = run("delete", "--data", data, "--from-file", ids)
+    assert "Deleted 2 papers; generation 000002 is served from now on." in flat(shown)
+    shown = run("delete", "--data", data, "--from-file", ids)
+    assert "Nothing was deleted; generation 000002 is served as before." in flat(shown)
+    ids.write_bytes(b"demo:p00-m02\xff\n")
+    assert "not UTF-8 text (byte 12)" in flat(run("delete", "--data", data, "--from-file", ids, status=1))

@@ -1,27 +1,29 @@
 """A collection that grows and shrinks: it answers as one built anew, and nothing is encoded twice."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from annotators import KeywordTagger
-from builds import Counting, many_papers, write_corpus
+from builds import Counting, many_papers, write_corpus, written_before
 from conftest import build_quietly
+from patience import soon
 
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import Absorbed, Deletion, absorb, delete_papers
-from indexer.generations import generations
+from indexer.generations import current_generation, generations
 from indexer.growth import compact
 from indexer.index import build_index
 from indexer.publishing import rollback
 from indexer.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
-from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError
+from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence
 from service.search import SearchEngine, SearchQuery
 
@@ -187,41 +189,105 @@ def test_changes_of_the_catalog_are_taken_up(data: Path, hashing: Encoder) -> No
     assert "000002" == absorb_into(data, hashing).manifest.generation
 
 
-def test_a_paper_changed_while_its_older_version_is_encoded_is_not_lost(data: Path, hashing: Encoder) -> None:
-    """A version that came while an older one was being encoded is the one served."""
-    first, second = (Paper("w", "W", text, (Sentence(text, 0, len(text)),)) for text in ("One.", "Another."))
+class Interrupted(Counting):
+    """An encoder during whose work something happens, the first time or every time."""
 
-    class Interrupted(Counting):
-        """An encoder during whose first work the paper changes."""
+    def __init__(self, encoder: Encoder, happen: Callable[[int], object], *, times: int = 1) -> None:
+        super().__init__(encoder)
+        self._happen = happen
+        self._times = times
+        self.n_times = 0
 
-        def encode(self, papers, *, layers=()):  # type: ignore[no-untyped-def]  # as the class it stands for
-            if not self.n_encoded:
-                with Catalog.open(data / CATALOG_FILE) as other:
-                    other.add([second])
-            return super().encode(papers, layers=layers)
+    def encode(self, papers, *, layers=()):  # type: ignore[no-untyped-def]  # as the class it stands for
+        """Encode after that happened."""
+        self.n_times += 1
+        if self.n_times <= self._times:
+            self._happen(self.n_times)
+        return super().encode(papers, layers=layers)
 
+
+def paper_of(paper_id: str, text: str) -> Paper:
+    """A paper of one sentence."""
+    return Paper(paper_id, text, text, (Sentence(text, 0, len(text)),))
+
+
+def test_a_paper_that_never_rests_keeps_no_other_waiting(data: Path, hashing: Encoder) -> None:
+    """A paper that changes whenever it is encoded is served as it was, then as it is; others at once."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        catalog.add([first])
-    absorb_into(data, Interrupted(hashing))
+        catalog.add([paper_of("hot", "Hot."), paper_of("cold", "Cold.")])
+        restless = Interrupted(
+            hashing, lambda number: catalog.add([paper_of("hot", f"Hot {number}.")]), times=3
+        )
+        done = absorb_into(data, restless)
+        snapshot = open_snapshot(data)
+        assert (1, catalog.last_change() - 1) == (restless.n_times, done.change)
+        assert ["Cold.", "Hot."] == [snapshot.paper(snapshot.position(it)).title for it in ("cold", "hot")]
+        assert done.change == snapshot.manifest.change
+        absorb_into(data, hashing)
     snapshot = open_snapshot(data)
-    assert "Another." == snapshot.paper(snapshot.position("w")).abstract
+    assert "Hot 1." == snapshot.paper(snapshot.position("hot")).title
+    assert not (data / "building" / "changes").exists()
+
+
+def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing: Encoder) -> None:
+    """Papers encoded beside one that is deleted meanwhile are served, that one is not."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper_of("gone", "Gone."), paper_of("p3", "Gone too."), paper_of("new", "New.")])
+        counting = Interrupted(hashing, lambda number: catalog.delete(["gone", "p3"]))
+        absorb_into(data, counting)
+        snapshot = open_snapshot(data)
+        assert (1, 60) == (counting.n_times, len(snapshot))
+        assert (None, None) == (snapshot.find("gone"), snapshot.find("p3"))
+        assert "New." == snapshot.paper(snapshot.position("new")).title
+        assert {"gone", "p3"}.isdisjoint(paper_id for paper_id, _ in found_by(snapshot, "new"))
+        catalog.add([paper_of("gone", "Gone."), paper_of("w", "W.")])
+        absorb_into(data, Interrupted(hashing, lambda number: catalog.delete(["gone", "w"])))
+    assert snapshot.generation == open_snapshot(data).generation
+
+
+def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: Encoder) -> None:
+    """A version read before `akin index` published a newer one does not take its place."""
+    newer = {"id": "p3", "title": "Newer", "abstract": ["It is newer."]}
+    with ThreadPoolExecutor(1) as threads:  # in the end it waits for its turn to absorb
+
+        def index(number: int) -> None:
+            threads.submit(add, data, [newer])
+            soon(lambda: current_generation(data) == "000002")
+
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            catalog.add([paper_of("p3", "Older."), paper_of("w", "Whales.")])
+        absorb_into(data, Interrupted(hashing, index))
+    since = [open_snapshot(data, generation) for generation in generations(data)[1:]]
+    assert {"Newer"} == {snapshot.paper(snapshot.position("p3")).title for snapshot in since}
+
+
+def test_what_was_encoded_in_vain_is_removed(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be published, the papers encoded for the last attempt remain, not those before."""
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    with Catalog.open(data / CATALOG_FILE) as catalog, monkeypatch.context() as broken:
+        broken.setattr("indexer.changes.grow", full)
+        for number in range(3):
+            catalog.add([paper_of("w", f"Whales {number}.")])
+            with pytest.raises(StorageError):
+                absorb_into(data, hashing)
+    assert 1 == len([*(data / "building" / "changes").glob("vectors-*")])
 
 
 def test_what_others_added_meanwhile_is_not_lost_by_a_build(data: Path, hashing: Encoder) -> None:
     """Papers that come in while a corpus is being encoded are served with it."""
 
-    class Busy(Counting):
-        """An encoder during whose work somebody else adds and deletes."""
+    def happen(number: int) -> None:
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([paper_of("whales", "Whales sing.")])
+        delete(data, ["p5"])
 
-        def encode(self, papers, *, layers=()):  # type: ignore[no-untyped-def]  # as the class it stands for
-            if not self.n_encoded:
-                text = "Whales sing."
-                with Catalog.open(data / CATALOG_FILE) as other:
-                    other.add([Paper("whales", "W", text, (Sentence(text, 0, len(text)),))])
-                delete(data, ["p5"])
-            return super().encode(papers, layers=layers)
-
-    build_quietly(write_corpus(data.parent / "c.jsonl", many_papers(70)), data, Busy(hashing))
+    busy = Interrupted(hashing, happen)
+    build_quietly(write_corpus(data.parent / "c.jsonl", many_papers(70)), data, busy)
     snapshot = open_snapshot(data)
     assert (70, None) == (len(snapshot), snapshot.find("p5"))
     assert snapshot.find("whales") is not None
@@ -238,6 +304,34 @@ def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
     snapshot = open_snapshot(data)
     assert (60, many_papers(1)[0]["title"]) == (len(snapshot), snapshot.paper(snapshot.position("p0")).title)
     assert snapshot.find("p7") is not None
+
+
+def test_what_was_undone_stays_undone(data: Path) -> None:
+    """A rollback goes to what the served generation was made from, never to what an earlier one took back."""
+    for i in range(3):
+        add(data, many_papers(61 + i))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert "000003" == rollback(data, catalog=catalog).generation
+        add(data, [*many_papers(70)[69:]])
+        # The one that was undone goes first.
+        assert ["000002", "000003", "000005"] == generations(data)
+        assert "000003" == open_snapshot(data).manifest.base
+        assert "000003" == rollback(data, catalog=catalog).generation
+        assert "000002" == rollback(data, catalog=catalog).generation
+        assert "000005" == rollback(data, "000005", catalog=catalog).generation
+        assert "000003" == rollback(data, catalog=catalog).generation
+    assert 62 == len(open_snapshot(data))
+
+
+def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
+    """Where manifests do not say what they were made from, the generation before is the one that is older."""
+    add(data, many_papers(61))
+    add(data, many_papers(62))
+    written_before(data, "base", "catalog")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert "000002" == rollback(data, catalog=catalog).generation
+    add(data, many_papers(63))
+    assert ["000001", "000002", "000004"] == generations(data)
 
 
 def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:

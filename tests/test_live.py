@@ -23,7 +23,9 @@ import akin
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import delete_papers
-from indexer.generations import current_generation
+from indexer.generations import current_generation, generations
+from indexer.growth import grow
+from indexer.manifest import Manifest
 from indexer.publishing import rollback
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
@@ -148,6 +150,59 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
     soon(lambda: degraded() == set())
 
 
+class DeletedMeanwhile:
+    """Publishes as ``grow`` does, but first asks the service to delete a paper; once."""
+
+    def __init__(self, client: TestClient, data: Path, paper_id: str) -> None:
+        self.client = client
+        self.catalog = data / CATALOG_FILE
+        self.paper_id = paper_id
+        self.status: int | None = None
+        self.answered_too_soon: bool | None = None
+        self.asking: threading.Thread | None = None
+
+    def __call__(self, *given: Any, **options: Any) -> Manifest:
+        """Publish, the first time while the paper is deleted."""
+        if self.asking is None:
+            self.asking = threading.Thread(target=self.ask)
+            self.asking.start()
+            with Catalog.open(self.catalog) as catalog:
+                soon(lambda: not catalog.holding([self.paper_id]))
+            self.asking.join(0.3)
+            self.answered_too_soon = self.status is not None
+        return grow(*given, **options)
+
+    def ask(self) -> None:
+        """Delete the paper."""
+        self.status = self.client.delete(f"/v1/papers/{self.paper_id}").status_code
+
+    def assert_gone(self) -> None:
+        """Once it was answered, no answer holds the paper."""
+        soon(lambda: self.status is not None)
+        assert (204, False) == (self.status, is_there(self.client, self.paper_id))
+        assert not self.answered_too_soon
+
+
+def test_a_paper_deleted_while_it_is_published_is_gone(
+    client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion is not answered before what is being published at that moment, with the paper, is gone."""
+    meanwhile = DeletedMeanwhile(client, data, "w/1")
+    monkeypatch.setattr("indexer.changes.grow", meanwhile)
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    meanwhile.assert_gone()
+
+
+def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
+    client: TestClient, data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where `akin index` publishes it: the catalog holds its papers before they are served."""
+    meanwhile = DeletedMeanwhile(client, data, "w/1")
+    monkeypatch.setattr("indexer.build.grow", meanwhile)
+    build_quietly(write_corpus(tmp_path / "whales.jsonl", [WHALES]), data, hashing)
+    meanwhile.assert_gone()
+
+
 def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
     """Writes wait for whoever writes, in places of their own: with one place to compute, searches do not."""
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
@@ -169,6 +224,45 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
             assert [] == answered
             other.execute("ROLLBACK")
         soon(lambda: answered == [202, 202, 202])
+
+
+def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
+    """What it publishes clears away no more than `AKIN_KEEP` allows."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    with TestClient(create_app(Settings(data=data, device="cpu", rate=0, keep=5), engine)) as client:
+        for number in range(5):
+            client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
+            soon(lambda number=number: is_there(client, f"w{number}"))  # type: ignore[misc]  # bound at once
+    assert ["000002", "000003", "000004", "000005", "000006"] == generations(data)[-5:]
+
+
+def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> None:
+    """Where an older copy takes the catalog's place under a service, writes get 503 until it is back."""
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
+    with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as restored:
+        newer = restored.execute("SELECT * FROM current_papers WHERE change > 1").fetchall()
+        restored.execute("DELETE FROM current_papers WHERE change > 1")
+        seals = {"papers": [{**WHALES, "id": "seals"}]}
+        assert 503 == client.post("/v1/papers", json=seals).status_code
+        assert 503 == client.delete("/v1/papers/p1").status_code
+        soon(lambda: ["writes"] == [each["part"] for each in client.get("/readyz").json()["degraded"]])
+        restored.executemany("INSERT INTO current_papers VALUES (?, ?, ?)", newer)
+    assert 202 == client.post("/v1/papers", json=seals).status_code
+    soon(lambda: is_there(client, "seals"))
+    soon(lambda: not client.get("/readyz").json()["degraded"])
+
+
+def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, data: Path) -> None:
+    """What an older copy lacks made no generation: numbers of changes come again, and show nonetheless."""
+    ingest = client.app.state.ingest  # type: ignore[attr-defined]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.delete(["nobody"])
+    soon(lambda: ingest._shown == 2)
+    with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as restored:
+        restored.execute("DELETE FROM current_papers WHERE change > 1")
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
 
 
 def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from annotators import KeywordTagger
 from builds import Counting, many_papers, write_corpus
+from click.testing import Result
 from conftest import build_quietly
 from tiny_bert import write_tiny_bert
 from typer.testing import CliRunner
@@ -22,7 +23,13 @@ from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
-from models.errors import BuildLockedError, EncoderMismatchError, InputError, StorageError
+from models.errors import (
+    BuildLockedError,
+    EncoderMismatchError,
+    InputError,
+    SnapshotCorruptError,
+    StorageError,
+)
 from models.types import EncodedPaper, Paper, Sentence
 from service.search import SearchEngine
 
@@ -323,3 +330,21 @@ def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
     # What is not given stays as it is.
     assert "Generation 000003" in run("reindex", "--data", data, "--device", "cpu", "--sample", "0")
     assert folder == open_snapshot(Path(data)).manifest.encoder.name
+
+
+def test_a_damaged_manifest_is_no_hindrance(data: Path, catalog: Catalog) -> None:
+    """The command asks for the encoder that it cannot read, and makes everything anew once it is named."""
+
+    def run(*options: str) -> Result:
+        return CliRunner().invoke(app, ["reindex", "--data", str(data), "--device", "cpu", *options])
+
+    before = ids_of(data)
+    manifest = data / "snapshots" / "000002" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b"hashing", b"hushing"))
+    with pytest.raises(SnapshotCorruptError, match="akin reindex"):
+        open_snapshot(data)
+    refused = run()
+    assert (1, True) == (refused.exit_code, "--encoder" in refused.output)
+    done = run("--encoder", "hashing")
+    assert 0 == done.exit_code, done.output
+    assert ("000003", before) == (current_generation(data), ids_of(data))

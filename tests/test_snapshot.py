@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from builds import files_of
 from conftest import DEMO_CORPUS, build_quietly
 
 from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import delete_papers
 from indexer.columns import allowed_papers, paper_at, papers_to_table
 from indexer.durable import publish_folder, replace_file, storage_errors, writer_lock
 from indexer.generations import (
@@ -20,7 +22,7 @@ from indexer.generations import (
 )
 from indexer.manifest import Manifest
 from indexer.publishing import rollback
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -44,6 +46,12 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
 def all_files(data: Path) -> list[Path]:
     """Every file of the served generation."""
     return files_of(data, current_generation(data))
+
+
+def publish_without(data: Path, paper_id: str, *, keep: int = 1) -> None:
+    """Publish a generation without a paper."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, [paper_id], catalog, keep=keep)
 
 
 def go_back(data: Path, to: str | None = None) -> Manifest:
@@ -208,3 +216,33 @@ def test_replacing_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
     replace_file(path, b"1")
     replace_file(path, b"2")
     assert ([path], b"2") == (list(tmp_path.iterdir()), path.read_bytes())
+
+
+@pytest.mark.parametrize("reopen", [open_snapshot, served_snapshot])
+def test_a_generation_cleared_away_while_it_is_looked_up_is_no_failure(
+    data: Path, monkeypatch: pytest.MonkeyPatch, reopen: Callable[..., Snapshot]
+) -> None:
+    """A reader that comes between the pointer's change and the clearing away gets the newer generation."""
+    first = open_snapshot(data)
+    publish_without(data, "demo:p00-m00")
+    left = ["demo:p00-m01", "demo:p00-m02"]
+
+    def others_publish(data: Path) -> list[str]:
+        published, left[:] = left[:], []
+        for paper_id in published:
+            publish_without(data, paper_id)
+        return generations(data)
+
+    monkeypatch.setattr("indexer.generations.generations", others_publish)
+    assert "000004" == reopen(data, beside=first).generation
+
+
+def test_what_a_crash_left_half_removed_keeps_nobody_from_publishing(data: Path) -> None:
+    """A folder beside its own half-removed remains is removed like any other, once nobody reads it."""
+    shutil.copytree(data / "snapshots" / "000001", data / "snapshots" / "000001.discarded")
+    for name in ("000007", "000007.discarded"):
+        shutil.copytree(data / "segments" / "000001", data / "segments" / name)
+    for paper_id in ("demo:p00-m00", "demo:p00-m01"):
+        publish_without(data, paper_id)
+    assert ["000002", "000003"] == sorted(path.name for path in (data / "snapshots").iterdir())
+    assert ["000001"] == [path.name for path in (data / "segments").iterdir()]

@@ -36,9 +36,9 @@ def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) 
 @router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
 def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> Response:
     """Delete a paper: certain when this answers, and with 204 in no later answer of this process."""
-    ingest.delete(paper_id)
+    change = ingest.delete(paper_id)
     request.app.state.absorbing.wake()
-    return Response(status_code=204 if ingest.wait_until_gone(paper_id) else 202)
+    return Response(status_code=204 if ingest.wait_until_gone(paper_id, change) else 202)
 
 
 # ``:path`` because identifiers such as DOIs hold slashes.
