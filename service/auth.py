@@ -199,8 +199,8 @@ def is_open(scope: ASGIScope) -> bool:
 
 
 def asks_nothing(scope: ASGIScope) -> bool:
-    """Whether a request is for a page before anything is asked on it."""
-    return scope["path"] in PAGE_PATHS and not scope["query_string"]
+    """Whether a request is for a page before anything is asked on it; on that of batches its script asks."""
+    return scope["path"] == "/batch" or (scope["path"] in PAGE_PATHS and not scope["query_string"])
 
 
 def is_loopback(host: str) -> bool:

@@ -37,6 +37,7 @@ from service.auth import PAGE_PATHS
 from service.headers import standard_headers
 from service.schemas.operations import ProblemOut
 from service.telemetry import raised_at
+from service.web.refusals import in_words
 from service.web.render import render
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
@@ -209,7 +210,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
         status=status,
         slug=slug_of(error),
         title=words.capitalize(),
-        detail=str(error),
+        detail=in_words(error) if request.scope["path"] in PAGE_PATHS else str(error),
         headers=headers,
     )
 

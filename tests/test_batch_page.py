@@ -72,6 +72,8 @@ def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None
     page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="Removed")).to_be_visible()
+    for gone in ("#bar", "#csv", "#ndjson", "#remove"):
+        expect(page.locator(gone)).to_be_hidden()
     page.reload()
     expect(page.get_by_role("heading", name="No such batch")).to_be_visible()
 
@@ -119,6 +121,15 @@ def test_a_service_that_is_away_is_waited_for(visit: VisitFn, batch: str) -> Non
 def test_what_cannot_be_started_is_said(visit: VisitFn) -> None:
     """What the service refuses is told in its words, and the ids stay."""
     page = visit("/batch")
+    start(page, [" "])
+    expect(page.get_by_role("alert")).to_have_text("Paste the id of one paper at least.")
+    # Typed in, so many lines take longer than a test waits.
+    page.get_by_label("Ids of papers").evaluate(
+        "(box, ids) => { box.value = ids; }", "\n".join(map(str, range(10_001)))
+    )
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("alert")).to_contain_text("Start several")
+    page.get_by_label("Ids of papers").evaluate("box => { box.value = ''; }")
     start(page, ["x" * 3000])
     expect(page.get_by_role("alert")).to_contain_text("at most")
     assert 3000 == len(page.get_by_label("Ids of papers").input_value())

@@ -115,6 +115,27 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
     assert asked == Asked.of(QueryParams(sent)).settled(sentences)
 
 
+def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
+    """With a facet on, forms send it and the boxes it ticks: a filter or a further paper goes with both."""
+    for more in ("from=2020", f"like={PAPER}", "n=25"):
+        address = f"/?paper=demo:p03-m07&facet=method&s=3&s=4&{more}"
+        assert "method" in asked_by(page_at(client, address).all("a", class_="stays")[0]["href"]).facets
+    both = page_at(client, "/?paper=demo:p03-m07&unlike=method&u=3&u=4&from=2020")
+    assert (Facet.METHOD,) == asked_by(both.all("a", class_="stays")[0]["href"]).unlike_facets
+
+
+def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
+    """A form without scripts sends the facet that was on; with none of its boxes it is chosen no more."""
+    page = page_at(client, "/?paper=demo:p03-m07&facet=method&unlike=background")
+    sent = [
+        (each["name"], each.get("value", ""))
+        for each in page.all("input")
+        if each.get("name", "s") != "s" and (each.get("type") != "checkbox" or "checked" in each)
+    ]
+    asked = Asked.of(QueryParams(sent))
+    assert ((), (Facet.BACKGROUND,)) == (asked.facets, asked.unlike_facets)
+
+
 def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
     """The link that chooses what was to be unlike takes it from there, and the other way round."""
     sentences = tuple(Sentence("a", 0, 1, facet) for facet in (Facet.BACKGROUND, Facet.OBJECTIVE))
@@ -160,11 +181,13 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
         (f"paper={PAPER}&from=soon", 422, "a whole number is expected"),
         (f"paper={PAPER}&s=-1", 422, "a whole number is expected"),
         (f"paper={PAPER}&from=9999", 422, "2100"),
-        (f"paper={PAPER}&s=99", 422, "the abstract has 6"),
-        (f"paper={PAPER}&s=1&u=1", 422, "both like and unlike"),
-        (f"paper={PAPER}&text=too", 422, "give either"),
+        (f"paper={PAPER}&s=99", 422, "the abstract has 6, numbered 1 to 6"),
+        (f"paper={PAPER}&s=1&u=1", 422, "Sentences 2 would have to be both like and unlike"),
+        (f"paper={PAPER}&text=too", 422, "Start from one thing"),
         (f"paper={PAPER}&paper=other", 422, "2 times"),
-        (f"paper={PAPER}&cursor=made-up", 422, "not one that this service makes"),
+        (f"paper={PAPER}&cursor=made-up", 422, "belongs to another search"),
+        (f"text={'a' * 2001}", 422, "The text may have 2,000 characters"),
+        (f"paper={PAPER}&n=101", 422, "The number of papers a page is 100 at most"),
         ("title=Alone", 422, "Paste its abstract too"),
         (f"not={PAPER}", 422, "none to be like"),
     ],
@@ -176,6 +199,47 @@ def test_what_cannot_be_asked_is_said_on_the_page(
     page = page_at(client, f"/?{query}", status=status)
     assert words in page.text
     assert not page.all("article")
+
+
+def test_a_text_too_long_for_addresses_is_refused_in_words(client: TestClient) -> None:
+    """A page takes texts of 10,000 characters, and its boxes no more; what is refused is told why."""
+    page = page_at(client, f"/?abstract={'word ' * 2_000}and+more", status=422)
+    assert "paste the abstract alone" in page.text
+    assert ["10000"] == [each["maxlength"] for each in page.all("textarea")]
+    assert ["10000"] == [each["maxlength"] for each in page_at(client, "/").all("textarea")]
+
+
+def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
+    """One box names a further paper, a choice beside it says whether to be like or unlike it."""
+    unlike = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=not")
+    like = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=like")
+    assert ["add"] == [each["name"] for each in unlike.all("input", id="like")]
+    assert ["as"] == [each["name"] for each in unlike.all("select") if each["name"] != "n"]
+    assert ("demo:p02-m00",) == asked_by(unlike.all("a", class_="stays")[0]["href"]).not_like
+    assert ("demo:p02-m00",) == asked_by(like.all("a", class_="stays")[0]["href"]).like
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "kept"),
+    [
+        ("&cursor=made-up&from=2015", "Show the first page", Asked(paper=PAPER, year_from=2015)),
+        ("&s=1&u=1&from=2015", "Look for the whole abstract", Asked(paper=PAPER, year_from=2015)),
+        ("&facet=method&n=1000", "Look without these years", Asked(paper=PAPER, facets=(Facet.METHOD,))),
+        ("&s=1&from=9999", "Look without these years", Asked(paper=PAPER, sentences=(1,))),
+    ],
+)
+def test_what_was_wrong_can_be_left_out(client: TestClient, wrong: str, words: str, kept: Asked) -> None:
+    """A query that cannot be answered is kept: a link asks the same without what was wrong."""
+    page = page_at(client, f"/?paper={PAPER}{wrong}", status=422)
+    assert words in page.text
+    assert kept == asked_by(page.all("a", class_="main")[0]["href"])
+
+
+def test_papers_to_be_unlike_stay_when_none_is_to_be_like(client: TestClient) -> None:
+    """Without a paper to be like there is no answer, and those to be unlike are still listed."""
+    page = page_at(client, "/?not=demo:p02-m00", status=422)
+    assert ["demo:p02-m00"] == [each["value"] for each in page.all("input", name_="not")]
+    assert 1 == len(page.all("a", class_="drop"))
 
 
 def test_a_refused_abstract_is_not_lost(client: TestClient) -> None:
@@ -205,8 +269,16 @@ def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
         bare = page_at(stranger, "/")
         assert "About this collection" not in bare.text
         assert "demo:" not in bare.text
+        for path in ("/", "/batch", "/batch?id=x"):
+            assert "needs a key" in page_at(stranger, path).text
+            assert "needs a key" not in page_at(client, path).text
         refused = page_at(stranger, f"/?paper={PAPER}", status=401)
         assert "No key was given" in refused.text
+        assert "A page cannot send a key by itself" in refused.text
+        assert "`" not in refused.text
+        command = stranger.get(f"/?paper={PAPER}", headers={"X-API-Key": token})
+        assert "Bearer $AKIN_KEY" in command.text
+        assert "AKIN_KEY" not in client.get(f"/?paper={PAPER}").text
         assert 200 == stranger.get(load_assets().address("page.css")).status_code
         assert 401 == stranger.get(f"/results.csv?paper={PAPER}").status_code
         known = stranger.get("/", headers={"X-API-Key": token})

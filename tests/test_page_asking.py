@@ -145,6 +145,17 @@ def test_papers_are_filtered(visit: VisitFn) -> None:
     expect(page.locator(".filters a.chip.on")).to_have_count(0)
 
 
+def test_papers_are_filtered_with_a_facet_on(visit: VisitFn) -> None:
+    """A filter goes with the facet that was chosen before it."""
+    page = visit(f"{ASKED}&facet=method")
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2020")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".filters a.chip.on")).to_contain_text("2020")
+    expect(page.locator("article.card").first).to_be_visible()
+    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+
+
 def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
     """Where filters leave no paper, the page says so and offers to take them away."""
     page = visit(f"{ASKED}&from=2100")
@@ -181,6 +192,82 @@ def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
     expect(page.locator(".seeds li.positive")).to_contain_text(other["title"])
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool) -> None:
+    """The same box adds papers to be unlike: by title with suggestions, by id with JavaScript off."""
+    page = visit(ASKED, java_script_enabled=scripts)
+    other = next(key for key in PAPERS if key != ID)
+    page.get_by_label("Like or unlike").select_option("Unlike")
+    if scripts:
+        page.locator("#like").press_sequentially(PAPERS[other]["title"][:20])
+        expect(page.get_by_role("option", name=PAPERS[other]["title"][:20])).to_be_visible()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+    else:
+        page.locator("#like").fill(other)
+        page.get_by_role("button", name="Add").click()
+    expect(page.locator(".seeds li.negative")).to_contain_text(PAPERS[other]["title"])
+    expect(page.locator(".seeds li.positive")).to_have_count(0)
+
+
+def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
+    """After a chip, a filter, or a paper left out, the keyboard goes on from there, or from its group."""
+    page = visit(f"{ASKED}&like=demo:p01-m00")
+    page.locator("#asked .chips a.chip").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#asked .chips a.chip").nth(1)).to_have_attribute("aria-current", "true")
+    expect(page.locator("#asked .chips a.chip").nth(1)).to_be_focused()
+    page.locator(".seeds .drop").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".seeds .drop")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Further papers")).to_be_focused()
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2020")
+    page.keyboard.press("Enter")
+    expect(page.locator(".filters a.chip.on")).to_be_visible()
+    expect(page.get_by_label("From year")).to_be_focused()
+    page.locator(".filters a.chip.on").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".filters a.chip.on")).to_have_count(0)
+    expect(page.locator(".filters summary")).to_be_focused()
+
+
+def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
+    """An answer that arrives meanwhile leaves alone what was not asked yet; what was asked goes."""
+    page = visit(ASKED)
+    page.locator("#like").fill("begun")
+    choose(page, "#s3")
+    expect(page.locator("#like")).to_have_value("begun")
+    assert "begun" not in page.url
+    page.locator("#like").fill("")
+    page.locator(".filters summary").click()
+    page.get_by_label("Venue").fill("Akin demo corpus (invented)")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".filters a.chip.on")).to_contain_text("Akin demo")
+    expect(page.get_by_label("Venue")).to_have_value("")
+    page.get_by_label("To year").fill("2022")
+    page.locator(".chips a.chip").nth(1).click()
+    expect(page.locator("#s3")).not_to_be_checked()
+    expect(page.get_by_label("To year")).to_have_value("2022")
+
+
+def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
+    """The page says that it is too long, and so it does where a proxy before it refuses; no trying again."""
+    page = visit("/")
+    page.locator("#paste summary").click()
+    box = page.locator("#paste").get_by_label("Abstract")
+    box.evaluate("box => { box.value = '\u4e2d'.repeat(9000); }")
+    page.locator("#paste").get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_contain_text("too long to be asked in an address")
+    page.route(
+        "**/?*", lambda route: route.fulfill(status=414, content_type="text/html", body="<h1>414</h1>")
+    )
+    box.fill("A short one.")
+    page.locator("#paste").get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_contain_text("too long to be asked in an address")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+
+
 @pytest.mark.parametrize(
     ("address", "status", "words"),
     [
@@ -188,7 +275,7 @@ def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
         (f"{ASKED}&s=x", 422, "whole number"),
         (f"{ASKED}&s=99", 422, "sentence"),
         (f"{ASKED}&facet=smell", 422, "may be one of"),
-        (f"{ASKED}&cursor=abc", 422, "cursor"),
+        (f"{ASKED}&cursor=abc", 422, "first page"),
         (f"{ASKED}&n=1000", 422, "100"),
         ("/?title=Alone", 422, "abstract"),
         ("/nowhere", 404, ""),

@@ -45,6 +45,20 @@ def test_query_sentences_and_results_name_each_other(client: TestClient) -> None
     assert {"s2", "s3"} == {each["id"] for each in page.all("input", name="s") if "checked" in each}
 
 
+def test_only_the_query_s_own_sentences_are_named_as_its(client: TestClient) -> None:
+    """Drawings tell rows of further papers, negatives too, from those of the query's own abstract."""
+    against = "against"
+    other = page_at(client, f"/?paper={PAPER}&not=demo:p02-m00&open=1").all("g", class_=against)
+    assert other
+    assert all("data-seed" in each for each in other)
+    own = page_at(client, f"/?paper={PAPER}&u=0&like=demo:p01-m00&open=1").all("g", class_=against)
+    assert own
+    assert not any("data-seed" in each for each in own)
+    alone = page_at(client, "/?like=demo:p01-m00&like=demo:p02-m00&open=1").all("g", class_="cell")
+    assert alone
+    assert all("data-seed" in each for each in alone)
+
+
 def test_pages_of_a_list_never_repeat(client: TestClient) -> None:
     """Following the link to the next papers leads through all of them once."""
     seen: list[str] = []

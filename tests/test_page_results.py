@@ -200,7 +200,50 @@ def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
     pytest.fail(f"the focus never reached {selector}")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
+def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
+    """A reload, and Back from another page, show the place that one had scrolled to."""
+    page = visit(ASKED)
+    page.evaluate("scrollTo(0, 900)")
+    page.reload(wait_until="load")
+    page.wait_for_timeout(100)
+    assert 900 == page.evaluate("scrollY")
+    page.goto("/batch")
+    page.go_back(wait_until="load")
+    page.wait_for_timeout(100)
+    assert 900 == page.evaluate("scrollY")
+
+
+def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
+    """Where the service is too busy to draw, the page stays and one can try again."""
+    page = visit(ASKED)
+    page.route("**/?*open=*", lambda route: route.fulfill(status=503, content_type="text/html", body="<p>"))
+    page.locator("#result-1 a.why").click()
+    expect(page.get_by_role("alert")).to_contain_text("too busy")
+    page.unroute("**/?*open=*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#result-1 details.why svg")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_failed_way_back_is_tried_again_without_a_step_more(visit: VisitFn) -> None:
+    """Back while the service is away, then trying again, leaves the history as it was."""
+    page = visit(ASKED)
+    page.locator("#asked .chips a.chip").nth(1).click()
+    expect(page).to_have_url(re.compile("facet="))
+    length = page.evaluate("history.length")
+    page.route("**/?*", lambda route: route.abort())
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    page.unroute("**/?*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("#asked .chips a.chip").first).to_have_attribute("aria-current", "true")
+    assert length == page.evaluate("history.length")
+    page.go_forward()
+    expect(page).to_have_url(re.compile("facet="))
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (320, "dark")])
 def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str) -> None:
     """By axe-core's rules, WCAG 2.2 AA among them, and nothing to scroll sideways for, on every page."""
     found = []

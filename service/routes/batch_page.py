@@ -2,9 +2,10 @@
 
 from enum import StrEnum
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
+from service.auth import Caller
 from service.formats import Format
 from service.routes.batches import BatchesDep, CallerDep, batch_results
 from service.schemas.batches import MOST_QUERIES
@@ -27,9 +28,15 @@ class Ending(StrEnum):
 
 
 @router.get("")
-def page() -> Response:
+def page(request: Request) -> Response:
     """The page to start a batch on and to watch it; which one, its script reads in the address."""
-    return render("batch.html", most=MOST_QUERIES)
+    caller: Caller | None = getattr(request.state, "caller", None)
+    return render(
+        "batch.html",
+        most=MOST_QUERIES,
+        refused=caller is None,
+        keyed=caller is None or caller.key is not None,
+    )
 
 
 @router.get("/{batch_id}.{ending}")

@@ -18,8 +18,9 @@ from service.web.asked import Asked
 from service.web.collection import Example, describe_collection
 from service.web.figures import read_figures
 from service.web.links import Link
+from service.web.refusals import in_words, mended
 from service.web.render import render
-from service.web.seeds import own_problem, view_seeds
+from service.web.seeds import name_seeds, own_problem, view_seeds
 from service.web.views import filter_links, n_read, view_query, view_results
 
 router = APIRouter(include_in_schema=False)
@@ -82,10 +83,11 @@ def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[s
         "query": view_query(asked, answered.paper, n_read=n_read(answered)),
         "seeds": view_seeds(answered),
         "filters": filter_links(asked),
-        "results": view_results(answered, str(request.base_url)),
+        "results": view_results(answered, str(request.base_url), keyed=request.state.caller.key is not None),
         "titles": _titles(engine, asked),
         "names": describe_collection(engine.snapshot),
         "problem": own_problem(answered),
+        "mended": None,
     }
 
 
@@ -101,12 +103,13 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
         status_of(type(error)),
         asked=asked,
         query=query,
-        seeds=(),
+        seeds=name_seeds(engine, asked),
         filters=filter_links(asked),
         results=None,
         titles=(),
         names=describe_collection(engine.snapshot),
-        problem=str(error),
+        problem=in_words(error),
+        mended=mended(asked, error),
     )
 
 

@@ -22,12 +22,16 @@ _LEAST_RADIUS = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A paper that was asked with, or a text; ``seed`` and ``negative`` name it as alignments do."""
+    """A paper that was asked with, or a text; ``seed`` and ``negative`` name it as alignments do.
+
+    ``own`` is the query's own paper, whose sentences can be chosen, not a further one.
+    """
 
     title: str
     sentences: tuple[Sentence, ...]
     seed: int = 0
     negative: bool = False
+    own: bool = True
 
     @classmethod
     def of(cls, title: str, sentences: Iterable[QuerySentenceOut]) -> "Source":
@@ -40,7 +44,8 @@ class Line:
     """A row or a column: one sentence, ``at`` (CSS pixels) its middle.
 
     ``number`` counts sentences from 0, as answers do; ``label`` is what people read, from 1. ``source`` is
-    the title of the paper it stands in, where several were asked with. ``unlike`` rows count against.
+    the title of the paper it stands in, where several were asked with; it is that of the query itself where
+    ``own``. ``unlike`` rows count against.
     """
 
     number: int
@@ -51,6 +56,7 @@ class Line:
     source: str = ""
     seed: int = 0
     unlike: bool = False
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,7 @@ def _rows(
             source=source.title if several else "",
             seed=seed,
             unlike=unlike,
+            own=source.own,
         )
         top += gap + side
     return rows

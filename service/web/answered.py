@@ -58,7 +58,8 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked)
     Raises what ``/v1/search`` and ``/v1/recommendations`` raise, and QueryError where they find a request
     invalid.
     """
-    asked.request()  # before anything is read that is too long
+    # Before anything is read that is too long; what is chosen in it can be checked only then.
+    replace(asked, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
     paper = read(engine, asked)
     asked = asked.settled(() if paper is None else paper.sentences)
     body = asked.request()
@@ -88,10 +89,18 @@ def sources(answered: Answered) -> list[Source]:
     if isinstance(out, SearchOut):
         return [] if paper is None else [Source(paper.title or "Your text", paper.sentences)]
     snapshot = answered.engine.snapshot
+    asked = answered.asked
+    unlike = bool(asked.unlike_sentences or asked.unlike_facets)
     # What was pasted has no id, and is the paper asked with.
     seeded = [snapshot.paper(snapshot.position(seed.id)) if seed.id else paper for seed in out.seeds]
     return [
-        Source(seed.title or "Your text", each.sentences, seed.seed, seed.negative)
+        Source(
+            seed.title or "Your text",
+            each.sentences,
+            seed.seed,
+            seed.negative,
+            own=paper is not None and seed.seed == 0 and (unlike or not seed.negative),
+        )
         for seed, each in zip(out.seeds, seeded, strict=True)
         if each is not None
     ]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
@@ -17,6 +18,8 @@ from service.schemas.recommendations import RecommendationsIn
 from service.schemas.search import SearchIn
 
 DEFAULT_LIMIT: Final = 10
+# Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
+MOST_PASTED: Final = 10_000
 _SEARCH: Final = "/v1/search"
 _RECOMMENDATIONS: Final = "/v1/recommendations"
 # What an address calls each part of a query; in this order they stand in it.
@@ -38,6 +41,28 @@ _NAMES: Final = {
     "limit": "n",
     "cursor": "cursor",
     "opened": "open",
+}
+# The same for people, by their names in requests, and what is wrong with them, by pydantic's names of it.
+_PARTS: Final[dict[int | str, str]] = {
+    "paper_id": "The id of a paper",
+    "text": "The text",
+    "title": "The title",
+    "abstract": "The abstract",
+    "year_from": "The first year",
+    "year_to": "The last year",
+    "venues": "The name of a venue",
+    "fields": "The name of a field",
+    "limit": "The number of papers a page",
+    "cursor": "The address of this page of the list",
+    "sentences": "The list of sentences",
+    "seeds": "The list of papers to be like",
+    "negatives": "The list of papers to be unlike",
+}
+_REFUSED: Final = {
+    "string_too_long": "may have {max_length:,} characters",
+    "greater_than_equal": "is {ge} at least",
+    "less_than_equal": "is {le} at most",
+    "too_long": "may have {max_length} entries",
 }
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
@@ -73,17 +98,22 @@ class Asked:
         """What an address asks; empty parts, which forms send, are left out. Raises QueryError."""
         year_from, year_to = (_one_number(given, name) for name in ("from", "to"))
         limit = _one_number(given, "n")
+        # Forms have one box for further papers, and a choice of what they are to be.
+        added = _all(given, "add")
+        unlike = _one(given, "as") == "not"
+        # They say, too, of which boxes some were ticked: where none is any more, the facet goes with them.
+        gone = [name for name in _all(given, "ticked") if not _all(given, name)]
         return cls(
             paper=_one(given, "paper"),
             text=_one(given, "text"),
             title=_one(given, "title"),
             abstract=_one(given, "abstract"),
             sentences=tuple(sorted({_number(each, "s") for each in _all(given, "s")})),
-            facets=tuple(dict.fromkeys(_facet(each, "facet") for each in _all(given, "facet"))),
+            facets=() if "s" in gone else _facets(given, "facet"),
             unlike_sentences=tuple(sorted({_number(each, "u") for each in _all(given, "u")})),
-            unlike_facets=tuple(dict.fromkeys(_facet(each, "unlike") for each in _all(given, "unlike"))),
-            like=_all(given, "like"),
-            not_like=_all(given, "not"),
+            unlike_facets=() if "u" in gone else _facets(given, "unlike"),
+            like=_joined(_all(given, "like"), () if unlike else added),
+            not_like=_joined(_all(given, "not"), added if unlike else ()),
             year_from=year_from,
             year_to=year_to,
             venues=_all(given, "venue"),
@@ -102,16 +132,6 @@ class Asked:
     def of_many(self) -> bool:
         """Whether several papers are asked with."""
         return bool(self.like or self.not_like)
-
-    @property
-    def pasted(self) -> bool:
-        """Whether what is asked with has to be read by the encoder."""
-        return not self.paper and bool(self.text or self.abstract)
-
-    @property
-    def filtered(self) -> bool:
-        """Whether some papers may not answer."""
-        return self.year_from is not None or self.year_to is not None or bool(self.venues or self.fields)
 
     def settled(self, sentences: Sequence[Sentence]) -> "Asked":
         """The same with sentences or facets chosen, not both: forms send a facet and the boxes it ticked.
@@ -167,16 +187,20 @@ class Asked:
                 "There is a title without an abstract. Paste its abstract too, or look for the title in the "
                 "box at the top."
             )
+        if len(list(filter(None, (self.paper, self.abstract, self.text)))) > 1:
+            raise QueryError("Start from one thing: a paper, an abstract, or a few words of your own.")
+        if len(self.abstract) > MOST_PASTED:
+            raise QueryError(
+                f"This text is too long to be asked in an address: it has {len(self.abstract):,} characters, "
+                f"and {MOST_PASTED:,} are taken; paste the abstract alone, or ask with a program."
+            )
         if self.not_like and not (self.like or self._paper()):
             raise QueryError("There are papers to be unlike and none to be like; name one of those too.")
         model = RecommendationsIn if self.of_many else SearchIn
         try:
             return model.model_validate(self.body())
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = " ".join(_said(part) for part in first["loc"] if isinstance(part, str))
-            what = str(first["msg"]).removeprefix("Value error, ")
-            raise QueryError(f"This cannot be asked{f' ({where})' if where else ''}: {what}.") from error
+            raise QueryError(_refusal(error.errors(include_url=False)[0])) from error
 
     def _search(self) -> dict[str, Any]:
         unlike = _chosen(self.unlike_sentences, self.unlike_facets)
@@ -199,9 +223,14 @@ class Asked:
         return {name: value for name, value in given.items() if value}
 
 
-def _said(part: str) -> str:
-    names = {"year_from": "from", "year_to": "to", "venues": "venue", "limit": "n", "paper_id": "id"}
-    return names.get(part, part)
+def _refusal(first: ErrorDetails) -> str:
+    """What the models of ``/v1`` find wrong first, in the words of the page."""
+    limits = first.get("ctx", {})
+    named = [_PARTS[part] for part in first["loc"] if part in _PARTS]
+    said = _REFUSED.get(first["type"])
+    if not named or said is None:
+        return f"This cannot be asked: {str(first['msg']).removeprefix('Value error, ')}."
+    return f"{named[-1]} {said.format(**limits)}."
 
 
 def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:
@@ -225,6 +254,10 @@ def _all(given: QueryParams, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))
 
 
+def _joined(names: tuple[str, ...], added: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*names, *added)))
+
+
 def _one(given: QueryParams, name: str) -> str:
     values = _all(given, name)
     if len(values) > 1:
@@ -241,6 +274,10 @@ def _number(value: str, name: str) -> int:
     if not _WHOLE_NUMBER.fullmatch(value):
         raise QueryError(f"The address has {name}={value[:40]}; a whole number is expected there.")
     return int(value)
+
+
+def _facets(given: QueryParams, name: str) -> tuple[Facet, ...]:
+    return tuple(dict.fromkeys(_facet(each, name) for each in _all(given, name)))
 
 
 def _facet(value: str, name: str) -> Facet:

@@ -68,7 +68,6 @@ class Card:
     authors: str
     venue: str
     year: int | None
-    fields: tuple[str, ...]
     score: str
     bar: int
     sentences: tuple[CardSentence, ...]
@@ -80,7 +79,6 @@ class Card:
     start: str
     more: str
     less: str
-    reference: str
 
 
 def make_cards(
@@ -127,7 +125,6 @@ def _card(
         authors=_authors(paper.authors),
         venue=paper.venue or "",
         year=paper.year,
-        fields=paper.fields,
         score=f"{result.score:.3f}".replace("-", "−"),
         bar=bar,
         sentences=shown,
@@ -140,7 +137,6 @@ def _card(
         start=Asked(paper=paper.id).address(),
         more=asked.address(like=(*asked.like, paper.id)),
         less=asked.address(not_like=(*asked.not_like, paper.id)),
-        reference=f"/v1/papers/{quote(paper.id, safe='', errors='replace')}",
     )
 
 

@@ -74,7 +74,6 @@ class CollectionView:
     n_sentences: int
     encoder: str
     dim: int
-    tagger: str
     backend: str
     generation: str
     created: str
@@ -109,7 +108,6 @@ def _describe(snapshot: Snapshot) -> CollectionView:
         n_sentences=len(_values(snapshot, "starts")),
         encoder=manifest.encoder.name,
         dim=manifest.encoder.dim,
-        tagger=manifest.tagger.name,
         backend=", ".join(sorted({segment.backend for segment in manifest.segments})) or "none",
         generation=manifest.generation,
         created=f"{datetime.fromisoformat(manifest.created):%Y-%m-%d %H:%M} UTC",

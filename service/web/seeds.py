@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.schemas.recommendations import RecommendationsOut, UnresolvedOut
+from service.search import SearchEngine
 from service.web.answered import Answered
 from service.web.asked import Asked
 from service.web.links import Link, toggled
@@ -38,6 +39,14 @@ def view_seeds(answered: Answered) -> tuple[SeedView, ...]:
     )
 
 
+def name_seeds(engine: SearchEngine, asked: Asked) -> tuple[SeedView, ...]:
+    """The further papers of a query that has no answer, so that they can be left out or added to."""
+    return tuple(
+        _seed(asked, paper_id, _title(engine, paper_id), None, negative=place[0])
+        for paper_id, place in _places(asked)
+    )
+
+
 def own_problem(answered: Answered) -> str:
     """Why the paper asked with, beside further ones, does not count; empty where it does."""
     out = answered.out
@@ -54,6 +63,11 @@ def _places(asked: Asked) -> Iterator[tuple[str, tuple[bool, int]]]:
         yield paper_id, (False, number)
     for number, paper_id in enumerate(asked.not_like, start=unlike):
         yield paper_id, (True, number)
+
+
+def _title(engine: SearchEngine, paper_id: str) -> str:
+    position = engine.identifiers.position(paper_id)
+    return "" if position is None else engine.snapshot.paper(position).title
 
 
 def _seed(asked: Asked, paper_id: str, title: str, lost: UnresolvedOut | None, *, negative: bool) -> SeedView:

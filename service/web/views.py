@@ -41,7 +41,6 @@ class QuerySentence:
 class QueryView:
     """The paper or text that is asked with; ``facets`` and ``unlike`` are links that choose them."""
 
-    id: str
     title: str
     about: str
     out: str
@@ -76,7 +75,6 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
     facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
     out = PaperOut.model_validate(paper)
     return QueryView(
-        id=paper.id,
         title=paper.title,
         about=" · ".join(filter(None, (_first_authors(paper), paper.venue, str(paper.year or "")))),
         out=web_address(out),
@@ -91,8 +89,11 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
     )
 
 
-def view_results(answered: Answered, base_url: str) -> ResultsView:
-    """The cards of ``answered`` and its links; ``base_url`` is the service's, for programs."""
+def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsView:
+    """The cards of ``answered`` and its links.
+
+    For programs: ``base_url`` is the service's, which asks for a key if ``keyed``.
+    """
     asked, out = answered.asked, answered.out
     cards = make_cards(
         out.results,
@@ -120,7 +121,7 @@ def view_results(answered: Answered, base_url: str) -> ResultsView:
             Link(words, asked.address(f"/results.{ending}", cursor=asked.cursor))
             for words, ending in EXPORTS.items()
         ),
-        curl=curl(asked, base_url),
+        curl=curl(asked, base_url, keyed=keyed),
     )
 
 
@@ -135,11 +136,12 @@ def filter_links(asked: Asked) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def curl(asked: Asked, base_url: str) -> str:
-    """The same query as a command line."""
+def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:
+    """The same query as a command line; a key stands in it as a variable of the shell."""
     body = orjson.dumps(asked.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
     url = shlex.quote(f"{base_url.rstrip('/')}{asked.path}")
-    return f"curl {url} \\\n  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
+    key = '  -H "Authorization: Bearer $AKIN_KEY" \\\n' if keyed else ""
+    return f"curl {url} \\\n{key}  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
 
 
 def n_chosen(answered: Answered) -> int:

@@ -14,6 +14,7 @@ const of = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
 let seen = []; // [when, how many were done], of the last WINDOW_MS
 let timer = 0;
+let asking = new AbortController(); // ended where another batch, or none, is shown
 let key = ""; // the same content sent again starts no second batch
 
 const batchId = () => new URLSearchParams(location.search).get("id");
@@ -44,6 +45,11 @@ function countIds() {
 
 async function start(event) {
   event.preventDefault();
+  const [n, most] = [idsGiven().length, Number(of("count").dataset.most)];
+  if (!n) return show(of("refused"), "Paste the id of one paper at least.");
+  if (n > most) {
+    return show(of("refused"), `These are ${number.format(n)} papers; one batch takes ${number.format(most)}. Start several.`);
+  }
   const body = { seeds: idsGiven(), limit: Number(of("limit").value) };
   if (of("facet").value) body.facet = of("facet").value;
   key ||= Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join("-");
@@ -116,16 +122,17 @@ function ended(title, text) {
 }
 
 async function poll() {
-  const id = batchId();
+  const { signal } = asking;
   let wait = POLL_MS;
   try {
-    const response = await fetch(batchPath(id));
-    if (id !== batchId()) return;
+    const response = await fetch(batchPath(batchId()), { signal });
     if (response.ok) {
       const batch = await response.json();
+      if (signal.aborted) return;
       draw(batch);
       if (batch.finished_at !== null) return;
     } else if (response.status < 500 && response.status !== 429) {
+      if (signal.aborted) return;
       ended(response.status === 404 ? "No such batch" : "The batch cannot be shown", await problemOf(response));
       return;
     } else {
@@ -133,6 +140,7 @@ async function poll() {
       wait = AWAY_MS;
     }
   } catch {
+    if (signal.aborted) return;
     show(of("away"), "The service does not answer. Nothing is lost; this page goes on asking.");
     wait = AWAY_MS;
   }
@@ -144,9 +152,13 @@ async function remove() {
   of("remove").disabled = true;
   try {
     const response = await fetch(batchPath(batchId()), { method: "DELETE" });
-    clearTimeout(timer);
-    if (response.ok) ended("Removed", "The batch and its results are gone.");
-    else show(of("away"), await problemOf(response));
+    if (response.ok) {
+      clearTimeout(timer);
+      asking.abort();
+      ended("Removed", "The batch and its results are gone.");
+    } else {
+      show(of("away"), await problemOf(response));
+    }
   } catch {
     show(of("away"), "The service does not answer; try again in a moment.");
   }
@@ -156,6 +168,8 @@ async function remove() {
 // Shows the form, or the batch that the address names.
 function open() {
   clearTimeout(timer);
+  asking.abort();
+  asking = new AbortController();
   seen = [];
   const id = batchId();
   of("ask").hidden = Boolean(id);

@@ -3,7 +3,7 @@ const WAIT_MS = 80;
 const MOST = 8;
 let boxes = 0;
 
-export function find(box, go, addressOf) {
+export function find(box, go) {
   if (box.getAttribute("role") === "combobox") return;
   const list = document.createElement("ul");
   list.className = "titles";
@@ -45,7 +45,7 @@ export function find(box, go, addressOf) {
     close();
     if (box.dataset.find === "add") {
       box.value = id;
-      go(addressOf(box.form), { keep: true });
+      box.form.requestSubmit();
     } else {
       box.value = "";
       go(`/?${new URLSearchParams({ paper: id })}`);

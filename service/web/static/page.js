@@ -7,6 +7,8 @@ import { take } from "./take.js";
 const main = document.getElementById("main");
 const told = document.getElementById("told");
 const SLOW_MS = 150;
+const LONGEST = 60_000; // characters of an address; servers refuse lines of about 64 kB
+const TOO_LONG = "This text is too long to be asked in an address; paste the abstract alone.";
 const BUSY = "The service is too busy now; what you see is from before.";
 let asking = null;
 let shown = location.pathname + location.search;
@@ -14,36 +16,51 @@ let shown = location.pathname + location.search;
 history.scrollRestoration = "manual";
 
 // Goes to a page of this service: `keep` where the reader stays at what they were doing.
-async function go(address, { push = true, keep = false, top = 0 } = {}) {
+// Fields that differ from `sent`, what was typed in them since or not asked yet, stay as they are.
+async function go(address, { push = true, keep = false, top = 0, sent = new Map() } = {}) {
   asking?.abort();
+  if (address.length > LONGEST) return notice(TOO_LONG);
   const mine = (asking = new AbortController());
   const bar = setTimeout(() => busy(true), SLOW_MS);
+  const again = () => go(address, { push, keep, top, sent });
   try {
     const answer = await fetch(address, { headers: { Accept: "text/html" }, signal: mine.signal });
-    if (!answer.headers.get("content-type")?.startsWith("text/html")) return failed(address, BUSY);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (mine.signal.aborted) return;
+    if (!page.getElementById("main")) {
+      // Not a page of ours: what stands before the service, or it itself, could not read the address.
+      if ([400, 414, 431].includes(answer.status)) return notice(TOO_LONG);
+      return failed(again, BUSY);
+    }
     if (answer.status >= 500 || answer.status === 429) {
-      return failed(address, page.querySelector(".problem .lead")?.textContent);
+      return failed(again, page.querySelector(".problem .lead")?.textContent);
     }
     if (push) {
       history.replaceState({ top: scrollY }, "");
       history.pushState({}, "", address);
     }
     shown = location.pathname + location.search;
-    show(page, keep);
+    show(page, keep, sent);
     if (!keep) scrollTo(0, top);
   } catch (error) {
     if (error.name === "AbortError") return;
-    failed(address);
+    failed(again);
   } finally {
     clearTimeout(bar);
     if (asking === mine) busy(false);
   }
 }
 
-function show(page, keep) {
-  const focused = keep && document.activeElement?.id;
+// What is typed on the left, by the ids of its fields.
+function typed() {
+  const fields = [...main.querySelectorAll(".asked input[id]:not([type=checkbox]), .asked textarea")];
+  return new Map(fields.filter((each) => each.value !== each.defaultValue).map((each) => [each.id, each.value]));
+}
+
+function show(page, keep, sent) {
+  const at = document.activeElement;
+  const home = at?.closest("[data-home]")?.dataset.home;
+  const unsent = keep ? [...typed()].filter(([id, value]) => value !== sent.get(id)) : [];
   const query = document.getElementById("asked");
   const scrolled = query?.scrollTop ?? 0;
   const open = keep ? [...main.querySelectorAll(".asked details[open]")].map((each) => each.className) : [];
@@ -63,7 +80,13 @@ function show(page, keep) {
   if (keep) {
     const asked = document.getElementById("asked");
     if (asked) asked.scrollTop = scrolled;
-    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    for (const [id, value] of unsent) {
+      const field = document.getElementById(id);
+      if (field) field.value = value;
+    }
+    // What had the focus may be gone, as a filter that was taken away: then its group has it.
+    const next = at === document.body ? [] : [at.id, home, "results-title"].map((id) => document.getElementById(id));
+    next.find(Boolean)?.focus({ preventScroll: true });
   } else {
     (document.getElementById("results-title") ?? main).focus({ preventScroll: true });
   }
@@ -75,15 +98,23 @@ function show(page, keep) {
 // One card is opened: of the page that shows it so, its drawing alone is put in place.
 async function open(link) {
   const card = link.closest(".card");
+  const bar = setTimeout(() => busy(true), SLOW_MS);
   try {
     const answer = await fetch(link.href, { headers: { Accept: "text/html" } });
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.status >= 500 || answer.status === 429) {
+      return failed(() => open(link), page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    }
     const why = page.querySelector(`#${card.id} .why`);
     if (why?.localName !== "details") return location.assign(link.href);
+    main.querySelector(".offline")?.remove();
     link.replaceWith(why);
     why.querySelector("summary").focus();
   } catch {
-    failed(link.href);
+    failed(() => open(link));
+  } finally {
+    clearTimeout(bar);
+    busy(false);
   }
 }
 
@@ -98,28 +129,32 @@ function busy(on) {
 }
 
 // The service does not answer, or is too busy to: what is on the page stays, and can be asked again.
-function failed(address, why = "The service does not answer; what you see is from before.") {
-  main.querySelector(".offline")?.remove();
-  const notice = document.createElement("div");
-  notice.className = "notice offline";
-  notice.setAttribute("role", "alert");
-  const words = document.createElement("p");
-  words.textContent = `${why} `;
+function failed(ask, why = "The service does not answer; what you see is from before.") {
   const again = document.createElement("button");
   again.type = "button";
   again.textContent = "Try again";
-  again.addEventListener("click", () => go(address));
-  words.append(again);
-  notice.append(words);
-  (document.getElementById("results") ?? main).prepend(notice);
-  notice.scrollIntoView({ block: "nearest" });
+  again.addEventListener("click", ask);
+  notice(`${why} `, again);
 }
 
-function addressOf(form, pressed) {
+function notice(...said) {
+  main.querySelector(".offline")?.remove();
+  const box = document.createElement("div");
+  box.className = "notice offline";
+  box.setAttribute("role", "alert");
+  const words = document.createElement("p");
+  words.append(...said);
+  box.append(words);
+  (document.getElementById("results") ?? main).prepend(box);
+  box.scrollIntoView({ block: "nearest" });
+}
+
+function addressOf(form, given) {
   const asked = new URLSearchParams();
-  for (const [name, value] of new FormData(form, pressed)) {
+  for (const [name, value] of given) {
     const text = String(value).trim();
-    if (text && !(name === "n" && text === "10")) asked.append(name, text);
+    if (!text || ["as", "ticked"].includes(name) || (name === "n" && text === "10")) continue;
+    asked.append(name === "add" ? given.get("as") : name, text);
   }
   return `${new URL(form.action).pathname}?${asked}`;
 }
@@ -144,7 +179,7 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (event.defaultPrevented || new URL(form.action).pathname !== "/") return;
   event.preventDefault();
-  go(addressOf(form, event.submitter), { keep: Boolean(form.closest(".asked")) });
+  go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed() });
 });
 
 // A sentence is ticked: it is no longer the whole facet that counts, nor can one be like and unlike.
@@ -158,7 +193,12 @@ document.addEventListener("change", (event) => {
     pair.checked = false;
     for (const other of form.querySelectorAll(`input[type=hidden][name=${box.name === "s" ? "unlike" : "facet"}]`)) other.remove();
   }
-  go(addressOf(form), { keep: true });
+  // A title that is only begun to be typed is no paper yet.
+  const asked = new FormData(form);
+  asked.delete("add");
+  const sent = typed();
+  sent.delete("like");
+  go(addressOf(form, asked), { keep: true, sent });
 });
 
 // Sentences over which text is selected are chosen, as in a marked-up print.
@@ -181,14 +221,19 @@ document.addEventListener("pointerup", () => {
   });
 });
 
+// Who loads the page again, or leaves it and comes back, is where they were.
+addEventListener("pagehide", () => sessionStorage.setItem("left", JSON.stringify([location.href, scrollY])));
+
 addEventListener("popstate", (event) => {
   if (location.pathname + location.search !== shown) go(location.href, { push: false, top: event.state?.top ?? 0 });
 });
 
 function begin() {
-  for (const box of document.querySelectorAll("[data-find]")) find(box, go, addressOf);
+  for (const box of document.querySelectorAll("[data-find]")) find(box, go);
   light(main);
   take(main);
 }
 
 begin();
+const [left, top] = JSON.parse(sessionStorage.getItem("left") ?? "[]");
+if (left === location.href && performance.getEntriesByType("navigation")[0]?.type !== "navigate") scrollTo(0, top);

@@ -1,0 +1,56 @@
+"""Why a query cannot be answered, in the page's own words, and the link that mends it."""
+
+import re
+from dataclasses import replace
+from typing import Any, Final
+
+from models.errors import (
+    AkinError,
+    CursorError,
+    CursorExpiredError,
+    InputError,
+    KeyRefusedError,
+    QueryError,
+    SentenceSelectionError,
+)
+from service.web.asked import DEFAULT_LIMIT, Asked
+from service.web.links import Link
+
+_WORDS: Final[dict[type[InputError], str]] = {
+    CursorExpiredError: "This list is of an earlier state of the collection; begin with its first page.",
+    CursorError: "The address of this page of the list is not complete, or belongs to another search.",
+}
+_NO_KEY_SENT: Final = "A page cannot send a key by itself: ask with a program, or where a proxy adds it."
+# Answers count sentences from 0, people from 1: in a range, and in a list.
+_RANGE = re.compile(r"numbered 0 to (\d+)")
+_LIST = re.compile(r"\[(\d+(?:, \d+)*)\]")
+
+
+def in_words(error: AkinError) -> str:
+    """What ``error`` says, as people are told it: sentences counted from 1."""
+    said = next((_WORDS[cls] for cls in type(error).__mro__ if cls in _WORDS), "") or str(error)
+    if isinstance(error, KeyRefusedError):
+        said = f"{said} {_NO_KEY_SENT}"
+    if not isinstance(error, SentenceSelectionError):
+        return said.replace("`", "")
+    said = _RANGE.sub(lambda found: f"numbered 1 to {int(found[1]) + 1}", said)
+    return _LIST.sub(lambda found: ", ".join(str(int(number) + 1) for number in found[1].split(", ")), said)
+
+
+def mended(asked: Asked, error: InputError) -> Link | None:
+    """The same query without what was wrong with it; ``None`` where that cannot be told."""
+    if isinstance(error, CursorError):
+        return Link("Show the first page", asked.address())
+    if isinstance(error, SentenceSelectionError):
+        nothing: dict[str, Any] = dict.fromkeys(
+            ("sentences", "facets", "unlike_sentences", "unlike_facets"), ()
+        )
+        return Link("Look for the whole abstract", asked.address(**nothing))
+    without = replace(asked, year_from=None, year_to=None, limit=DEFAULT_LIMIT)
+    if without == asked:
+        return None
+    try:
+        without.settled(()).request()
+    except QueryError:
+        return None
+    return Link("Look without these years, ten papers a page", without.address())
