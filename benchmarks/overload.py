@@ -1,7 +1,9 @@
 """Overload: what the service still answers, and how fast it refuses the rest, at four times its capacity.
 
 Starts `akin serve` on a free port, finds its capacity with clients that wait for their answers, then offers
-four times that rate over as many connections as it takes, open-loop (requests do not wait for one another):
+four times that rate over as many connections as it takes, open-loop (requests do not wait for one another).
+The load takes of the same processors, so the capacity is measured once more beside a process that does
+nothing but refuse what is too much:
 
 python benchmarks/overload.py DATA [--seconds 10] [--rounds 3] [--running 2]
 """
@@ -15,6 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -23,6 +26,19 @@ from pathlib import Path
 import numpy as np
 
 LOAD = 4.0
+REFUSER = """
+import asyncio
+async def refuse(reader, writer):
+    await reader.readuntil(b"\\r\\n\\r\\n")
+    writer.write(b"HTTP/1.1 503 Busy\\r\\nRetry-After: 1\\r\\nContent-Length: 0\\r\\n")
+    writer.write(b"Connection: close\\r\\n\\r\\n")
+    writer.close()
+async def main():
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+import uvloop; uvloop.run(main())
+"""
 MOST_CONNECTIONS = 2_000
 
 
@@ -104,6 +120,18 @@ async def open_loop(port: int, requests: Iterator[bytes], *, per_second: float, 
     return load
 
 
+async def capacity_beside(
+    port: int, requests: Iterator[bytes], rate: float, n_clients: int, seconds: float
+) -> Load:
+    """The capacity while what is too much is refused by somebody else."""
+    with refuser() as other:
+        load, _ = await asyncio.gather(
+            closed_loop(port, requests, n_clients=n_clients, seconds=seconds),
+            open_loop(other, requests, per_second=(LOAD - 1) * rate, seconds=seconds),
+        )
+    return load
+
+
 def peak_mib(pid: int) -> float:
     """The most memory a process has held."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
@@ -128,6 +156,20 @@ def serve(data: Path, running: int, **more: str) -> tuple[subprocess.Popen[str],
     assert process.stdout is not None
     serving = next(line for line in process.stdout if line.startswith("Serving"))
     return process, int(serving.rpartition("http://")[2].split()[0].rpartition(":")[2])
+
+
+@contextmanager
+def refuser() -> Iterator[int]:
+    """The port of a process that refuses everything."""
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-c", REFUSER], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def report(name: str, load: Load, memory_mib: float) -> None:
@@ -158,7 +200,7 @@ def main() -> None:
     n_clients = 4 * given.running
     try:
         asyncio.run(closed_loop(port, requests, n_clients=n_clients, seconds=3))
-        ratios, by_processor = [], []
+        ratios, by_processor, to_beside = [], [], []
         for _ in range(given.rounds):
             before_s = cpu_s(process.pid)
             capacity = asyncio.run(closed_loop(port, requests, n_clients=n_clients, seconds=given.seconds))
@@ -168,12 +210,22 @@ def main() -> None:
             overloaded = asyncio.run(overload)
             report(f"{LOAD:g} x", overloaded, peak_mib(process.pid))
             after_s = cpu_s(process.pid)
+            beside = asyncio.run(
+                capacity_beside(port, requests, capacity.rate(200), n_clients, given.seconds)
+            )
+            report("beside", beside, peak_mib(process.pid))
+            to_beside.append(overloaded.rate(200) / beside.rate(200))
             ratios.append(overloaded.rate(200) / capacity.rate(200))
             # What refusing costs the service, whatever the load itself takes of the same processors.
             each = [len(load.by_status[200]) for load in (capacity, overloaded)]
             by_processor.append(each[1] / (after_s - between_s) / (each[0] / (between_s - before_s)))
-        print("goodput / capacity:", ", ".join(f"{ratio:.2f}" for ratio in ratios))
-        print("the same by second of processor:", ", ".join(f"{ratio:.2f}" for ratio in by_processor))
+        for name, values in (
+            ("goodput / capacity", ratios),
+            ("goodput / capacity beside a process that refuses", to_beside),
+            ("goodput / capacity, each by second of the service's processor", by_processor),
+        ):
+            each = ", ".join(f"{ratio:.2f}" for ratio in values)
+            print(f"{name}: median {np.median(values):.3f}; {each}")
     finally:
         process.terminate()
         process.wait()
