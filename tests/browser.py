@@ -132,7 +132,7 @@ def visit(visit_at: VisitFn, site: str) -> VisitFn:
     return lambda path, **options: visit_at(site, path, **options)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # tests of crashes fork: no service may run then
 def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service over the demo corpus, with a catalog of its own."""
     with served_collection(copytree(hashed_data, tmp_path_factory.mktemp("site") / "data")) as address:

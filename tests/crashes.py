@@ -41,6 +41,7 @@ _STEPS = frozenset(
     {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock"}
 )
 NEVER = 10**9
+_MOST_S = 60
 
 # id -> content hash
 State = dict[str, str]
@@ -288,6 +289,7 @@ def in_child(work: Callable[[], object], *, after_s: float | None = None) -> int
             time.sleep(after_s)
             os.kill(child, signal.SIGKILL)  # where it has ended it waits to be asked how
         return os.waitpid(child, 0)[1]
+    signal.alarm(_MOST_S)  # a child that hangs is a failure, not a wait
     try:
         work()
     except BaseException:  # noqa: BLE001 - whatever it is, the parent is told by the status
