@@ -60,18 +60,21 @@ def generations(data: Path) -> list[str]:
 
 def current_generation(data: Path) -> str:
     """The served generation; raises SnapshotMissingError, SnapshotCorruptError."""
-    with storage_errors(data):
-        if not (data / "CURRENT").is_file():
+    while True:
+        with storage_errors(data):
+            if not (data / "CURRENT").is_file():
+                raise SnapshotMissingError(
+                    f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
+                )
+        pointer = _pointer(data)
+        name = named_by_pointer(data)
+        if name in generations(data):
+            return name
+        if _pointer(data) == pointer:  # else superseded and cleared away between one look and the next
             raise SnapshotMissingError(
-                f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
+                f"{data}/CURRENT names generation {name[:40]!r}, which is not there; write the name of the "
+                f"one to serve into it (`akin snapshot list --data {data}` shows all)"
             )
-    name = named_by_pointer(data)
-    if name not in generations(data):
-        raise SnapshotMissingError(
-            f"{data}/CURRENT names generation {name[:40]!r}, which is not there; write the name of the one "
-            f"to serve into it (`akin snapshot list --data {data}` shows all)"
-        )
-    return name
 
 
 def named_by_pointer(data: Path) -> str:

@@ -16,7 +16,7 @@ from indexer.generations import current_generation, deleted_file, segment_folder
 from indexer.index import JoinedIndex, VectorIndex
 from indexer.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.segment import Segment
-from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError, SnapshotMissingError
+from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError
 from models.types import Filters, Paper, Unit, rows_of
 
 
@@ -213,10 +213,10 @@ def open_snapshot(
 
     Raises SnapshotMissingError, SnapshotCorruptError.
     """
-    name = generation or _served_generation(data)
+    name = generation or current_generation(data)
     lease = lease_generation(data, name)
     while lease is None and generation is None:  # superseded and cleared away since CURRENT was read
-        superseded, name = name, _served_generation(data)
+        superseded, name = name, current_generation(data)
         lease = lease_generation(data, name)
         if name == superseded:
             break
@@ -235,27 +235,9 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
     """The served generation as ``open_snapshot`` gives it, or ``None`` where nothing is indexed yet."""
     if not (data / "CURRENT").is_file():
         return None
-    if beside is not None and beside.generation == _served_generation(data):
+    if beside is not None and beside.generation == current_generation(data):
         return beside
     return open_snapshot(data, beside=beside)
-
-
-def _served_generation(data: Path) -> str:
-    """What CURRENT names; raises SnapshotMissingError."""
-    while True:
-        pointer = _pointer(data)
-        try:
-            return current_generation(data)
-        except SnapshotMissingError:
-            # Superseded and cleared away between one look and the next?
-            if _pointer(data) == pointer:
-                raise
-
-
-def _pointer(data: Path) -> bytes:
-    path = data / "CURRENT"
-    with storage_errors(path):
-        return path.read_bytes() if path.is_file() else b""
 
 
 def lease_generation(data: Path, generation: str) -> int | None:
