@@ -5,8 +5,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import orjson
+import typer
 from pydantic import ValidationError
 
 from indexer.durable import storage_errors
@@ -16,6 +18,16 @@ from models.types import Facet, Paper
 from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.schemas.search import QueryIn
 from service.text_query import MAX_TEXT_CHARS
+
+# Which papers may answer, for every command that asks.
+YearFrom = Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")]
+YearTo = Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")]
+Authors = Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")]
+Venues = Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")]
+Fields = Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")]
+HasFacets = Annotated[
+    list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from akin.asking import read_aspect, read_query
+from akin.asking import Authors, Fields, HasFacets, Venues, YearFrom, YearTo, read_aspect, read_query
 from akin.display import search_answer
 from akin.indexing import Data, Device
 from akin.serving import settings_of
@@ -45,14 +45,12 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
     scorer: Annotated[Scorer, typer.Option(help="How a paper is scored.")] = Scorer.OT,
     tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
-    year_from: Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")] = None,
-    year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
-    author: Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")] = None,
-    venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
-    field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
-    has_facet: Annotated[
-        list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
-    ] = None,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
 ) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from akin.asking import read_query
+from akin.asking import Authors, Fields, HasFacets, Venues, YearFrom, YearTo, read_query
 from akin.display import notes
 from akin.indexing import Device
 from akin.serving import settings_of
@@ -36,14 +36,12 @@ def sentences(
         list[Facet] | None, typer.Option(help="Only sentences of this facet; may be repeated.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many sentences.")] = 10,
-    year_from: Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")] = None,
-    year_to: Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")] = None,
-    author: Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")] = None,
-    venue: Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")] = None,
-    field: Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")] = None,
-    has_facet: Annotated[
-        list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
-    ] = None,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/sentences/search.")] = False,
 ) -> None:

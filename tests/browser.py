@@ -31,7 +31,7 @@ from playwright.sync_api import (
 
 from service.app import create_app
 from service.cache import open_cache
-from service.engines import open_engine
+from service.engines import open_warm_engine
 from service.settings import Settings
 
 HOW_TO_GET_ONE = "no browser: apt-get install chromium, or name the program in AKIN_CHROMIUM"
@@ -144,9 +144,7 @@ def served_collection(data: Path) -> Iterator[str]:
     """The address of a service over a collection, which may write there."""
     settings = Settings(data=data, device="cpu")
     cache = open_cache(settings)
-    engine = open_engine(settings, cache)
-    engine.warm_up()
-    with served(create_app(settings, engine, cache=cache)) as address:
+    with served(create_app(settings, open_warm_engine(settings, cache), cache=cache)) as address:
         yield address
 
 
