@@ -1,18 +1,22 @@
 """The database under the catalog: SQLite or PostgreSQL, opened durably, one writer at a time."""
 
+import math
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from models.errors import InputError, MissingPackageError, StorageError
+from models.interruption import is_interrupted
 
-BUSY_TIMEOUT_S: Final = 30  # how long a SQLite writer waits for another before it gives up
+BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another before it gives up
+_LOOK_S: Final = 0.01
 
 # Any constant will do, as long as every Akin that writes to one PostgreSQL database uses the same.
 _WRITER_LOCK: Final = 0x616B696E  # "akin"
@@ -26,22 +30,15 @@ _DRIVERS: Final = {
 }
 
 _PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLite
-# A connection that a restart of the server has cut is noticed before it is used; one that is not made in time
-# is an error, not a wait; so is one whose other end is not heard of any more.
+# A connection that a restart of the server has cut is noticed before it is used.
 _POOLS: Final[dict[str, dict[str, Any]]] = {
-    "postgresql": {
-        "pool_pre_ping": True,
-        "connect_args": {
-            "connect_timeout": 5,
-            "options": _PATIENCE,
-            "tcp_user_timeout": 10_000,  # ms
-            "keepalives_idle": 10,
-            "keepalives_interval": 3,
-            "keepalives_count": 3,
-        },
-    }
+    "postgresql": {"pool_pre_ping": True, "connect_args": {"options": _PATIENCE}}
 }
 
+_LET_IT_END: Final = (
+    f"another process has been writing for as long as this could wait, {BUSY_TIMEOUT_S} s at most; "
+    "let it end, then try again"
+)
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
 _REMEDIES: Final = {
     "SQLITE_FULL": "free disk space and try again; nothing was half-written",
@@ -50,13 +47,13 @@ _REMEDIES: Final = {
     "SQLITE_CANTOPEN": "name a file in a folder that exists and that this user may write to",
     "SQLITE_NOTADB": "name another file, or move this one away and ingest the corpus again",
     "SQLITE_CORRUPT": "restore the file from a backup, or move it away and ingest the corpus again",
-    "SQLITE_BUSY": f"another process has been writing for {BUSY_TIMEOUT_S} s; let it end, then try again",
+    "SQLITE_BUSY": _LET_IT_END,
     "SQLITE_IOERR": "check the disk and its mount, then try again",
     "25006": "connect to a server that accepts writes",
     "28": "check the user and password in the URL",
     "3D": "create the database that the URL names",
     "42501": "grant this user the right to create and write tables",
-    "55P03": f"another process has been writing for {BUSY_TIMEOUT_S} s; let it end, then try again",
+    "55P03": _LET_IT_END,
     "53": "free disk space, memory or connections on the server and try again",
 }
 
@@ -92,9 +89,13 @@ class Database:
             ) from error
         # Never the whole URL: it may hold a password.
         self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
+        self._n_closed = 0
+        self._close_what_comes_back_late()
         if url.get_backend_name() == "sqlite":
             _configure_sqlite(self._engine)
-        self._writer = self._engine.execution_options(begin="BEGIN IMMEDIATE")
+        else:
+            _configure_postgres(self._engine)
+        self._writer = self._engine.execution_options(writes=True)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -119,8 +120,22 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Closes every connection; using the database again opens new ones."""
+        """Closes every connection, those in use as soon as they are not; using it again opens new ones."""
+        self._n_closed += 1
         self._engine.dispose()
+        self._n_closed += 1  # what was opened meanwhile went to the old pool, or may have
+
+    def _close_what_comes_back_late(self) -> None:
+        """A pool that was given up keeps what comes back to it open, and nobody closes that any more."""
+
+        @event.listens_for(self._engine, "do_connect")
+        def note(_dialect: object, entry: ConnectionPoolEntry, _args: object, _options: object) -> None:
+            entry.info["n_closed"] = self._n_closed
+
+        @event.listens_for(self._engine, "checkin")
+        def close_late(_connection: object, entry: ConnectionPoolEntry) -> None:
+            if entry.info["n_closed"] != self._n_closed:
+                entry.close()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -128,6 +143,20 @@ class Database:
             yield
         except DBAPIError as error:
             raise StorageError(f"catalog {self.place}: {error.orig}; {_remedy(error)}") from error
+
+
+@contextmanager
+def however_long(connection: Connection) -> Iterator[None]:
+    """What is asked until the context ends may take its time; else a minute without an answer is an error."""
+    if connection.dialect.name == "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    most_s, driver.silence_s = driver.silence_s, math.inf
+    try:
+        yield
+    finally:
+        driver.silence_s = most_s
 
 
 def _url(url_or_path: str | Path) -> URL:
@@ -158,7 +187,39 @@ def _configure_sqlite(engine: Engine) -> None:
     def begin(connection: Connection) -> None:
         # The driver alone would begin only before some statements. A transaction that starts as a reader
         # cannot wait for a writer later, so those that write say so at once.
-        connection.exec_driver_sql(connection.get_execution_options().get("begin", "BEGIN"))
+        if connection.get_execution_options().get("writes"):
+            _begin_writing(connection)
+        else:
+            connection.exec_driver_sql("BEGIN")
+
+
+def _configure_postgres(engine: Engine) -> None:
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _entry: object, arguments: Sequence[str], options: dict[str, Any]) -> Any:
+        from indexer import postgres  # noqa: PLC0415 - its driver is optional
+
+        return postgres.connect(*arguments, **options)
+
+
+def _begin_writing(connection: Connection) -> None:
+    """Begins once no other process writes; SQLite itself would wait on where nobody wants it any more."""
+    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    try:
+        while not _begun(connection, last=time.monotonic() > deadline or is_interrupted()):
+            time.sleep(_LOOK_S)
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+
+
+def _begun(connection: Connection, *, last: bool) -> bool:
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    except OperationalError as error:
+        if last or not _is_busy(error.orig):
+            raise
+        return False
+    return True
 
 
 def _write_ahead(cursor: sqlite3.Cursor) -> None:
@@ -168,11 +229,15 @@ def _write_ahead(cursor: sqlite3.Cursor) -> None:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if time.monotonic() > deadline or not _is_busy(error):
                 raise
-            time.sleep(0.01)
+            time.sleep(_LOOK_S)
         else:
             return
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    return isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _remedy(error: DBAPIError) -> str:

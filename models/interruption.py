@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from contextvars import ContextVar
 
+from models.errors import AkinError
+
 
 def _nobody_asks() -> None:
     """Nothing interrupts."""
@@ -19,3 +21,12 @@ def set_interruption(check: Callable[[], None]) -> None:
 def check_interruption() -> None:
     """Raises what the one who waits has set; nothing where nobody set anything."""
     _check.get()()
+
+
+def is_interrupted() -> bool:
+    """Whether ``check_interruption`` would raise, for what has an error of its own for that."""
+    try:
+        check_interruption()
+    except AkinError:
+        return True
+    return False

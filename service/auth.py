@@ -3,12 +3,13 @@
 import asyncio
 import ipaddress
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import anyio
 import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
@@ -16,6 +17,7 @@ from starlette.types import Scope as ASGIScope
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
+from service.deadline import LOOK_S, within
 from service.degradation import Degradation
 
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
@@ -84,13 +86,15 @@ class KeyRing:
 
     def read(self) -> None:
         """Reads the keys; raises StorageError."""
+        self._keys = {key.id: key for key in within(LOOK_S, self._all)}
+        self._known = True
+
+    def _all(self) -> Sequence[ApiKey]:
         if self._open is None:
             if isinstance(self._place, Path) and not self._place.exists():
-                self._known = True
-                return
+                return ()
             self._open = Keys.open(self._place)
-        self._keys = {key.id: key for key in self._open.all()}
-        self._known = True
+        return self._open.all()
 
     def read_if_reachable(self) -> None:
         """Reads the keys, or leaves that for later where a server holds them that is away.
@@ -114,19 +118,22 @@ class KeyRing:
     async def kept_fresh(self) -> AsyncIterator[None]:
         """Reads the keys now, as ``read_if_reachable``, and then again and again until the context ends."""
         # Never waits for the threads that compute: revocation must not queue behind searches.
-        limiter = CapacityLimiter(1)
+        limiter, stopping = CapacityLimiter(1), asyncio.Event()
         await to_thread.run_sync(self.read_if_reachable, limiter=limiter)
-        task = asyncio.create_task(self._refresh(limiter))
+        task = asyncio.create_task(self._refresh(limiter, stopping))
         try:
             yield
         finally:
-            task.cancel()
+            stopping.set()
             await asyncio.wait([task])
             self.close()
 
-    async def _refresh(self, limiter: CapacityLimiter) -> None:
+    async def _refresh(self, limiter: CapacityLimiter, stopping: asyncio.Event) -> None:
         while True:
-            await asyncio.sleep(REFRESH_S)
+            with anyio.move_on_after(REFRESH_S):
+                await stopping.wait()
+            if stopping.is_set():
+                return
             was_stale = self._stale
             try:
                 await to_thread.run_sync(self.read, limiter=limiter)

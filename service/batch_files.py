@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError
 from service.batch_content import unpacked
+from service.deadline import LOOK_S, within
 from service.exports import CSV_COLUMNS, csv_rows, harmless
 from service.formats import Format
 from service.schemas.search import ResultOut
@@ -56,7 +58,8 @@ def _lines(jobs: Jobs, stretch: Stretch) -> Iterator[list[bytes]]:
     """The lines of one chunk after another."""
     at = stretch.start
     while at < stretch.stop:
-        stored = jobs.results(stretch.job_id, at)
+        # The request's own deadline is for the start of its answer.
+        stored = within(LOOK_S, partial(jobs.results, stretch.job_id, at))
         if stored is None:
             raise BatchNotFoundError("The batch was removed while its results were read.")
         lines = unpacked(stored.results).split(b"\n")

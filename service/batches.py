@@ -1,6 +1,7 @@
 """Batches of the service: started, watched, ended, and worked off in the background."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +14,9 @@ from anyio import CapacityLimiter, to_thread
 
 from indexer.job import Job, NewJob
 from indexer.jobs import Jobs
-from models.errors import BatchNotFoundError, StorageError
+from models.errors import BatchNotFoundError, DeadlineError, StorageError
+from models.interruption import set_interruption
+from service.deadline import LOOK_S, within
 from service.degradation import Degradation
 from service.kept_generations import KeptGenerations
 from service.settings import Settings
@@ -28,6 +31,7 @@ _WITHOUT_REDIS_S: Final = 5.0  # how long it is left alone after it did not answ
 _WITHOUT_WORKER_S: Final = 10.0
 _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
+_STOP_S: Final = 5.0  # how long the end of the service waits for a database that does not answer
 _log = structlog.get_logger(__name__)
 
 
@@ -50,6 +54,7 @@ class Batches:
         self._keeping = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
+        self._end_by = math.inf
         self._expire_at = 0.0
         self._waits = False
         self._unsent = False
@@ -96,14 +101,14 @@ class Batches:
     @asynccontextmanager
     async def worked_off(self, worker: ChunkWorker) -> AsyncIterator[None]:
         """Sees to the jobs until the context ends, those of an earlier process included."""
-        self._stopping = False
+        self._stopping, self._end_by = False, math.inf
         # Before requests come: what opening a database loads should not be loaded beside them.
         await to_thread.run_sync(self._open_early)
         task = asyncio.create_task(self._work(worker))
         try:
             yield
         finally:
-            self._stopping = True
+            self._stopping, self._end_by = True, time.monotonic() + _STOP_S
             worker.stop()
             self._wake.set()
             await asyncio.wait([task])
@@ -115,11 +120,18 @@ class Batches:
 
     def _open_early(self) -> None:
         with suppress(StorageError, BatchNotFoundError):
-            self._keep_generations(self.jobs())
+            self._look()
 
-    def _keep_generations(self, jobs: Jobs) -> None:
-        with self._keeping:
-            self._kept.keep_only(jobs.generations())
+    def _look(self) -> Jobs:
+        """The jobs, whose generations are kept from now on, and no other."""
+
+        def looked_at() -> Jobs:
+            jobs = self.jobs()
+            with self._keeping:
+                self._kept.keep_only(jobs.generations())
+            return jobs
+
+        return within(LOOK_S, looked_at)
 
     async def _work(self, worker: ChunkWorker) -> None:
         limiter = CapacityLimiter(1)  # never waits for the threads of requests, nor they for it
@@ -131,7 +143,12 @@ class Batches:
                 _log.error("batch_work_failed", error=type(error).__name__, exception=raised_at(error))
                 await asyncio.sleep(_POLL_S)
 
+    def _expect_time(self) -> None:
+        if time.monotonic() > self._end_by:
+            raise DeadlineError("The service ends.")
+
     def _turn(self, worker: ChunkWorker) -> None:
+        set_interruption(self._expect_time)
         try:
             busy = self._see_to_jobs(worker)
             self._waits = False
@@ -148,8 +165,7 @@ class Batches:
 
     def _see_to_jobs(self, worker: ChunkWorker) -> bool:
         """Whether there may be more to do at once."""
-        jobs = self.jobs()
-        self._keep_generations(jobs)
+        jobs = self._look()
         if time.monotonic() >= self._expire_at:
             jobs.expire(max_age_s=self._max_age_s)
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S

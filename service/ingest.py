@@ -10,7 +10,7 @@ from indexer.catalog import Catalog, Change
 from indexer.changes import absorb, expect_own_catalog
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
 from models.types import Paper
-from service.deadline import check_deadline
+from service.deadline import LOOK_S, check_deadline, within
 from service.degradation import Degradation
 from service.engines import Engines
 
@@ -102,8 +102,7 @@ class Ingest:
         """
         if not self._engines.follows:
             return
-        catalog, engine = self._catalog(), self._engines.current
-        self._last = catalog.last_change()
+        catalog, engine = within(LOOK_S, self._look), self._engines.current
         if not self.pending:
             return
         try:
@@ -121,6 +120,12 @@ class Ingest:
             return
         self._engines.follow()
         self._shown = done.change
+
+    def _look(self) -> Catalog:
+        """The catalog, once it was asked how far it has come."""
+        catalog = self._catalog()
+        self._last = catalog.last_change()
+        return catalog
 
     def close(self) -> None:
         """Close the catalog."""

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Final
 
 import structlog
@@ -14,7 +15,7 @@ from models.errors import DeadlineError, EncoderMismatchError, InputError, Snaps
 from service.answers import answer_search
 from service.batch_content import Line, answer_line, packed, problem_line, queries_of
 from service.cursors import Cursors
-from service.deadline import Deadline, set_deadline
+from service.deadline import LOOK_S, Deadline, set_deadline, within
 from service.engines import PinnedEngines
 from service.search import SearchEngine, SearchQuery
 
@@ -97,7 +98,8 @@ class ChunkWorker:
             jobs.fail(chunk.job_id, f"Generation {chunk.generation} is no longer there; start it again.")
             return True
         with self._attempt(jobs, chunk) as attempt:
-            lines = self._lines(engine, chunk, attempt)
+            # In a context of its own: what is stored of it has more time than its last query has left.
+            lines = copy_context().run(self._lines, engine, chunk, attempt)
         if not attempt.given_up:
             content = b"\n".join(line.content for line in lines)
             jobs.finish(chunk, packed(content), n_problems=sum(line.is_problem for line in lines))
@@ -136,7 +138,7 @@ class ChunkWorker:
         def renew() -> None:
             while not ended.wait(LEASE_S / 4):
                 try:
-                    if not jobs.renew(chunk):
+                    if not within(LOOK_S, lambda: jobs.renew(chunk)):
                         attempt.give_up(lost=True)
                         return
                 except StorageError as error:

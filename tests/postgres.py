@@ -10,12 +10,15 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
@@ -112,7 +115,24 @@ class Server:
 
     def stop(self) -> None:
         """Ends every connection and stops the server."""
+        self.resume()
         self._run("pg_ctl", "stop", "--wait", "--mode=fast")
+
+    def pause(self) -> None:
+        """From now on it keeps its connections and takes new ones, but answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Ends a pause."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        pid_file = self.folder / "cluster" / "postmaster.pid"
+        if pid_file.exists():
+            postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
+            for process in (postmaster, *postmaster.children()):  # itself first: it makes no more then
+                with suppress(psutil.NoSuchProcess):
+                    process.send_signal(number)
 
     def _run(self, program: str, *arguments: str) -> None:
         account = self.account

@@ -16,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from indexer.database import Database
+from indexer.database import Database, however_long
 from models.errors import StorageError
 
 # Alembic keeps its current context in module globals, so two threads must not migrate at once.
@@ -74,5 +74,5 @@ def is_current(connection: Connection) -> bool:
 
 def upgrade(connection: Connection) -> None:
     """Brings the schema to the newest inside the connection's transaction: wholly or not at all."""
-    with _ALEMBIC:
+    with _ALEMBIC, however_long(connection):
         command.upgrade(configuration(connection), "head")
