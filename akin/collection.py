@@ -71,9 +71,7 @@ def compact(
         if is_compact(snapshot):
             _out.print(f"Generation {snapshot.generation} is one segment without deleted papers already.")
             return
-        on_progress("Compacting", 0, len(snapshot))
-        manifest = compact_snapshot(data, snapshot, device=device, keep=keep)
-        on_progress("Compacting", len(snapshot), len(snapshot))
+        manifest = compact_snapshot(data, snapshot, device=device, keep=keep, on_progress=on_progress)
     _out.print(
         f"Merged {len(snapshot.segments)} segments into one of {manifest.n_papers:,} papers "
         f"(backend {manifest.segments[0].backend if manifest.segments else 'none'}); generation "

@@ -14,7 +14,7 @@ from akin.progress import show_progress
 from indexer.build import KEEP, BuildArguments, BuildReport, build, built_with
 from indexer.catalog import CATALOG_FILE
 from indexer.corpus import CorpusReport, read_corpus
-from indexer.parts import Refusals
+from indexer.reading import Refusals
 from models.annotator import load_annotator
 from models.types import Precision
 

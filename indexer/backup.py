@@ -2,16 +2,18 @@
 
 import shutil
 import sqlite3
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import expect_own_catalog
 from indexer.database import sqlite_file
-from indexer.durable import discard_folder, publish_folder, storage_errors
+from indexer.durable import publish_folder, storage_errors
 from indexer.generations import point_at, segment_folder, snapshot_folder, verify
 from indexer.manifest import Manifest
 from indexer.snapshot import open_snapshot
+from models.checksums import sha256_of
 from models.errors import InputError, StorageError
 
 
@@ -21,7 +23,7 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
     ``catalog`` (a URL or path) is copied where it is SQLite. It is copied last: it may be newer than the
     files, never older, so that the next process over ``target`` has only to catch up. Raises InputError,
     SnapshotMissingError, SnapshotCorruptError; StorageError, also where it is not that of the collection.
-    What a process that was killed left, in ``TARGET.unfinished``, is made again.
+    Segments that a process that was killed left in ``TARGET.unfinished`` are not copied again.
     """
     target = target.resolve()
     unfinished = target.with_name(target.name + ".unfinished")
@@ -32,11 +34,13 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
             raise InputError(f"{target} is where a disk is mounted; name a new folder in it for the backup.")
         # As long as it is open nobody clears away what it needs, however much is published meanwhile.
         snapshot = open_snapshot(data)
-        discard_folder(unfinished)
-        folders = [snapshot_folder(Path(), snapshot.generation)]
-        folders += [segment_folder(Path(), entry.name) for entry in snapshot.manifest.segments]
-        for folder in folders:
-            shutil.copytree(data / folder, unfinished / folder)
+        manifest = snapshot.manifest
+        segments = {segment_folder(Path(), entry.name): entry.files for entry in manifest.segments}
+        for folder, files in segments.items():
+            _copy(data / folder, unfinished / folder, files)
+        _clear(unfinished, segments)
+        folder = snapshot_folder(Path(), snapshot.generation)
+        shutil.copytree(data / folder, unfinished / folder)
         manifest = verify(unfinished, snapshot.generation)
         file = sqlite_file(catalog)
         if file is not None:
@@ -46,6 +50,25 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
         point_at(unfinished, manifest.generation)
         publish_folder(unfinished, target)
     return manifest
+
+
+def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
+    """Copy the files of a segment, but for those that were copied before and are whole."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name, stated in files.items():
+        copied = target / name
+        if not (copied.is_file() and sha256_of(copied) == stated):
+            shutil.copyfile(source / name, copied)
+
+
+def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
+    """Remove all that an earlier run copied but the segments given."""
+    wanted = {unfinished / folder for folder in segments}
+    for child in [*unfinished.iterdir(), *(unfinished / "segments").glob("*")]:
+        if child.is_file():
+            child.unlink()
+        elif child not in wanted and child.name != "segments":
+            shutil.rmtree(child)
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:

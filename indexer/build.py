@@ -30,13 +30,8 @@ from indexer.generations import current_generation, read_manifest
 from indexer.growth import grow
 from indexer.index import check_backend
 from indexer.manifest import Manifest
-from indexer.parts import (
-    Reading,
-    encode_parts,
-    finished_reading,
-    papers_of,
-    read_into_parts,
-)
+from indexer.parts import encode_parts
+from indexer.reading import Reading, finished_reading, papers_of, read_into_parts, unfinished_reading
 from indexer.snapshot import Snapshot, served_snapshot
 from indexer.versions import content_hash
 from models.annotator import Annotator
@@ -144,7 +139,6 @@ def build(
             )
             n_replaced = 0
             if encoded:
-                on_progress("Indexing", 0, reading.n_papers)
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
                     # Others may have published since.
                     base = None if replace else served_snapshot(data, beside=base)
@@ -153,9 +147,16 @@ def build(
                     like = new_manifest(annotator, arguments) if base is None else base.manifest
                     shown = _add(papers_of(work, reading), papers, shown=like.change, replace=replace)
                     like = replaced(like, change=shown, catalog=papers.identity())
-                    manifest = grow(data, base, encoded, like=like, device=arguments.device, keep=keep)
+                    manifest = grow(
+                        data,
+                        base,
+                        encoded,
+                        like=like,
+                        device=arguments.device,
+                        keep=keep,
+                        on_progress=on_progress,
+                    )
                 n_replaced = reading.n_papers + (0 if base is None else len(base)) - manifest.n_papers
-                on_progress("Indexing", reading.n_papers, reading.n_papers)
             manifest = absorb(data, annotator, papers, on_progress=on_progress, keep=keep).manifest
             discard_folder(work)
     n_dropped = sum(part.n_sentences for part in reading.parts) - sum(part.n_rows for part in encoded)
@@ -234,20 +235,16 @@ def _read(
     key = _reading_key(corpora, base, pending, arguments)
     reading = finished_reading(work, key)
     if reading is None:
-        done = 0
 
-        def on_part(n_papers: int) -> None:
-            nonlocal done
-            done += n_papers
-            on_progress("Reading", done, arguments.limit)
+        def on_part(n_done: int) -> None:
+            on_progress("Reading", n_done, arguments.limit)
 
-        report = CorpusReport()
-        papers = islice(_papers(corpora, arguments, report), arguments.limit)
+        unfinished = unfinished_reading(work, key)
+        report = unfinished.report
+        n_left = None if arguments.limit is None else arguments.limit - report.papers
         reading = read_into_parts(
-            papers,
-            work,
-            key=key,
-            report=report,
+            islice(_papers(corpora, arguments, report), n_left),
+            unfinished,
             is_unchanged=lambda paper: paper.id not in pending and _stands_in(base, paper),
             on_part=on_part,
         )

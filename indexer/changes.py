@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from indexer.catalog import Catalog
-from indexer.corpus import CorpusReport
 from indexer.durable import discard_folder, storage_errors, writer_lock
 from indexer.generations import current_generation, read_manifest
 from indexer.growth import grow
 from indexer.manifest import Manifest
-from indexer.parts import EncodedPart, encode_parts, read_into_parts
+from indexer.parts import EncodedPart, encode_parts
+from indexer.reading import read_versions, unfinished_reading
 from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
 from models.errors import EncoderMismatchError, SnapshotError
@@ -95,6 +95,7 @@ def absorb(
                             ),
                             device="cpu",
                             keep=keep,
+                            on_progress=on_progress,
                         )
                 discard_folder(_work(data))
                 return Absorbed(manifest, last)
@@ -155,16 +156,9 @@ def encode_changes(
 
     Raises EncoderError, StorageError.
     """
-    hashes = [digest for digest in changed.values() if digest is not None]
     work.mkdir(exist_ok=True)
-    reading = read_into_parts(
-        catalog.versions(hashes),
-        work,
-        key=hashlib.sha256(json.dumps(hashes).encode()).hexdigest(),
-        report=CorpusReport(),
-        is_unchanged=lambda paper: False,
-        on_part=lambda n_papers: None,
-    )
+    key = hashlib.sha256(json.dumps(sorted(changed.items())).encode()).hexdigest()
+    reading = read_versions(catalog, changed, unfinished_reading(work, key))
     parts = encode_parts(
         work,
         reading,

@@ -16,6 +16,7 @@ from indexer.parts import EncodedPart
 from indexer.publishing import clear_away, publish, publish_segment
 from indexer.segment_writer import KeptPart
 from indexer.snapshot import Snapshot
+from models.types import ProgressFn, unseen
 
 # Papers taken over from an older segment at once.
 _KEPT_PAPERS = 10_000
@@ -31,6 +32,7 @@ def grow(
     like: Manifest,
     device: str,
     keep: int,
+    on_progress: ProgressFn = unseen,
 ) -> Manifest:
     """Publish ``base`` with the papers of ``parts``, in place of any with their ids, without ``deleted``.
 
@@ -49,11 +51,22 @@ def grow(
         living[base.find_all([*ids, *deleted])] = False
     n_kept = 0 if base is None else _segments_kept(base, living, n_new=len(ids))
     return _publish(
-        data, base, living, parts, outdated=outdated, n_kept=n_kept, like=like, device=device, keep=keep
+        data,
+        base,
+        living,
+        parts,
+        outdated=outdated,
+        n_kept=n_kept,
+        like=like,
+        device=device,
+        keep=keep,
+        on_progress=on_progress,
     )
 
 
-def compact(data: Path, base: Snapshot, *, device: str, keep: int) -> Manifest:
+def compact(
+    data: Path, base: Snapshot, *, device: str, keep: int, on_progress: ProgressFn = unseen
+) -> Manifest:
     """Publish ``base`` as one segment without what is deleted; nothing is encoded anew."""
     return _publish(
         data,
@@ -65,6 +78,7 @@ def compact(data: Path, base: Snapshot, *, device: str, keep: int) -> Manifest:
         like=base.manifest,
         device=device,
         keep=keep,
+        on_progress=on_progress,
     )
 
 
@@ -84,6 +98,7 @@ def _publish(
     like: Manifest,
     device: str,
     keep: int,
+    on_progress: ProgressFn,
 ) -> Manifest:
     """The first ``n_kept`` segments of ``base``, then one of what lives in the others and of ``parts``.
 
@@ -107,7 +122,10 @@ def _publish(
         if len(own)
     ]
     if taken or parts:
-        entry = publish_segment(data, [*taken, *parts], backend=like.arguments["backend"], device=device)
+        backend = like.arguments["backend"]
+        entry = publish_segment(
+            data, [*taken, *parts], backend=backend, device=device, on_progress=on_progress
+        )
         n_taken = sum(len(own) for own in places[n_kept:])
         kept.append((entry, n_taken + outdated))
     manifest = replace(

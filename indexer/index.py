@@ -1,7 +1,7 @@
 """The nearest-neighbour index over sentence vectors: one protocol, four backends, which one serves when."""
 
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -26,12 +26,30 @@ _WANTS_GPU = "indexer.backends.faiss_flat:wants_gpu"
 
 
 @runtime_checkable
+class BuildProgress(Protocol):
+    """Where a build of an index that takes minutes leaves how far it has come, for when it is stopped."""
+
+    def saved(self) -> Path | None:
+        """What an earlier build over the same rows saved last, if there was one."""
+        ...
+
+    def save(self, write: Callable[[Path], object]) -> None:
+        """Have ``write`` write how far this build has come to a path."""
+        ...
+
+    def tell(self, n_rows: int) -> None:
+        """So many rows are in the index."""
+        ...
+
+
+@runtime_checkable
 class VectorIndex(Protocol):
     """Nearest rows of one packed array of vectors, by L2 distance.
 
     A backend is a class with two constructors beside these methods, called by ``build_index`` and
-    ``load_index``: ``build(rows, *, device)`` and ``load(path, rows, *, device)``. It keeps ``rows`` and
-    scores on them, so every row it returns carries its exact distance. Several threads may search at once.
+    ``load_index``: ``build(rows, *, device, progress)`` and ``load(path, rows, *, device)``. It keeps
+    ``rows`` and scores on them, so every row it returns carries its exact distance. Several threads may
+    search at once.
     """
 
     def search(
@@ -117,18 +135,22 @@ def check_backend(backend: str, device: str) -> None:
         pkgutil.resolve_name(_WANTS_GPU)(device)
 
 
-def build_index(rows: np.ndarray, backend: str, *, device: str = "auto") -> VectorIndex:
+def build_index(
+    rows: np.ndarray, backend: str, *, device: str = "auto", progress: BuildProgress | None = None
+) -> VectorIndex:
     """Index ``rows``, float16 or float32 of shape (n_rows, dim); they must outlive the index unchanged.
 
     ``backend`` is "auto" or a name in ``BACKENDS``; ``device`` is "auto", "cpu" or "cuda" and matters to
-    ``flat`` alone.
+    ``flat`` alone. What ``progress`` has saved of an earlier build is gone on with.
 
     Raises:
         UnknownNameError: if there is no such backend.
         InputError: if there are no rows, or a GPU is asked for and none is there.
     """
     name = choose_backend(len(rows)) if backend == "auto" else backend
-    index: VectorIndex = resolve(BACKENDS, name, "index backend").build(rows, device=device)
+    index: VectorIndex = resolve(BACKENDS, name, "index backend").build(
+        rows, device=device, progress=progress
+    )
     return index
 
 

@@ -10,9 +10,13 @@ from models.checksums import digest_of
 _CHECKSUM: Final = "sha256"
 
 
-def write_note(path: Path, content: dict[str, Any]) -> None:
-    """Write a note in one step."""
-    replace_file(path, json.dumps({**content, _CHECKSUM: digest_of(content)}).encode())
+def write_note(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
+    """Write a note in one step; one that is not durable may be lost in a power cut, never half there."""
+    note = json.dumps({**content, _CHECKSUM: digest_of(content)}).encode()
+    if durable:
+        replace_file(path, note)
+    else:
+        path.write_bytes(note)
 
 
 def read_note(path: Path) -> dict[str, Any]:

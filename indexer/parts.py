@@ -1,52 +1,35 @@
-"""The parts of an unfinished build: up to 1,000 papers each, their columns and then what is computed of them.
+"""What is computed of the parts of an unfinished build, beside their papers (indexer/reading.py).
 
 DATA/building/corpus/
-  read.json            what was read, from which files and how; written when reading is done
-  part-00000.arrow     the papers of a part
   vectors-DIGEST/      the vectors and facets of a part, whole once the folder is there; the digest covers the
                        papers and every model, so nothing stale is ever taken up; files.json has the SHA-256
                        of each file, so nothing damaged either
 """
 
 import hashlib
-import itertools
 import json
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float16, Int64
 
-from indexer.columns import SCHEMA, paper_at, papers_to_table
-from indexer.corpus import CorpusReport
+from indexer.columns import SCHEMA, paper_at
 from indexer.durable import discard_folder, publish_folder, write_array
 from indexer.embed import EmbeddedPapers, embed
 from indexer.generations import compare_files
 from indexer.notes import read_note, write_note
-from indexer.versions import check
+from indexer.reading import Part, Reading, read_table
 from models.annotator import Annotator
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError
-from models.language import language_of
-from models.types import Paper, Precision, ProgressFn
+from models.types import Precision, ProgressFn
 
-PART_PAPERS = 1_000
 _ROWS, _OFFSETS, _FACETS, _FUNCTIONS = "rows.npy", "offsets.npy", "facets.npy", "functions.npy"
 _FILES = "files.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The papers of one part, in the file ``name``; ``sha256`` (hex) is that of the file."""
-
-    name: str
-    sha256: str
-    n_papers: int
-    n_sentences: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +43,11 @@ class EncodedPart:
     folder: Path
     n_rows: int
     reused: bool
+
+    @property
+    def key(self) -> str:
+        """What tells its content from any other: its folder is named by its papers and every model."""
+        return self.folder.name
 
     def rows(self) -> np.ndarray:
         """Sentence vectors, (n_rows, dim)."""
@@ -80,108 +68,12 @@ class EncodedPart:
 
     def table(self) -> pa.Table:
         """The papers' columns, every sentence with a facet: the corpus's own, else the tagger's."""
-        table = _read_table(self.papers)
+        table = read_table(self.papers)
         facets = pa.ListArray.from_arrays(
             table["starts"].combine_chunks().offsets, pa.array(np.load(self.folder / _FACETS))
         )
         field = SCHEMA.get_field_index("facets")
         return table.set_column(field, SCHEMA.field(field), facets)
-
-
-@dataclass(frozen=True, slots=True)
-class Refusals:
-    """What a corpus held besides usable papers; ``examples`` are the first messages.
-
-    ``duplicates`` are among the ``broken``.
-    """
-
-    broken: int
-    duplicates: int
-    without_abstract: int
-    examples: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The outcome of reading: the parts, what was refused, and how many abstracts are in other languages.
-
-    ``unchanged`` papers are in the collection as they were read, and in no part.
-    """
-
-    key: str
-    parts: tuple[Part, ...]
-    refusals: Refusals
-    languages: dict[str, int]
-    unchanged: int
-
-    @property
-    def n_papers(self) -> int:
-        """Papers in all parts."""
-        return sum(part.n_papers for part in self.parts)
-
-
-def read_into_parts(
-    papers: Iterable[Paper],
-    folder: Path,
-    *,
-    key: str,
-    report: CorpusReport,
-    is_unchanged: Callable[[Paper], bool],
-    on_part: Callable[[int], None],
-) -> Reading:
-    """Write ``papers`` but the unchanged ones to ``folder``, part by part; ``report`` fills meanwhile.
-
-    ``key`` names what is being read and how: ``finished_reading`` finds the outcome under it. ``on_part`` is
-    told how many papers each part has. Raises InputError for a paper that the catalog would refuse.
-    """
-    parts: list[Part] = []
-    languages: Counter[str] = Counter()
-    unchanged = 0
-
-    def changed() -> Iterator[Paper]:
-        nonlocal unchanged
-        for paper in papers:
-            if is_unchanged(paper):
-                unchanged += 1
-            else:
-                check(paper)
-                yield paper
-
-    for number, run in enumerate(_runs(changed())):
-        parts.append(_write_part(folder / f"part-{number:05d}.arrow", run))
-        languages.update(language_of(paper.abstract) for paper in run)
-        on_part(len(run))
-    del languages["en"]
-    examples = tuple(str(row) for row in report.broken_rows)
-    refusals = Refusals(report.broken, report.duplicates, report.without_abstract, examples)
-    reading = Reading(key, tuple(parts), refusals, dict(languages.most_common()), unchanged)
-    write_note(folder / "read.json", asdict(reading))
-    return reading
-
-
-def finished_reading(folder: Path, key: str) -> Reading | None:
-    """The outcome of an earlier run's reading under ``key``, if it came to its end and is still whole."""
-    content = read_note(folder / "read.json")
-    if not content:
-        return None
-    parts = tuple(Part(**part) for part in content["parts"])
-    if content["key"] != key or not all(_is_whole(folder, part) for part in parts):
-        return None
-    refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
-    return Reading(key, parts, refusals, content["languages"], content["unchanged"])
-
-
-def papers_of(folder: Path, reading: Reading) -> Iterator[Paper]:
-    """The papers of all parts as they were read, without the facets of a tagger."""
-    for part in reading.parts:
-        table = _read_table(folder / part.name)
-        for position in range(len(table)):
-            yield paper_at(table, position)
-
-
-def _is_whole(folder: Path, part: Part) -> bool:
-    path = folder / part.name
-    return path.is_file() and sha256_of(path) == part.sha256
 
 
 def encode_parts(
@@ -232,15 +124,10 @@ def _encode_part(
         on_progress(part.n_papers)
     else:
         discard_folder(done)
-        table = _read_table(folder / part.name)
+        table = read_table(folder / part.name)
         papers = [paper_at(table, position) for position in range(len(table))]
         _keep(done, embed(papers, annotator, dtype=dtype, on_progress=on_progress))
     return EncodedPart(folder / part.name, done, int(np.load(done / _OFFSETS)[-1]), reused)
-
-
-def _read_table(path: Path) -> pa.Table:
-    with pa.memory_map(str(path)) as source:
-        return pa.ipc.open_file(source).read_all()
 
 
 def _is_kept(done: Path) -> bool:
@@ -268,15 +155,3 @@ def _keep(done: Path, embedded: EmbeddedPapers) -> None:
             write_array(prepared / name, [array], shape=array.shape, dtype=array.dtype)
     write_note(prepared / _FILES, {path.name: sha256_of(path) for path in sorted(prepared.iterdir())})
     publish_folder(prepared, done)
-
-
-def _runs(papers: Iterable[Paper]) -> Iterator[list[Paper]]:
-    iterator = iter(papers)
-    while run := list(itertools.islice(iterator, PART_PAPERS)):
-        yield run
-
-
-def _write_part(path: Path, papers: Sequence[Paper]) -> Part:
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        writer.write_table(papers_to_table(papers))
-    return Part(path.name, sha256_of(path), len(papers), sum(len(paper.sentences) for paper in papers))

@@ -30,19 +30,24 @@ from indexer.generations import (
 from indexer.manifest import Manifest, SegmentEntry
 from indexer.segment_writer import SegmentPart, write_segment
 from indexer.snapshot import open_snapshot
+from indexer.steps import discard_steps
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
+from models.types import ProgressFn
 
 _DISCARDED = ".discarded"
 _LOCK_WAIT_S = 60.0  # how long a rollback waits for whoever publishes
 
 
-def publish_segment(data: Path, parts: Sequence[SegmentPart], *, backend: str, device: str) -> SegmentEntry:
+def publish_segment(
+    data: Path, parts: Sequence[SegmentPart], *, backend: str, device: str, on_progress: ProgressFn
+) -> SegmentEntry:
     """A new segment of ``parts``; it belongs to nothing until a generation names it."""
     prepared = data / "building" / "segment"
-    shutil.rmtree(prepared, ignore_errors=True)
-    prepared.mkdir(parents=True)
-    return adopt_segment(data, prepared, write_segment(prepared, parts, backend=backend, device=device))
+    written = write_segment(prepared, parts, backend=backend, device=device, on_progress=on_progress)
+    entry = adopt_segment(data, prepared, written)
+    discard_steps(prepared)
+    return entry
 
 
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:

@@ -5,8 +5,10 @@ The papers are those of the catalog, so no corpus is needed. What was done is ke
 where it was:
 
   begun.json                           the change of the catalog up to which papers were read
-  read.json, part-*.arrow, vectors-*   as in indexer/parts.py
+  read*.json, part-*.arrow             as in indexer/reading.py
+  vectors-*                            as in indexer/parts.py
   segment/                             the segment made of them; segment.json, written after it, is its entry
+  segment.unfinished*                  the same while it is made (indexer/steps.py)
   changes/                             the parts of what changed in the catalog meanwhile
 """
 
@@ -23,18 +25,25 @@ import numpy as np
 from indexer.build import BuildArguments, new_manifest
 from indexer.catalog import Catalog
 from indexer.changes import LOCK_WAIT_S, encode_changes, expect_catalog_of_served
-from indexer.corpus import CorpusReport
 from indexer.durable import discard_folder, publish_folder, storage_errors, writer_lock
 from indexer.generations import compare_files, segment_folder
 from indexer.growth import grow
 from indexer.index import check_backend
 from indexer.manifest import Manifest, SegmentEntry
 from indexer.notes import read_note, write_note
-from indexer.parts import EncodedPart, Reading, encode_parts, finished_reading, read_into_parts
+from indexer.parts import EncodedPart, encode_parts
 from indexer.publishing import adopt_segment
+from indexer.reading import (
+    Reading,
+    UnfinishedReading,
+    finished_reading,
+    read_versions,
+    unfinished_reading,
+)
 from indexer.segment import Segment
 from indexer.segment_writer import write_segment
 from indexer.snapshot import Snapshot
+from indexer.steps import discard_steps
 from models.annotator import Annotator
 from models.errors import InputError, SnapshotCorruptError
 from models.types import ProgressFn
@@ -90,9 +99,7 @@ def prepare(
         parts = encode_parts(
             work, reading, annotator, dtype=like.dtype, precision=arguments.precision, on_progress=on_progress
         )
-        on_progress("Indexing", 0, reading.n_papers)
-        entry = _segment(work, parts, like)
-        on_progress("Indexing", reading.n_papers, reading.n_papers)
+        entry = _segment(work, parts, like, on_progress)
         segment = _open(work / "segment", entry, like)
         outdated = np.sort(segment.positions(catalog.changed_since(change)))
     entry = replace(entry, n_deleted=len(outdated))
@@ -155,40 +162,42 @@ def _expect_own_catalog(data: Path, catalog: Catalog) -> None:
 
 
 def _read(work: Path, catalog: Catalog, on_progress: ProgressFn) -> tuple[int, Reading]:
-    """The papers of the catalog, in parts on disk, and up to which change they are those."""
-    begun = work / "begun.json"
-    last = catalog.last_change()
-    if noted := read_note(begun):
+    """The papers of the catalog, in parts on disk, and up to which change they are those.
+
+    Of papers that changed since, it does not matter which version is in a part: they are encoded once more.
+    """
+    change, unfinished = _begun(work, catalog)
+    reading = finished_reading(work, unfinished.key)
+    if reading is not None:
+        on_progress("Reading", reading.n_papers, reading.n_papers)
+        return change, reading
+    given = catalog.changed_since(0)
+
+    def on_part(n_done: int) -> None:
+        on_progress("Reading", n_done, len(given))
+
+    return change, read_versions(catalog, given, unfinished, on_part=on_part)
+
+
+def _begun(work: Path, catalog: Catalog) -> tuple[int, UnfinishedReading]:
+    """The change of the catalog up to which papers are read, and what was read so far, if anything."""
+    begun, last = work / "begun.json", catalog.last_change()
+    if (noted := read_note(begun)) and noted["change"] <= last:
         change = int(noted["change"])
-        reading = finished_reading(work, _reading_key(catalog, change))
-        if reading is not None and change <= last:
-            on_progress("Reading", reading.n_papers, reading.n_papers)
-            return change, reading
+        unfinished = unfinished_reading(work, _reading_key(catalog, change))
+        if unfinished.parts:
+            return change, unfinished
     write_note(begun, {"change": last})
-    hashes = [digest for digest in catalog.changed_since(0).values() if digest is not None]
-    done = 0
-
-    def on_part(n_papers: int) -> None:
-        nonlocal done
-        done += n_papers
-        on_progress("Reading", done, len(hashes))
-
-    reading = read_into_parts(
-        catalog.versions(hashes),
-        work,
-        key=_reading_key(catalog, last),
-        report=CorpusReport(),
-        is_unchanged=lambda paper: False,
-        on_part=on_part,
-    )
-    return last, reading
+    return last, unfinished_reading(work, _reading_key(catalog, last))
 
 
 def _reading_key(catalog: Catalog, change: int) -> str:
     return hashlib.sha256(json.dumps([catalog.place, change]).encode()).hexdigest()
 
 
-def _segment(work: Path, parts: Sequence[EncodedPart], like: Manifest) -> SegmentEntry:
+def _segment(
+    work: Path, parts: Sequence[EncodedPart], like: Manifest, on_progress: ProgressFn
+) -> SegmentEntry:
     """The segment of ``parts``, made now unless an earlier run did and it is whole."""
     # A part's folder is named by its papers and models.
     decisive = [like.arguments["backend"], *(part.folder.name for part in parts)]
@@ -202,12 +211,16 @@ def _segment(work: Path, parts: Sequence[EncodedPart], like: Manifest) -> Segmen
                 return entry
     stated.unlink(missing_ok=True)
     discard_folder(folder)
-    unfinished = work / "segment.unfinished"
-    discard_folder(unfinished)
-    unfinished.mkdir()
-    arguments = like.arguments
-    entry = write_segment(unfinished, parts, backend=arguments["backend"], device=arguments["device"])
+    unfinished, arguments = work / "segment.unfinished", like.arguments
+    entry = write_segment(
+        unfinished,
+        parts,
+        backend=arguments["backend"],
+        device=arguments["device"],
+        on_progress=on_progress,
+    )
     publish_folder(unfinished, folder)
+    discard_steps(unfinished)
     entry = replace(entry, name=folder.name)
     write_note(stated, {"key": key, "entry": asdict(entry)})
     return entry

@@ -83,7 +83,7 @@ def to_paper(raw: RawPaper) -> Paper:
     """
     abstract, sentences = _abstract(raw.abstract, raw.facets)
     return Paper(
-        id=_id(raw.id),
+        id=id_of(raw),
         title=_title(raw.title),
         abstract=abstract,
         sentences=sentences,
@@ -115,7 +115,9 @@ def at(record: object, *keys: str) -> object:
     return record
 
 
-def _id(given: object) -> str:
+def id_of(raw: RawPaper) -> str:
+    """The id of a paper; raises InputError where it has none that can be used."""
+    given = raw.id
     if isinstance(given, int) and not isinstance(given, bool):
         return str(given)
     text = _not_blank(_text(given, "id", MAX_ID_CHARS), "id")

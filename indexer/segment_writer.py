@@ -1,6 +1,8 @@
 """Writes segments: from newly encoded papers, and from those of other segments."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -11,8 +13,8 @@ from jaxtyping import Float16, Int64
 
 from indexer.columns import SCHEMA
 from indexer.durable import write_array
-from indexer.index import build_index, choose_backend
-from indexer.manifest import SegmentEntry
+from indexer.index import MOST_EXACT_ROWS, build_index, choose_backend
+from indexer.manifest import FORMAT_VERSION, SegmentEntry
 from indexer.segment import (
     FUNCTION_INDEX,
     FUNCTIONS,
@@ -25,16 +27,24 @@ from indexer.segment import (
     Segment,
     id_hash,
 )
-from models.checksums import sha256_of
-from models.types import rows_of
+from indexer.steps import Steps
+from models.checksums import digest_of
+from models.types import ProgressFn, rows_of, unseen
 
 # Rows per Arrow batch: few enough batches that row access stays quick, few enough rows to hold in memory.
 _BATCH_PAPERS = 65_536
+# Beyond so many sentence vectors a segment takes minutes, and is made in steps that a kill leaves standing.
+_LASTING_ROWS = MOST_EXACT_ROWS
 
 
 @runtime_checkable
 class SegmentPart(Protocol):
     """Papers that become part of a segment: newly encoded ones, or those of an older segment."""
+
+    @property
+    def key(self) -> str:
+        """What tells its content from any other."""
+        ...
 
     @property
     def n_rows(self) -> int:
@@ -72,6 +82,12 @@ class KeptPart:
         self._rows, self._offsets = rows_of(segment.vectors.offsets, positions)
 
     @property
+    def key(self) -> str:
+        """What tells its content from any other."""
+        positions = hashlib.sha256(self._positions.tobytes()).hexdigest()
+        return digest_of({"files": self._segment.entry.files, "positions": positions})
+
+    @property
     def n_rows(self) -> int:
         """How many sentence vectors there are."""
         return len(self._rows)
@@ -98,27 +114,50 @@ class KeptPart:
         return self._segment.table(self._positions)
 
 
-def write_segment(folder: Path, parts: Sequence[SegmentPart], *, backend: str, device: str) -> SegmentEntry:
-    """Write the files of a segment into the empty ``folder``; the parts are read one at a time.
+def write_segment(
+    folder: Path,
+    parts: Sequence[SegmentPart],
+    *,
+    backend: str,
+    device: str,
+    on_progress: ProgressFn = unseen,
+) -> SegmentEntry:
+    """Write the files of a segment into ``folder``; the parts are read one at a time.
 
     ``backend`` is that of the index over sentence vectors; the one over function vectors goes by its size.
+    Of a large segment, whatever an earlier call wrote of the same parts into the folder is not made again;
+    ``discard_steps`` when it is not needed any more.
     """
     n_rows = sum(part.n_rows for part in parts)
-    _write_rows(folder / VECTORS, (part.rows() for part in parts), n_rows)
-    lengths = [np.diff(part.offsets()) for part in parts]
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-    write_array(folder / OFFSETS, [offsets], shape=offsets.shape, dtype=offsets.dtype)
-    ids = _id_hashes(_write_papers(folder / PAPERS, (part.table() for part in parts)))
-    write_array(folder / IDS, [ids], shape=ids.shape, dtype=ids.dtype)
     own_backend = choose_backend(n_rows) if backend == "auto" else backend
-    _write_index(folder / VECTORS, folder / INDEX, own_backend, device)
-    function_backend = None
-    if parts[0].has_functions:
-        function_backend = choose_backend(n_rows)
-        _write_rows(folder / FUNCTIONS, (part.functions() for part in parts), n_rows)
-        _write_index(folder / FUNCTIONS, folder / FUNCTION_INDEX, function_backend, device)
-    files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
-    return SegmentEntry(folder.name, len(offsets) - 1, n_rows, own_backend, function_backend, files)
+    function_backend = choose_backend(n_rows) if parts[0].has_functions else None
+    key = digest_of({"backend": backend, "format": FORMAT_VERSION, "parts": [part.key for part in parts]})
+    steps = Steps(folder, key, lasting=n_rows > _LASTING_ROWS)
+    lengths = np.concatenate([np.diff(part.offsets()) for part in parts])
+    n_papers, n_indexes = len(lengths), 1 if function_backend is None else 2
+
+    def tell(n_indexed: int) -> None:
+        on_progress("Indexing", round(n_papers * n_indexed / max(n_indexes * n_rows, 1)), n_papers)
+
+    tell(0)
+    steps.make(VECTORS, lambda path: _write_rows(path, (part.rows() for part in parts), n_rows))
+    steps.make(OFFSETS, lambda path: _write_offsets(path, lengths))
+    steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts)))
+    steps.make(IDS, lambda path: _write_id_hashes(path, folder / PAPERS))
+    _make_index(steps, INDEX, folder / VECTORS, own_backend, device, tell)
+    tell(n_rows)
+    if function_backend is not None:
+        steps.make(FUNCTIONS, lambda path: _write_rows(path, (part.functions() for part in parts), n_rows))
+        _make_index(
+            steps,
+            FUNCTION_INDEX,
+            folder / FUNCTIONS,
+            function_backend,
+            device,
+            lambda n_indexed: tell(n_rows + n_indexed),
+        )
+    tell(n_indexes * n_rows)
+    return SegmentEntry(folder.name, n_papers, n_rows, own_backend, function_backend, steps.files())
 
 
 def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
@@ -127,18 +166,54 @@ def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
     write_array(path, chain([first], blocks), shape=(n_rows, first.shape[1]), dtype=first.dtype)
 
 
-def _write_index(rows: Path, path: Path, backend: str, device: str) -> None:
-    build_index(np.load(rows, mmap_mode="r"), backend=backend, device=device).save(path)
+def _write_offsets(path: Path, lengths: Int64[np.ndarray, " n_papers"]) -> None:
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    write_array(path, [offsets], shape=offsets.shape, dtype=offsets.dtype)
 
 
-def _write_papers(path: Path, tables: Iterable[pa.Table]) -> list[str]:
-    """Write the columns in batches whose bounds do not depend on the parts; returns the ids in order."""
-    ids: list[str] = []
+@dataclass(frozen=True, slots=True)
+class _IndexProgress:
+    """What a build of the index ``name`` keeps among the steps; ``tell`` gets the rows that are in it."""
+
+    steps: Steps
+    name: str
+    tell: Callable[[int], None]
+
+    def saved(self) -> Path | None:
+        """See ``indexer.index.BuildProgress``."""
+        return self.steps.saved(self.name)
+
+    def save(self, write: Callable[[Path], object]) -> None:
+        """See ``indexer.index.BuildProgress``."""
+        self.steps.save(self.name, write)
+
+
+def _make_index(
+    steps: Steps, name: str, rows: Path, backend: str, device: str, tell: Callable[[int], None]
+) -> None:
+    def write(path: Path) -> None:
+        progress = _IndexProgress(steps, name, tell)
+        build_index(np.load(rows, mmap_mode="r"), backend, device=device, progress=progress).save(path)
+
+    steps.make(name, write)
+
+
+def _write_papers(path: Path, tables: Iterable[pa.Table]) -> None:
+    """Write the columns in batches whose bounds do not depend on the parts."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         for batch in _even_batches(tables):
             writer.write_table(batch)
-            ids += batch["id"].to_pylist()
-    return ids
+
+
+def _write_id_hashes(path: Path, papers: Path) -> None:
+    """Write the hashes of the ids of ``papers``, a file of columns, sorted, each with its position."""
+    with pa.memory_map(str(papers)) as source:
+        ids = pa.ipc.open_file(source).read_all()["id"].to_pylist()
+    table = np.empty(len(ids), dtype=ID_HASHES)
+    table["hash"] = [id_hash(paper_id) for paper_id in ids]
+    table["position"] = np.arange(len(ids))
+    table.sort(order=["hash", "position"])
+    write_array(path, [table], shape=table.shape, dtype=table.dtype)
 
 
 def _even_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -151,10 +226,3 @@ def _even_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
             waiting = [joined.slice(_BATCH_PAPERS)]
     if waiting:
         yield pa.concat_tables(waiting).combine_chunks()
-
-
-def _id_hashes(ids: Sequence[str]) -> np.ndarray:
-    table = np.empty(len(ids), dtype=ID_HASHES)
-    table["hash"] = [id_hash(paper_id) for paper_id in ids]
-    table["position"] = np.arange(len(ids))
-    return np.sort(table, order=["hash", "position"])

@@ -15,6 +15,10 @@ from jaxtyping import Float32, Int64
 ProgressFn = Callable[[str, int, int | None], None]
 
 
+def unseen(stage: str, done: int, total: int | None) -> None:
+    """Progress that nobody looks at."""
+
+
 class Facet(StrEnum):
     """What a sentence does in its abstract (CSFCube, section 3; CSAbstruct)."""
 

@@ -15,6 +15,7 @@ from crashes import (
     annotator,
     delete,
     in_child,
+    in_steps,
     killed_at,
     merge,
     quiet,
@@ -53,9 +54,12 @@ COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "first index": add_corpus,
     "index": add_corpus,
     "index --replace": replace_all,
+    "index --replace in steps": in_steps(replace_all),
     "delete": delete,
     "compact": merge,
+    "compact in steps": in_steps(merge),
     "reindex": reindex,
+    "reindex in steps": in_steps(reindex),
     "backup": copy,
 }
 

@@ -23,6 +23,7 @@ from builds import many_papers, write_corpus
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
+from indexer import segment_writer
 from indexer.build import BuildArguments, build
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb, delete_papers
@@ -145,6 +146,16 @@ def go_back(data: Path, acknowledge: Acknowledge) -> None:
     acknowledge()
 
 
+def in_steps(operation: Callable[[Path, Acknowledge], None]) -> Callable[[Path, Acknowledge], None]:
+    """The same as it is for a large collection, in a process of its own."""
+
+    def operate(data: Path, acknowledge: Acknowledge) -> None:
+        segment_writer._LASTING_ROWS = 0
+        operation(data, acknowledge)
+
+    return operate
+
+
 OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "index": add_corpus,
     "index --replace": replace_all,
@@ -152,6 +163,7 @@ OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "DELETE": unpost,
     "delete": delete,
     "compact": merge,
+    "compact in steps": in_steps(merge),
     "rollback": go_back,
 }
 

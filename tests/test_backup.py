@@ -262,3 +262,34 @@ def test_a_dump_of_postgresql_restored_elsewhere(
     with service(copy, catalog_url=other_postgres_url) as client:
         assert 202 == add(client, "three")
         soon(lambda: client.get("/v1/papers/three").status_code == 200)
+
+
+def test_what_was_copied_is_not_copied_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that was stopped goes on with what is missing or not whole; the rest of it goes."""
+    unfinished, copied = tmp_path / "copy.unfinished", list[str]()
+    copyfile = shutil.copyfile
+
+    def counting(source: Path, target: Path, **options: bool) -> object:
+        copied.append(str(Path(target).relative_to(unfinished)))
+        if stopped and len(copied) > 3:
+            raise KeyboardInterrupt
+        return copyfile(source, target, **options)
+
+    monkeypatch.setattr("indexer.backup.shutil.copyfile", counting)
+    stopped = True
+    with pytest.raises(KeyboardInterrupt):
+        back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    first = unfinished / copied[0]
+    first.write_bytes(first.read_bytes()[:-1])
+    (unfinished / "segments" / "999999").mkdir()
+    (unfinished / "stray").touch()
+    stopped, before = False, copied[:3]
+    copied.clear()
+    back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert before[0] in copied
+    assert not {*before[1:]} & {*copied}
+    assert shown(data) == shown(tmp_path / "copy")
+    assert not (tmp_path / "copy" / "stray").exists()
+    assert not (tmp_path / "copy" / "segments" / "999999").exists()

@@ -11,7 +11,7 @@ import pytest
 from builds import Counting, many_papers, published_files, write_corpus
 from conftest import DEMO_CORPUS, build_quietly
 
-from indexer import parts
+from indexer import reading
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 
@@ -22,7 +22,7 @@ def test_an_interrupted_build_goes_on_and_changes_nothing(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A build stopped in its third part re-encodes that part alone, and publishes the same bytes."""
-    monkeypatch.setattr(parts, "PART_PAPERS", 20)
+    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     build_quietly(DEMO_CORPUS, tmp_path / "whole", hashing)
     with pytest.raises(KeyboardInterrupt):
         build_quietly(DEMO_CORPUS, tmp_path / "cut", Counting(hashing, stop_after=50))
@@ -37,7 +37,7 @@ def test_a_changed_corpus_takes_up_only_what_is_the_same(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an interruption, a part whose papers changed is encoded anew."""
-    monkeypatch.setattr(parts, "PART_PAPERS", 20)
+    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     papers = many_papers(60)
     corpus = write_corpus(tmp_path / "c.jsonl", papers)
     with pytest.raises(KeyboardInterrupt):

@@ -9,7 +9,7 @@ from builds import Counting, many_papers, published_files, write_corpus
 from conftest import DEMO_CORPUS, build_quietly
 from tiny_bert import write_tiny_bert
 
-from indexer import parts
+from indexer import reading
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
@@ -110,7 +110,7 @@ def test_an_interrupted_build_with_functions_changes_nothing(
     tmp_path: Path, tiny: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Facets and function vectors of finished parts are taken up, and the published bytes are the same."""
-    monkeypatch.setattr(parts, "PART_PAPERS", 20)
+    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     functions = FirstColumns(tiny.spec.fingerprint)
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(38), LABELLED, OWN, *many_papers(50)[38:]])
     build_quietly(corpus, tmp_path / "whole", tiny, functions=functions)
@@ -119,7 +119,7 @@ def test_an_interrupted_build_with_functions_changes_nothing(
     report = build_quietly(corpus, tmp_path / "cut", tiny, functions=functions)
     assert 40 == report.reused_papers
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
-    monkeypatch.setattr(parts, "PART_PAPERS", 7)
+    monkeypatch.setattr(reading, "PART_PAPERS", 7)
     build_quietly(corpus, tmp_path / "sevens", tiny, functions=functions)
     assert (
         published_files(tmp_path / "whole")["000001/papers.arrow"]
@@ -132,7 +132,7 @@ def test_parts_of_other_models_are_not_taken_up(
     tmp_path: Path, tiny: Encoder, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     """After an interruption, another tagger or encoder of functions starts afresh."""
-    monkeypatch.setattr(parts, "PART_PAPERS", 20)
+    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     functions = FirstColumns(tiny.spec.fingerprint)
     with pytest.raises(KeyboardInterrupt):
         build_quietly(DEMO_CORPUS, tmp_path, Counting(tiny, stop_after=50), functions=functions, limit=60)

@@ -15,7 +15,7 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb, differing_papers
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, writer_lock
-from indexer.parts import Reading, papers_of
+from indexer.reading import Reading, papers_of
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder

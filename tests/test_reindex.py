@@ -59,7 +59,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture
 def data(tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A collection under the hashing encoder, its parts of 20 papers, of which one is deleted."""
-    monkeypatch.setattr("indexer.parts.PART_PAPERS", 20)
+    monkeypatch.setattr("indexer.reading.PART_PAPERS", 20)
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
     with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
         delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)

@@ -41,7 +41,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {"flipped": flip, "cut": cut, "gone"
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Sixty papers, in parts of twenty."""
-    monkeypatch.setattr("indexer.parts.PART_PAPERS", 20)
+    monkeypatch.setattr("indexer.reading.PART_PAPERS", 20)
     return write_corpus(tmp_path / "c.jsonl", many_papers(60))
 
 

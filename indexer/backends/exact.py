@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from indexer.backends.nearest import check_rows, check_search, nearest_rows
+from indexer.index import BuildProgress
 from models.types import Hits
 
 
@@ -17,7 +18,9 @@ class ExactIndex:
         self._rows = rows
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto") -> "ExactIndex":
+    def build(
+        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
+    ) -> "ExactIndex":
         """See ``indexer.index.VectorIndex``."""
         return cls(rows)
 

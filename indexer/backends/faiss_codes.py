@@ -5,10 +5,12 @@ back to the exact scan wherever that is the cheaper way to the same rows (a narr
 ``k``), and wherever FAISS proposed fewer rows than there are: so ``k = n_rows`` returns every allowed row.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from indexer.backends.nearest import check_rows, check_search, nearest_rows, rescored
+from indexer.index import BuildProgress
 from models.errors import SnapshotCorruptError, StorageError
 from models.types import Hits
 
@@ -28,6 +31,7 @@ ADD_ROWS = 65_536
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
 _SEED = 20_240_611
+SAVE_EVERY_S = 60.0  # how much of adding rows is done again, at most, by a build that was stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +73,41 @@ class FaissCodesIndex(ABC):
         """How many rows the index is trained on."""
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto") -> "FaissCodesIndex":
-        """See ``indexer.index.VectorIndex``. The same rows give the same bytes, whatever the thread count."""
+    def build(
+        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
+    ) -> "FaissCodesIndex":
+        """See ``indexer.index.VectorIndex``.
+
+        The same rows give the same bytes, whatever the thread count, and however often it was stopped.
+        """
         check_rows(rows)
+        index = cls._begun(rows, progress)
+        saved_at = time.monotonic()
+        for start in range(index.ntotal, len(rows), ADD_ROWS):
+            index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
+            if progress is not None:
+                progress.tell(index.ntotal)
+                if time.monotonic() - saved_at > SAVE_EVERY_S:
+                    progress.save(partial(_write, index))
+                    saved_at = time.monotonic()
+        return cls(rows, index)
+
+    @classmethod
+    def _begun(cls, rows: np.ndarray, progress: BuildProgress | None) -> Any:
+        """A trained index, with the rows that an earlier build had added to it."""
+        saved = None if progress is None else progress.saved()
+        if saved is not None:
+            return cls._restored(faiss.read_index(str(saved)))
         index = cls._untrained(*rows.shape)
         index.train(_sample(rows, cls._n_training(len(rows))))
-        for start in range(0, len(rows), ADD_ROWS):
-            index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
-        return cls(rows, index)
+        if progress is not None:
+            progress.save(partial(_write, index))
+        return index
+
+    @staticmethod
+    def _restored(index: Any) -> Any:
+        """An index read from a file, with what such files leave out and adding rows needs; often nothing."""
+        return index
 
     @classmethod
     def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FaissCodesIndex":
@@ -105,13 +136,7 @@ class FaissCodesIndex(ABC):
         Raises:
             StorageError: if the file cannot be written.
         """
-        try:
-            faiss.write_index(self._index, str(path))
-        except RuntimeError as error:
-            raise StorageError(
-                f"{path}: the index cannot be written; check that the folder exists, may be written to and "
-                "has room left"
-            ) from error
+        _write(self._index, path)
 
     def search(
         self,
@@ -147,6 +172,16 @@ class FaissCodesIndex(ABC):
         numbers, scores = hits.rows.copy(), hits.scores.copy()
         numbers[short], scores[short] = scanned.rows, scanned.scores
         return Hits(numbers, scores)
+
+
+def _write(index: Any, path: Path) -> None:
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:
+        raise StorageError(
+            f"{path}: the index cannot be written; check that the folder exists, may be written to and has "
+            "room left"
+        ) from error
 
 
 @contextmanager

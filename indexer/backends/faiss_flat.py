@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from indexer.backends.faiss_codes import ADD_ROWS, ALWAYS_SCAN_ROWS, selector
 from indexer.backends.nearest import check_rows, check_search, nearest_rows, rescored
+from indexer.index import BuildProgress
 from models.errors import InputError
 from models.types import Hits
 
@@ -38,7 +39,9 @@ class FlatIndex:
             self._index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
 
     @classmethod
-    def build(cls, rows: np.ndarray, *, device: str = "auto") -> "FlatIndex":
+    def build(
+        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
+    ) -> "FlatIndex":
         """See ``indexer.index.VectorIndex``."""
         return cls(rows, device=device)
 

@@ -1,0 +1,243 @@
+"""Reading: a corpus, or the papers of a catalog, into parts of up to 1,000 papers on the disk.
+
+DATA/building/corpus/
+  part-00000.arrow     the papers of a part
+  read-00000.json      how far reading had come when a part was full; who was stopped goes on from there
+  read.json            what was read, from which files and how; written when reading is done
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from indexer.catalog import Catalog
+from indexer.columns import SCHEMA, paper_at, papers_to_table
+from indexer.corpus import CorpusReport
+from indexer.notes import read_note, write_note
+from indexer.versions import check
+from models.checksums import sha256_of
+from models.language import language_of
+from models.types import Paper
+
+PART_PAPERS: Final = 1_000
+# A part ends here too, with fewer papers or none, where nearly all are unchanged.
+_READ_AT_MOST: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The papers of one part, in the file ``name``; ``sha256`` (hex) is that of the file."""
+
+    name: str
+    sha256: str
+    n_papers: int
+    n_sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """What a corpus held besides usable papers; ``examples`` are the first messages.
+
+    ``duplicates`` are among the ``broken``.
+    """
+
+    broken: int
+    duplicates: int
+    without_abstract: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The outcome of reading: the parts, what was refused, and how many abstracts are in other languages.
+
+    ``unchanged`` papers are in the collection as they were read, and in no part.
+    """
+
+    key: str
+    parts: tuple[Part, ...]
+    refusals: Refusals
+    languages: dict[str, int]
+    unchanged: int
+
+    @property
+    def n_papers(self) -> int:
+        """Papers in all parts."""
+        return sum(part.n_papers for part in self.parts)
+
+
+@dataclass(slots=True)
+class UnfinishedReading:
+    """How far reading has come: what ``Reading`` says so far, and the ``report`` of what was looked at.
+
+    ``n_notes`` of the files that say so are there; what is read next goes behind them.
+    """
+
+    folder: Path
+    key: str
+    parts: list[Part] = field(default_factory=list)
+    report: CorpusReport = field(default_factory=CorpusReport)
+    languages: Counter[str] = field(default_factory=Counter)
+    unchanged: int = 0
+    n_notes: int = 0
+
+    @property
+    def n_papers(self) -> int:
+        """Papers in all parts."""
+        return sum(part.n_papers for part in self.parts)
+
+    def ids(self) -> Iterator[str]:
+        """The ids of the papers in all parts."""
+        for part in self.parts:
+            yield from read_table(self.folder / part.name)["id"].to_pylist()
+
+    def add(self, papers: Sequence[Paper]) -> Part | None:
+        """Keep the papers of the next part, if there are any."""
+        if not papers:
+            return None
+        self.parts.append(_write_part(self.folder / f"part-{len(self.parts):05d}.arrow", papers))
+        self.languages.update(language_of(paper.abstract) for paper in papers)
+        return self.parts[-1]
+
+    def note(self, part: Part | None) -> None:
+        """Leave word for the next run of how far reading has come, with the part that was added, if any."""
+        content = {
+            "key": self.key,
+            "part": part and asdict(part),
+            "report": self.report.state(),
+            "languages": dict(self.languages),
+            "unchanged": self.unchanged,
+        }
+        # Many, and each lost in a power cut costs one part: they are not waited for.
+        write_note(_progress(self.folder, self.n_notes), content, durable=False)
+        self.n_notes += 1
+
+    def take_up(self) -> None:
+        """Go on from where an earlier run under the same key was stopped, as far as what it left is whole."""
+        last: dict[str, Any] = {}
+        refused_rows: list[int] = []
+        while content := read_note(_progress(self.folder, self.n_notes)):
+            part = content["part"] and Part(**content["part"])
+            if content["key"] != self.key or (part and not _is_whole(self.folder, part)):
+                break
+            self.parts += [part] if part else []
+            refused_rows += content["report"].pop("refused_rows")
+            self.n_notes += 1
+            last = content
+        if last:
+            self.report = CorpusReport.resumed(last["report"], refused_rows)
+            self.languages = Counter(last["languages"])
+            self.unchanged = last["unchanged"]
+
+
+def unfinished_reading(folder: Path, key: str) -> UnfinishedReading:
+    """What an earlier run read under ``key`` before it was stopped; nothing where there was none."""
+    unfinished = UnfinishedReading(folder, key)
+    unfinished.take_up()
+    return unfinished
+
+
+def read_into_parts(
+    papers: Iterable[Paper],
+    unfinished: UnfinishedReading,
+    *,
+    is_unchanged: Callable[[Paper], bool] = lambda paper: False,
+    on_part: Callable[[int], None],
+) -> Reading:
+    """Write ``papers`` but the unchanged ones to parts behind those of ``unfinished``.
+
+    ``papers`` are those that it had not come to; its report fills meanwhile. ``finished_reading`` finds the
+    outcome under its key. ``on_part`` is told, part by part, how many papers are in all. Raises InputError
+    for a paper that the catalog would refuse.
+    """
+    on_part(unfinished.n_papers)
+    run: list[Paper] = []
+    n_read = 0
+    for paper in papers:
+        n_read += 1
+        if is_unchanged(paper):
+            unfinished.unchanged += 1
+        else:
+            check(paper)
+            run.append(paper)
+        if len(run) == PART_PAPERS or n_read == _READ_AT_MOST:
+            unfinished.note(unfinished.add(run))
+            on_part(unfinished.n_papers)
+            run, n_read = [], 0
+    unfinished.add(run)  # unnoted: what was met after its papers would be met again
+    return _finished(unfinished)
+
+
+def read_versions(
+    catalog: Catalog,
+    given: Mapping[str, str | None],
+    unfinished: UnfinishedReading,
+    *,
+    on_part: Callable[[int], None] = lambda n_papers: None,
+) -> Reading:
+    """The same of papers of a catalog: of each id its version with the content hash, if there is one.
+
+    Raises StorageError.
+    """
+    known = frozenset(unfinished.ids())
+    hashes = [digest for key, digest in given.items() if digest is not None and key not in known]
+    return read_into_parts(catalog.versions(hashes), unfinished, on_part=on_part)
+
+
+def _finished(unfinished: UnfinishedReading) -> Reading:
+    report = unfinished.report
+    examples = tuple(str(row) for row in report.broken_rows)
+    reading = Reading(
+        unfinished.key,
+        tuple(unfinished.parts),
+        Refusals(report.broken, report.duplicates, report.without_abstract, examples),
+        {name: count for name, count in unfinished.languages.most_common() if name != "en"},
+        unfinished.unchanged,
+    )
+    write_note(unfinished.folder / "read.json", asdict(reading))
+    return reading
+
+
+def finished_reading(folder: Path, key: str) -> Reading | None:
+    """The outcome of an earlier run's reading under ``key``, if it came to its end and is still whole."""
+    content = read_note(folder / "read.json")
+    if not content:
+        return None
+    parts = tuple(Part(**part) for part in content["parts"])
+    if content["key"] != key or not all(_is_whole(folder, part) for part in parts):
+        return None
+    refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
+    return Reading(key, parts, refusals, content["languages"], content["unchanged"])
+
+
+def papers_of(folder: Path, reading: Reading) -> Iterator[Paper]:
+    """The papers of all parts as they were read, without the facets of a tagger."""
+    for part in reading.parts:
+        table = read_table(folder / part.name)
+        for position in range(len(table)):
+            yield paper_at(table, position)
+
+
+def read_table(path: Path) -> pa.Table:
+    """The columns of a part, mapped into memory."""
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def _progress(folder: Path, number: int) -> Path:
+    return folder / f"read-{number:05d}.json"
+
+
+def _is_whole(folder: Path, part: Part) -> bool:
+    path = folder / part.name
+    return path.is_file() and sha256_of(path) == part.sha256
+
+
+def _write_part(path: Path, papers: Sequence[Paper]) -> Part:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_table(papers_to_table(papers))
+    return Part(path.name, sha256_of(path), len(papers), sum(len(paper.sentences) for paper in papers))
