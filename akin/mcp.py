@@ -76,6 +76,6 @@ async def in_process(settings: Settings) -> AsyncIterator[AsyncClient]:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with (
             app.router.lifespan_context(app),
-            AsyncClient(DEFAULT_URL, transport=transport, timeout_s=settings.deadline_ms / 1000) as client,
+            AsyncClient(DEFAULT_URL, transport=transport, timeout_s=settings.deadline_s) as client,
         ):
             yield client

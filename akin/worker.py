@@ -37,7 +37,7 @@ def worker(data: Data, device: Device = "auto") -> None:
     current_generation(settings.data)  # in a folder without any, every batch would seem to have lost its own
     cursors = Cursors(read_secret(settings.data, settings.secret))
     engines = PinnedEngines(settings, lambda: None)
-    chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_ms / 1000)
+    chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_s)
     jobs = Jobs.open(settings.catalog)
 
     def work() -> None:

@@ -181,7 +181,7 @@ def _add_middleware(
     """What every request passes: each is around those before it, and some have to know all routes."""
     metrics: Metrics = app.state.metrics
     names = RouteNames(iter_route_contexts(app.routes))
-    deadline_s = settings.deadline_ms / 1000
+    deadline_s = settings.deadline_s
     app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis)
     app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
     app.add_middleware(Shedding, queues=queues, deadline_s=deadline_s, names=names, metrics=metrics)
@@ -211,6 +211,6 @@ def _worker(state: State, settings: Settings, queues: Queues) -> ChunkWorker:
     return ChunkWorker(
         PinnedEngines(settings, lambda: state.engines.current),
         state.cursors,
-        deadline_s=settings.deadline_ms / 1000,
+        deadline_s=settings.deadline_s,
         idle=lambda: queues.computing.idle,
     )

@@ -49,7 +49,7 @@ class Door:
         self._queues = queues
         metrics.gauge("akin_requests_running", "Requests that compute", lambda: queues.computing.running)
         metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: queues.computing.waiting)
-        self._deadline_s = settings.deadline_ms / 1000
+        self._deadline_s = settings.deadline_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets one request in, or answers it with the problem that keeps it out."""

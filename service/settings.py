@@ -79,6 +79,11 @@ class Settings(BaseSettings):
         return self.data / CATALOG_FILE
 
     @property
+    def deadline_s(self) -> float:
+        """How long one request is worked on, in seconds."""
+        return self.deadline_ms / 1000
+
+    @property
     def redis(self) -> str | None:
         """The URL of Redis, if there is one."""
         return (self.redis_url and self.redis_url.get_secret_value()) or None
