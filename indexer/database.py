@@ -1,6 +1,5 @@
 """The database under the catalog: SQLite or PostgreSQL, opened durably, one writer at a time."""
 
-import math
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -34,6 +33,7 @@ _PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLit
 _POOLS: Final[dict[str, dict[str, Any]]] = {
     "postgresql": {"pool_pre_ping": True, "connect_args": {"options": _PATIENCE}}
 }
+_EVERY_THREAD_ONE: Final = -1  # waiting for a connection would be one more wait to bound
 
 _LET_IT_END: Final = (
     f"another process has been writing for as long as this could wait, {BUSY_TIMEOUT_S} s at most; "
@@ -81,7 +81,9 @@ class Database:
     def __init__(self, url_or_path: str | Path) -> None:
         url = _url(url_or_path)
         try:
-            self._engine = create_engine(url, **_POOLS.get(url.get_backend_name(), {}))
+            self._engine = create_engine(
+                url, max_overflow=_EVERY_THREAD_ONE, **_POOLS.get(url.get_backend_name(), {})
+            )
         except ModuleNotFoundError as error:
             raise MissingPackageError(
                 f"PostgreSQL needs the package {error.name}, which is not installed: "
@@ -121,9 +123,11 @@ class Database:
 
     def close(self) -> None:
         """Closes every connection, those in use as soon as they are not; using it again opens new ones."""
+        # Twice: what is opened meanwhile may be of the pool that is given up, and is closed like what came
+        # before it.
         self._n_closed += 1
         self._engine.dispose()
-        self._n_closed += 1  # what was opened meanwhile went to the old pool, or may have
+        self._n_closed += 1
 
     def _close_what_comes_back_late(self) -> None:
         """A pool that was given up keeps what comes back to it open, and nobody closes that any more."""
@@ -145,20 +149,6 @@ class Database:
             raise StorageError(f"catalog {self.place}: {error.orig}; {_remedy(error)}") from error
 
 
-@contextmanager
-def however_long(connection: Connection) -> Iterator[None]:
-    """What is asked until the context ends may take its time; else a minute without an answer is an error."""
-    if connection.dialect.name == "sqlite":
-        yield
-        return
-    driver: Any = connection.connection.driver_connection
-    most_s, driver.silence_s = driver.silence_s, math.inf
-    try:
-        yield
-    finally:
-        driver.silence_s = most_s
-
-
 def _url(url_or_path: str | Path) -> URL:
     if isinstance(url_or_path, Path) or "://" not in url_or_path:
         return URL.create("sqlite+pysqlite", database=str(url_or_path))
@@ -177,8 +167,8 @@ def _configure_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
         cursor = connection.cursor()
-        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
         _write_ahead(cursor)
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -224,12 +214,13 @@ def _begun(connection: Connection, *, last: bool) -> bool:
 
 def _write_ahead(cursor: sqlite3.Cursor) -> None:
     """Switches to write-ahead mode; while another process makes the file, SQLite would refuse, not wait."""
+    cursor.execute("PRAGMA busy_timeout = 0")
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if time.monotonic() > deadline or not _is_busy(error):
+            if time.monotonic() > deadline or is_interrupted() or not _is_busy(error):
                 raise
             time.sleep(_LOOK_S)
         else:
@@ -241,6 +232,8 @@ def _is_busy(error: BaseException | None) -> bool:
 
 
 def _remedy(error: DBAPIError) -> str:
+    if remedy := getattr(error.orig, "remedy", ""):
+        return str(remedy)
     code = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
     if code is None:
         return "check that the database server runs and that the URL is right, then try again"

@@ -4,67 +4,72 @@ A server that is frozen, or overloaded beyond use, keeps its connections and ans
 """
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, Final
 
 import psycopg
-from psycopg.abc import RV, PQGen
+from psycopg.abc import RV, PQGen, PQGenConn
 
-from models.interruption import is_interrupted
+from models.interruption import is_interrupted, most_silent_s
 
-SILENCE_S: Final = 60.0  # longer than a writer waits for another
-CONNECT_S: Final = 5
 _OPTIONS: Final[dict[str, Any]] = {
-    "connect_timeout": CONNECT_S,
+    "connect_timeout": 5,
     # One whose other end is not heard of any more is an error in time, too.
     "tcp_user_timeout": 10_000,  # ms
     "keepalives_idle": 10,
     "keepalives_interval": 3,
     "keepalives_count": 3,
 }
+_CHECKS_SINCE: Final = 140_000  # the server's version
+
+
+class UnansweredError(psycopg.OperationalError):
+    """The server was silent for too long, or nobody waits any more; whether it did as asked is not known."""
+
+    remedy = (
+        "it may be frozen or overloaded, or another process may have been writing all the time; try again"
+    )
 
 
 class Connection(psycopg.Connection[Any]):
-    """A connection that is closed when ``silence_s`` pass without a sign of the server, or nobody waits.
+    """A connection that is closed, with UnansweredError, as soon as there is no use in waiting."""
 
-    Either is an OperationalError; whether the server does what it was asked is unknown then.
-    """
-
-    silence_s: float = SILENCE_S
+    @classmethod
+    def _connect_gen(cls, *args: Any, **options: Any) -> PQGenConn["Connection"]:
+        return _bounded(super()._connect_gen(*args, **options), lambda: None)
 
     def wait(self, gen: PQGen[RV], *args: Any, **options: Any) -> RV:
         """As psycopg's, which every call to the server goes through."""
-        return super().wait(self._bounded(gen), *args, **options)
-
-    def _bounded(self, gen: PQGen[RV]) -> Generator[Any, Any, RV]:
-        """``gen``, which says what it waits for and is told, several times a second, what has come."""
-        heard_at = time.monotonic()
-        try:
-            awaited = next(gen)
-            while True:
-                come = yield awaited
-                if come:
-                    heard_at = time.monotonic()
-                else:
-                    self._expect_patience(heard_at)
-                awaited = gen.send(come)
-        except StopIteration as end:
-            answer: RV = end.value
-            return answer
-
-    def _expect_patience(self, heard_at: float) -> None:
-        silent = time.monotonic() - heard_at > self.silence_s
-        if silent or is_interrupted():
-            self.pgconn.finish()  # whatever it answers later answers nothing that is asked next
-            raise _unanswered()
+        # Whatever came later would be taken for the answer to what is asked next.
+        return super().wait(_bounded(gen, self.pgconn.finish), *args, **options)
 
 
 def connect(*arguments: Any, **options: Any) -> Connection:
     """As psycopg's; raises OperationalError."""
-    if is_interrupted():
-        raise _unanswered()
-    return Connection.connect(*arguments, **{**_OPTIONS, **options})
+    connection = Connection.connect(*arguments, **{**_OPTIONS, **options})
+    if connection.info.server_version >= _CHECKS_SINCE:
+        # Or it would go on with what nobody waits for, and stand in the way of others. Not all systems can.
+        with suppress(psycopg.Error):
+            connection.autocommit = True
+            connection.execute("SET client_connection_check_interval = '500ms'")
+        connection.autocommit = False
+    return connection
 
 
-def _unanswered() -> psycopg.OperationalError:
-    return psycopg.OperationalError("the server did not answer in the time there was for it")
+def _bounded(gen: Generator[Any, Any, RV], give_up: Callable[[], None]) -> Generator[Any, Any, RV]:
+    """``gen``, which says what it waits for and is told, several times a second, what has come."""
+    heard_at = time.monotonic()
+    try:
+        awaited = next(gen)
+        while True:
+            come = yield awaited
+            if come:
+                heard_at = time.monotonic()
+            if is_interrupted() or time.monotonic() - heard_at > most_silent_s():
+                give_up()
+                raise UnansweredError("the server did not answer in the time there was for it")
+            awaited = gen.send(come)
+    except StopIteration as end:
+        answer: RV = end.value
+        return answer

@@ -1,9 +1,14 @@
-"""Whether anybody still waits for what is computed: asked between the steps of a long computation."""
+"""Whether anybody still waits for what is computed or asked for, and how long the asked may be silent."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Final
 
 from models.errors import AkinError
+
+SILENCE_S: Final = 60.0
 
 
 def _nobody_asks() -> None:
@@ -11,6 +16,7 @@ def _nobody_asks() -> None:
 
 
 _check: ContextVar[Callable[[], None]] = ContextVar("interruption", default=_nobody_asks)
+_silence_s: ContextVar[float] = ContextVar("silence", default=SILENCE_S)
 
 
 def set_interruption(check: Callable[[], None]) -> None:
@@ -30,3 +36,29 @@ def is_interrupted() -> bool:
     except AkinError:
         return True
     return False
+
+
+def most_silent_s() -> float:
+    """How long a server that was asked something may be silent before that is an error, in seconds."""
+    return _silence_s.get()
+
+
+@contextmanager
+def silent_at_most(seconds: float) -> Iterator[None]:
+    """Sets that time, here and in the threads started from here, until the context ends."""
+    before = _silence_s.set(seconds)
+    try:
+        yield
+    finally:
+        _silence_s.reset(before)
+
+
+@contextmanager
+def however_long() -> Iterator[None]:
+    """What is done until the context ends is not interrupted, nor is any silence an error."""
+    before = _check.set(_nobody_asks)
+    try:
+        with silent_at_most(math.inf):
+            yield
+    finally:
+        _check.reset(before)

@@ -122,6 +122,11 @@ def create_app(
                 for each in working:
                     running.enter_context(each)
                 yield
+                # All at once: their waits must not add up.
+                for each in working:
+                    each.stop()
+                background.stop()
+                keys.stop()
         cache.close()
         await to_thread.run_sync(spans.close)
 

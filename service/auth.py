@@ -17,7 +17,7 @@ from starlette.types import Scope as ASGIScope
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
-from service.deadline import LOOK_S, within
+from service.deadline import ASIDE_S, within
 from service.degradation import Degradation
 
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
@@ -69,6 +69,7 @@ class KeyRing:
         self._keys: dict[str, ApiKey] = {}
         self._stale = False
         self._known = False
+        self._stopping = asyncio.Event()
 
     @property
     def known(self) -> bool:
@@ -86,7 +87,7 @@ class KeyRing:
 
     def read(self) -> None:
         """Reads the keys; raises StorageError."""
-        self._keys = {key.id: key for key in within(LOOK_S, self._all)}
+        self._keys = {key.id: key for key in within(ASIDE_S, self._all)}
         self._known = True
 
     def _all(self) -> Sequence[ApiKey]:
@@ -118,21 +119,26 @@ class KeyRing:
     async def kept_fresh(self) -> AsyncIterator[None]:
         """Reads the keys now, as ``read_if_reachable``, and then again and again until the context ends."""
         # Never waits for the threads that compute: revocation must not queue behind searches.
-        limiter, stopping = CapacityLimiter(1), asyncio.Event()
+        limiter = CapacityLimiter(1)
+        self._stopping = asyncio.Event()  # of this event loop
         await to_thread.run_sync(self.read_if_reachable, limiter=limiter)
-        task = asyncio.create_task(self._refresh(limiter, stopping))
+        task = asyncio.create_task(self._refresh(limiter))
         try:
             yield
         finally:
-            stopping.set()
+            self.stop()
             await asyncio.wait([task])
             self.close()
 
-    async def _refresh(self, limiter: CapacityLimiter, stopping: asyncio.Event) -> None:
+    def stop(self) -> None:
+        """Begin nothing more; ``kept_fresh`` then ends soon."""
+        self._stopping.set()
+
+    async def _refresh(self, limiter: CapacityLimiter) -> None:
         while True:
             with anyio.move_on_after(REFRESH_S):
-                await stopping.wait()
-            if stopping.is_set():
+                await self._stopping.wait()
+            if self._stopping.is_set():
                 return
             was_stale = self._stale
             try:

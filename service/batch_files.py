@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError
 from service.batch_content import unpacked
-from service.deadline import LOOK_S, within
+from service.deadline import within
 from service.exports import CSV_COLUMNS, csv_rows, harmless
 from service.formats import Format
 from service.schemas.search import ResultOut
 
+_CHUNK_S: Final = 30.0  # how long one chunk is waited for
 # A row a paper; a query without papers has one row, whose problem says why.
 _COLUMNS: Final = ("seed", "query_id", "problem", *CSV_COLUMNS)
 _TYPES: Final = {
@@ -59,7 +60,7 @@ def _lines(jobs: Jobs, stretch: Stretch) -> Iterator[list[bytes]]:
     at = stretch.start
     while at < stretch.stop:
         # The request's own deadline is for the start of its answer.
-        stored = within(LOOK_S, partial(jobs.results, stretch.job_id, at))
+        stored = within(_CHUNK_S, partial(jobs.results, stretch.job_id, at))
         if stored is None:
             raise BatchNotFoundError("The batch was removed while its results were read.")
         lines = unpacked(stored.results).split(b"\n")

@@ -16,9 +16,10 @@ from indexer.job import Job, NewJob
 from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError, DeadlineError, StorageError
 from models.interruption import set_interruption
-from service.deadline import LOOK_S, within
+from service.deadline import ASIDE_S, held, within
 from service.degradation import Degradation
 from service.kept_generations import KeptGenerations
+from service.repeating import STOP_S
 from service.settings import Settings
 from service.telemetry import raised_at
 from service.tickets import Tickets
@@ -31,7 +32,6 @@ _WITHOUT_REDIS_S: Final = 5.0  # how long it is left alone after it did not answ
 _WITHOUT_WORKER_S: Final = 10.0
 _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
-_STOP_S: Final = 5.0  # how long the end of the service waits for a database that does not answer
 _log = structlog.get_logger(__name__)
 
 
@@ -80,7 +80,7 @@ class Batches:
         """Stores a job and has it done; raises as ``Jobs.add``."""
         most_of_owner = max(1, self._most // _OF_ONE_CALLER)
         jobs = self._jobs(make=True)
-        with self._keeping:  # until the job is stored nothing else says that its generation is needed
+        with held(self._keeping):  # until the job is stored nothing else says that its generation is needed
             self._kept.keep(new.generation)
             job = jobs.add(new, most=self._most, most_of_owner=most_of_owner)
         self._wake.set()
@@ -91,7 +91,7 @@ class Batches:
         return self._jobs(make=False)
 
     def _jobs(self, *, make: bool) -> Jobs:
-        with self._opening:
+        with held(self._opening):
             if self._opened is None:
                 if not make and isinstance(self._place, Path) and not self._place.exists():
                     raise BatchNotFoundError("There is no such batch: none was ever started here.")
@@ -108,15 +108,20 @@ class Batches:
         try:
             yield
         finally:
-            self._stopping, self._end_by = True, time.monotonic() + _STOP_S
+            self.stop()
             worker.stop()
-            self._wake.set()
             await asyncio.wait([task])
             self._kept.keep_only(())
             if self._opened is not None:
                 self._opened.close()
             if self._tickets is not None:
                 self._tickets.close()
+
+    def stop(self) -> None:
+        """Begin nothing more; ``worked_off`` then ends soon."""
+        if not self._stopping:
+            self._stopping, self._end_by = True, time.monotonic() + STOP_S
+        self._wake.set()
 
     def _open_early(self) -> None:
         with suppress(StorageError, BatchNotFoundError):
@@ -127,11 +132,11 @@ class Batches:
 
         def looked_at() -> Jobs:
             jobs = self.jobs()
-            with self._keeping:
+            with held(self._keeping):
                 self._kept.keep_only(jobs.generations())
             return jobs
 
-        return within(LOOK_S, looked_at)
+        return within(ASIDE_S, looked_at)
 
     async def _work(self, worker: ChunkWorker) -> None:
         limiter = CapacityLimiter(1)  # never waits for the threads of requests, nor they for it
@@ -152,7 +157,7 @@ class Batches:
         try:
             busy = self._see_to_jobs(worker)
             self._waits = False
-        except BatchNotFoundError:
+        except (BatchNotFoundError, DeadlineError):
             busy = False
         except StorageError as error:
             if not self._waits:

@@ -1,18 +1,21 @@
 """When work on a request must end: its time is up, or its client has gone."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cached_property
+from threading import Lock
 from typing import Final, TypeVar
 
 from anyio import CancelScope
 
-from models.errors import DeadlineError
-from models.interruption import set_interruption
+from models.errors import DeadlineError, StorageError
+from models.interruption import is_interrupted, set_interruption
 
-# For what asks the database beside the requests, in which nothing takes so long.
-LOOK_S: Final = 5.0
+# For what asks the database beside the requests, of which nothing takes so long.
+ASIDE_S: Final = 5.0
+_LOCK_LOOK_S: Final = 0.05
 _T = TypeVar("_T")
 
 
@@ -70,6 +73,18 @@ def within(seconds: float, work: Callable[[], _T]) -> _T:
         return work()
 
     return copy_context().run(limited)
+
+
+@contextmanager
+def held(lock: Lock) -> Iterator[None]:
+    """Holds a lock under which the database is asked; raises StorageError where it is not free in time."""
+    while not lock.acquire(timeout=_LOCK_LOOK_S):
+        if is_interrupted():
+            raise StorageError("The database is being waited for by other requests; try again later.")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def check_deadline() -> None:

@@ -9,8 +9,9 @@ from typing import Final
 from indexer.catalog import Catalog, Change
 from indexer.changes import absorb, expect_own_catalog
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
-from models.types import Paper
-from service.deadline import LOOK_S, check_deadline, within
+from models.interruption import is_interrupted, silent_at_most
+from models.types import Paper, unseen
+from service.deadline import ASIDE_S, held, within
 from service.degradation import Degradation
 from service.engines import Engines
 
@@ -71,16 +72,13 @@ class Ingest:
         return catalog.delete([paper_id]).number
 
     def wait_until_gone(self, paper_id: str, change: int) -> bool:
-        """Wait a while until no answer of this process can hold a paper deleted by ``change``; whether so.
-
-        Raises DeadlineError.
-        """
+        """Wait a while until no answer of this process can hold a paper deleted by ``change``; whether so."""
         patient_until = time.monotonic() + _PATIENCE_S
         # That it is not there is not enough: what is being published at this moment may hold it.
         while self._shown_up_to < change or self._engines.current.snapshot.find(paper_id) is not None:
-            if time.monotonic() > patient_until:
+            # Deleted it is, even where the request has no time left to see it go.
+            if time.monotonic() > patient_until or is_interrupted():
                 return False
-            check_deadline()
             time.sleep(_POLL_S)
         return True
 
@@ -102,20 +100,21 @@ class Ingest:
         """
         if not self._engines.follows:
             return
-        catalog, engine = within(LOOK_S, self._look), self._engines.current
+        catalog, engine = within(ASIDE_S, self._look), self._engines.current
         if not self.pending:
             return
         try:
-            done = absorb(
-                self._data,
-                engine.annotator,
-                catalog,
-                on_progress=lambda stage, done, total: None,
-                keep=self._keep,
-                base=engine.snapshot,
-                since=self._shown,
-                wait_s=0.0,
-            )
+            with silent_at_most(ASIDE_S):
+                done = absorb(
+                    self._data,
+                    engine.annotator,
+                    catalog,
+                    on_progress=unseen,
+                    keep=self._keep,
+                    base=engine.snapshot,
+                    since=self._shown,
+                    wait_s=0.0,
+                )
         except BuildLockedError:
             return
         self._engines.follow()
@@ -139,7 +138,7 @@ class Ingest:
         """
         if not self._engines.follows:
             raise StorageError("This service has no data folder to write to; start it with --data DIR.")
-        with self._opening:
+        with held(self._opening):
             if self._opened is None:
                 self._opened = Catalog.open(self._place)
         # What is shown, before the catalog is asked: it may be ahead of the answer otherwise.
@@ -147,7 +146,8 @@ class Ingest:
         try:
             last = expect_own_catalog(manifest, self._opened)
         except StorageError:
-            self._opened.close()  # the next use opens what is there then
+            if not is_interrupted():
+                self._opened.close()  # the next use opens what is there then
             raise
         if last < shown:
             self._shown = 0

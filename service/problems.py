@@ -200,7 +200,9 @@ def _akin_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, AkinError):
         raise error
     status, words = status_of(type(error)), _words(type(error).__name__)
-    if status >= 500 and not isinstance(error, RefusedError):
+    if isinstance(error, StorageError):  # what it says is enough, and it may come with every request
+        _log.warning("storage", error=str(error))
+    elif status >= 500 and not isinstance(error, RefusedError):
         _log_raised(error)
     headers = dict(HEADERS.get(type(error), {}))
     if isinstance(error, RefusedError) and error.retry_after_s is not None:

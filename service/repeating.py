@@ -1,5 +1,7 @@
 """Work that goes on beside the requests: in a thread of its own, again and again until the service ends."""
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from threading import Event, Thread
 from types import MappingProxyType, TracebackType
@@ -11,7 +13,9 @@ from models.errors import AkinError
 from service.degradation import Degradation
 from service.telemetry import raised_at
 
-_STOP_S: Final = 5.0  # what is under way then is left to the next process, as after a crash
+# How long what is under way may take when the service ends; then it is left to the next process, as after a
+# crash.
+STOP_S: Final = 5.0
 _log = structlog.get_logger(__name__)
 
 
@@ -37,6 +41,7 @@ class Repeating:
         self._failures = {**failures, AkinError: failure}
         self._woken = Event()
         self._stopped = False
+        self._end_by = math.inf
         # A daemon: the process ends without it where it takes too long.
         self._thread = Thread(target=self._run, name=failure.part, daemon=True)
         self.problem: str | None = None
@@ -49,13 +54,18 @@ class Repeating:
         """Do it now."""
         self._woken.set()
 
+    def stop(self) -> None:
+        """Begin nothing more; whoever leaves the context then waits for what is under way, a few seconds."""
+        if not self._stopped:
+            self._stopped, self._end_by = True, time.monotonic() + STOP_S
+        self._woken.set()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Ends after what is under way, if that does not take too long."""
-        self._stopped = True
-        self._woken.set()
-        self._thread.join(_STOP_S)
+        self.stop()
+        self._thread.join(max(0.0, self._end_by - time.monotonic()))
 
     def degradations(self) -> list[Degradation]:
         """What does not work at the moment."""

@@ -15,7 +15,7 @@ from models.errors import DeadlineError, EncoderMismatchError, InputError, Snaps
 from service.answers import answer_search
 from service.batch_content import Line, answer_line, packed, problem_line, queries_of
 from service.cursors import Cursors
-from service.deadline import LOOK_S, Deadline, set_deadline, within
+from service.deadline import ASIDE_S, Deadline, set_deadline, within
 from service.engines import PinnedEngines
 from service.search import SearchEngine, SearchQuery
 
@@ -138,7 +138,7 @@ class ChunkWorker:
         def renew() -> None:
             while not ended.wait(LEASE_S / 4):
                 try:
-                    if not within(LOOK_S, lambda: jobs.renew(chunk)):
+                    if not within(ASIDE_S, lambda: jobs.renew(chunk)):
                         attempt.give_up(lost=True)
                         return
                 except StorageError as error:

@@ -16,8 +16,9 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from indexer.database import Database, however_long
+from indexer.database import Database
 from models.errors import StorageError
+from models.interruption import however_long
 
 # Alembic keeps its current context in module globals, so two threads must not migrate at once.
 _ALEMBIC = threading.Lock()
@@ -37,7 +38,7 @@ def open_database(url_or_path: str | Path) -> Database:
             current = is_current(connection)
         if not current:
             # Where another process does it first, nothing is left to do once this one may write.
-            with database.writing() as connection:
+            with however_long(), database.writing() as connection:
                 upgrade(connection)
     except StorageError:
         database.close()
@@ -74,5 +75,5 @@ def is_current(connection: Connection) -> bool:
 
 def upgrade(connection: Connection) -> None:
     """Brings the schema to the newest inside the connection's transaction: wholly or not at all."""
-    with _ALEMBIC, however_long(connection):
+    with _ALEMBIC:
         command.upgrade(configuration(connection), "head")
