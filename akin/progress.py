@@ -67,6 +67,7 @@ class _Stage:
     started_s: float
     first: int
     told_s: float
+    ended: bool = False
 
 
 class _Log:
@@ -81,9 +82,9 @@ class _Log:
         known = self._stages.get(stage)
         if known is None:
             known = self._stages[stage] = _Stage(now, done, now)
-        elif done != total and now - known.told_s < _LOG_EVERY_S:
+        elif known.ended or (done != total and now - known.told_s < _LOG_EVERY_S):
             return
-        known.told_s = now
+        known.told_s, known.ended = now, done == total
         rate = (done - known.first) / (now - known.started_s) if now > known.started_s else 0.0
         left = f", {(total - done) / rate:,.0f} s left" if rate and total else ""
         of_total = f" of {total:,}" if total else ""

@@ -9,10 +9,10 @@ from pathlib import Path
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import expect_own_catalog
 from indexer.database import sqlite_file
-from indexer.durable import publish_folder, storage_errors
+from indexer.durable import folder_lock, publish_folder, storage_errors
 from indexer.generations import point_at, segment_folder, snapshot_folder, verify
 from indexer.manifest import Manifest
-from indexer.snapshot import open_snapshot
+from indexer.snapshot import Snapshot, open_snapshot
 from models.checksums import sha256_of
 from models.errors import InputError, StorageError
 
@@ -34,27 +34,38 @@ def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
             raise InputError(f"{target} is where a disk is mounted; name a new folder in it for the backup.")
         # As long as it is open nobody clears away what it needs, however much is published meanwhile.
         snapshot = open_snapshot(data)
-        manifest = snapshot.manifest
-        segments = {segment_folder(Path(), entry.name): entry.files for entry in manifest.segments}
-        for folder, files in segments.items():
-            _copy(data / folder, unfinished / folder, files)
-        _clear(unfinished, segments)
-        folder = snapshot_folder(Path(), snapshot.generation)
-        shutil.copytree(data / folder, unfinished / folder)
-        manifest = verify(unfinished, snapshot.generation)
-        file = sqlite_file(catalog)
-        if file is not None:
-            _copy_sqlite(file, unfinished / CATALOG_FILE)
-            with Catalog.open(unfinished / CATALOG_FILE) as copied:
-                expect_own_catalog(manifest, copied)
-        point_at(unfinished, manifest.generation)
-        publish_folder(unfinished, target)
+        with folder_lock(unfinished):
+            return _copied(data, snapshot, unfinished, target, catalog=catalog)
+
+
+def _copied(
+    data: Path, snapshot: Snapshot, unfinished: Path, target: Path, *, catalog: str | Path
+) -> Manifest:
+    """Copy into ``unfinished``, which becomes ``target``."""
+    manifest = snapshot.manifest
+    segments = {segment_folder(Path(), entry.name): entry.files for entry in manifest.segments}
+    for folder, files in segments.items():
+        _copy(data / folder, unfinished / folder, files)
+    _clear(unfinished, segments)
+    folder = snapshot_folder(Path(), snapshot.generation)
+    shutil.copytree(data / folder, unfinished / folder)
+    manifest = verify(unfinished, snapshot.generation)
+    file = sqlite_file(catalog)
+    if file is not None:
+        _copy_sqlite(file, unfinished / CATALOG_FILE)
+        with Catalog.open(unfinished / CATALOG_FILE) as copied:
+            expect_own_catalog(manifest, copied)
+    point_at(unfinished, manifest.generation)
+    publish_folder(unfinished, target)
     return manifest
 
 
 def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
     """Copy the files of a segment, but for those that were copied before and are whole."""
     target.mkdir(parents=True, exist_ok=True)
+    for child in target.iterdir():
+        if child.name not in files:
+            child.unlink()
     for name, stated in files.items():
         copied = target / name
         if not (copied.is_file() and sha256_of(copied) == stated):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import replace as replaced
 from functools import partial
+from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Literal
@@ -30,6 +31,7 @@ from indexer.generations import current_generation, read_manifest
 from indexer.growth import grow
 from indexer.index import check_backend
 from indexer.manifest import Manifest
+from indexer.notes import read_note, write_note
 from indexer.parts import encode_parts
 from indexer.reading import Reading, finished_reading, papers_of, read_into_parts, unfinished_reading
 from indexer.snapshot import Snapshot, served_snapshot
@@ -40,6 +42,7 @@ from models.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations
+_ADDED: Final = "added.json"  # whose papers went into the catalog, in the folder of an unfinished build
 # Papers added to the catalog at once, a second or two, and how long others who wait to write are then let
 # in: with SQLite they look ten times a second.
 _ADDED_AT_ONCE: Final = 5_000
@@ -132,6 +135,7 @@ def build(
             if base is not None:
                 _expect_same_models(base.manifest, annotator, arguments)
                 pending = frozenset(differing_papers(papers, base))
+            corpora_key = _reading_key(corpora, base, (), arguments)
             reading = _read(corpora, work, base, pending, arguments, on_progress)
             dtype = dtype_of(arguments, annotator.encoder.spec)
             encoded = encode_parts(
@@ -145,6 +149,7 @@ def build(
                     if base is not None:
                         _expect_same_models(base.manifest, annotator, arguments)
                     like = new_manifest(annotator, arguments) if base is None else base.manifest
+                    write_note(work / _ADDED, {"corpora": corpora_key, "reading": reading.key})
                     shown = _add(papers_of(work, reading), papers, shown=like.change, replace=replace)
                     like = replaced(like, change=shown, catalog=papers.identity())
                     manifest = grow(
@@ -233,7 +238,10 @@ def _read(
     Of papers whose changes are ``pending``, ``base`` does not show what the collection has become.
     """
     key = _reading_key(corpora, base, pending, arguments)
-    reading = finished_reading(work, key)
+    # Once its papers are in the catalog they are pending themselves, and the key would be another.
+    added = read_note(work / _ADDED)
+    is_added = added.get("corpora") == _reading_key(corpora, base, (), arguments)
+    reading = finished_reading(work, added["reading"] if is_added else key)
     if reading is None:
 
         def on_part(n_done: int) -> None:
@@ -273,7 +281,8 @@ def _reading_key(
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
     added_to = None if base is None else hashlib.sha256(base.manifest.to_json()).hexdigest()
     options = (arguments.format_name, arguments.on_error, arguments.limit)
-    decisive = (files, added_to, sorted(pending), *options, SPLITTER_VERSION)
+    # Readers of another release may find other rows.
+    decisive = (files, added_to, sorted(pending), *options, SPLITTER_VERSION, version("akin"))
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 

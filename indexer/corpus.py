@@ -64,8 +64,12 @@ class CorpusReport:
     ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
     MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
     ``(path, line)``. A file that breaks off counts as one broken row, which is always kept.
+
+    ``rows`` were looked at, of any kind. One that is ``resumable`` notes what ``take_state`` needs, for when
+    reading is stopped.
     """
 
+    resumable: bool = False
     rows: int = 0
     papers: int = 0
     without_abstract: int = 0
@@ -90,6 +94,7 @@ class CorpusReport:
         passes the same files, from the first: the rows looked at already are passed over.
         """
         report = cls(
+            resumable=True,
             papers=state["papers"],
             without_abstract=state["without_abstract"],
             broken=state["broken"],
@@ -101,7 +106,7 @@ class CorpusReport:
         report._known_refused = frozenset(refused_rows)
         return report
 
-    def state(self) -> dict[str, Any]:
+    def take_state(self) -> dict[str, Any]:
         """What ``resumed`` needs, as JSON can say it; of the refused rows only those since the last call."""
         refused_rows, self._refused_rows = self._refused_rows, []
         return {
@@ -122,7 +127,8 @@ class CorpusReport:
 
     def note_refused(self) -> None:
         """Remember that what the row begun last holds cannot be used, whatever its id."""
-        self._refused_rows.append(self.rows)
+        if self.resumable:
+            self._refused_rows.append(self.rows)
 
     def note_known(self, content: RawPaper | InputError, *, file: int, line: int) -> None:
         """Remember the id in the row begun last, if the run that was stopped had read a paper there."""

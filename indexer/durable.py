@@ -123,6 +123,26 @@ def writer_lock(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Make ``folder`` if need be and hold the lock on it, also once it is renamed.
+
+    A process that dies lets go of it. Raises BuildLockedError when another holds it, or renamed it just now.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        is_locked = _locked(descriptor)
+        if not (is_locked and folder.is_dir() and os.path.samestat(folder.stat(), os.fstat(descriptor))):
+            raise BuildLockedError(
+                f"{folder}: another process is writing to this folder; wait for it to end or stop it"
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

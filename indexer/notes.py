@@ -11,7 +11,7 @@ _CHECKSUM: Final = "sha256"
 
 
 def write_note(path: Path, content: dict[str, Any], *, durable: bool = True) -> None:
-    """Write a note in one step; one that is not durable may be lost in a power cut, never half there."""
+    """Write a note in one step; one that is not durable may be lost, or half there, which counts as lost."""
     note = json.dumps({**content, _CHECKSUM: digest_of(content)}).encode()
     if durable:
         replace_file(path, note)

@@ -80,7 +80,7 @@ class UnfinishedReading:
     folder: Path
     key: str
     parts: list[Part] = field(default_factory=list)
-    report: CorpusReport = field(default_factory=CorpusReport)
+    report: CorpusReport = field(default_factory=lambda: CorpusReport(resumable=True))
     languages: Counter[str] = field(default_factory=Counter)
     unchanged: int = 0
     n_notes: int = 0
@@ -108,7 +108,7 @@ class UnfinishedReading:
         content = {
             "key": self.key,
             "part": part and asdict(part),
-            "report": self.report.state(),
+            "report": self.report.take_state(),
             "languages": dict(self.languages),
             "unchanged": self.unchanged,
         }

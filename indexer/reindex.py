@@ -7,7 +7,7 @@ where it was:
   begun.json                           the change of the catalog up to which papers were read
   read*.json, part-*.arrow             as in indexer/reading.py
   vectors-*                            as in indexer/parts.py
-  segment/                             the segment made of them; segment.json, written after it, is its entry
+  segment/                             the segment made of them; segment.json, written before, is its entry
   segment.unfinished*                  the same while it is made (indexer/steps.py)
   changes/                             the parts of what changed in the catalog meanwhile
 """
@@ -35,7 +35,6 @@ from indexer.parts import EncodedPart, encode_parts
 from indexer.publishing import adopt_segment
 from indexer.reading import (
     Reading,
-    UnfinishedReading,
     finished_reading,
     read_versions,
     unfinished_reading,
@@ -166,29 +165,24 @@ def _read(work: Path, catalog: Catalog, on_progress: ProgressFn) -> tuple[int, R
 
     Of papers that changed since, it does not matter which version is in a part: they are encoded once more.
     """
-    change, unfinished = _begun(work, catalog)
-    reading = finished_reading(work, unfinished.key)
+    begun, last = work / "begun.json", catalog.last_change()
+    change = int(read_note(begun).get("change", -1))
+    key = _reading_key(catalog, change)
+    reading = finished_reading(work, key) if 0 <= change <= last else None
     if reading is not None:
         on_progress("Reading", reading.n_papers, reading.n_papers)
         return change, reading
+    unfinished = unfinished_reading(work, key)
+    if not (unfinished.parts and 0 <= change <= last):
+        change = last
+        write_note(begun, {"change": change})
+        unfinished = unfinished_reading(work, _reading_key(catalog, change))
     given = catalog.changed_since(0)
 
     def on_part(n_done: int) -> None:
         on_progress("Reading", n_done, len(given))
 
     return change, read_versions(catalog, given, unfinished, on_part=on_part)
-
-
-def _begun(work: Path, catalog: Catalog) -> tuple[int, UnfinishedReading]:
-    """The change of the catalog up to which papers are read, and what was read so far, if anything."""
-    begun, last = work / "begun.json", catalog.last_change()
-    if (noted := read_note(begun)) and noted["change"] <= last:
-        change = int(noted["change"])
-        unfinished = unfinished_reading(work, _reading_key(catalog, change))
-        if unfinished.parts:
-            return change, unfinished
-    write_note(begun, {"change": last})
-    return last, unfinished_reading(work, _reading_key(catalog, last))
 
 
 def _reading_key(catalog: Catalog, change: int) -> str:
@@ -219,10 +213,10 @@ def _segment(
         device=arguments["device"],
         on_progress=on_progress,
     )
-    publish_folder(unfinished, folder)
-    discard_steps(unfinished)
     entry = replace(entry, name=folder.name)
     write_note(stated, {"key": key, "entry": asdict(entry)})
+    publish_folder(unfinished, folder)
+    discard_steps(unfinished)  # last: until the folder is there they are all there is
     return entry
 
 

@@ -139,13 +139,11 @@ def write_segment(
     def tell(n_indexed: int) -> None:
         on_progress("Indexing", round(n_papers * n_indexed / max(n_indexes * n_rows, 1)), n_papers)
 
-    tell(0)
     steps.make(VECTORS, lambda path: _write_rows(path, (part.rows() for part in parts), n_rows))
     steps.make(OFFSETS, lambda path: _write_offsets(path, lengths))
     steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts)))
     steps.make(IDS, lambda path: _write_id_hashes(path, folder / PAPERS))
     _make_index(steps, INDEX, folder / VECTORS, own_backend, device, tell)
-    tell(n_rows)
     if function_backend is not None:
         steps.make(FUNCTIONS, lambda path: _write_rows(path, (part.functions() for part in parts), n_rows))
         _make_index(

@@ -5,7 +5,6 @@ Of a folder FOLDER that is being filled:
   FOLDER.steps/saved-N       how far the file that is being made had come
 """
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +29,7 @@ class Steps:
         if note.get("key") != key:
             note = {"files": {}, "saved": {}}
             discard_steps(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+            discard_folder(folder)
         self._files: dict[str, str] = note["files"]
         self._saved: dict[str, dict[str, str]] = note["saved"]
         self._folder.mkdir(parents=True, exist_ok=True)

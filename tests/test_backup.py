@@ -20,6 +20,7 @@ from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
 
 from akin.cli import app
+from indexer import backup
 from indexer.backup import back_up
 from indexer.build import KEEP, BuildArguments, build
 from indexer.catalog import CATALOG_FILE, Catalog
@@ -29,7 +30,7 @@ from indexer.manifest import Manifest
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
-from models.errors import InputError, StorageError
+from models.errors import BuildLockedError, InputError, StorageError
 from service.app import create_app
 from service.search import SearchEngine
 from service.settings import Settings
@@ -293,3 +294,39 @@ def test_what_was_copied_is_not_copied_again(
     assert shown(data) == shown(tmp_path / "copy")
     assert not (tmp_path / "copy" / "stray").exists()
     assert not (tmp_path / "copy" / "segments" / "999999").exists()
+
+
+def test_a_collection_without_papers_is_copied(data: Path, tmp_path: Path) -> None:
+    """There is nothing in it, but it can be restored and added to."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, catalog.paper_ids(), catalog, keep=KEEP)
+    assert 0 == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).n_papers
+    assert not len(open_snapshot(tmp_path / "copy"))
+
+
+def test_two_backups_to_one_place_do_not_mix(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is refused while the first is at it, at its last step too."""
+    refused: list[str] = []
+    publish = backup.publish_folder
+
+    def beside_another(prepared: Path, target: Path) -> None:
+        with pytest.raises(BuildLockedError) as caught:
+            back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+        refused.append(str(caught.value))
+        publish(prepared, target)
+
+    monkeypatch.setattr(backup, "publish_folder", beside_another)
+    back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert 1 == len(refused)
+    assert shown(data) == shown(tmp_path / "copy")
+
+
+def test_a_file_left_from_another_segment_is_not_in_the_copy(data: Path, tmp_path: Path) -> None:
+    """Names of segments come round again; what an older one had and this one has not goes."""
+    left = tmp_path / "copy.unfinished" / "segments" / "000001"
+    left.mkdir(parents=True)
+    (left / "functions.npy").touch()
+    back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert not (tmp_path / "copy" / "segments" / "000001" / "functions.npy").exists()

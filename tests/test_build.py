@@ -140,3 +140,24 @@ def test_a_build_killed_while_tidying_up_hinders_no_later_one(tmp_path: Path, ha
     assert expected == {path.name for path in tmp_path.iterdir()}
     assert {"corpus.lock", "changes.lock"} == {path.name for path in (tmp_path / "building").iterdir()}
     assert {"000001", "000002"} == {path.name for path in (tmp_path / "segments").iterdir()}
+
+
+def test_a_build_killed_after_its_papers_entered_the_catalog_reads_nothing_again(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its segment was made: they are pending by then, but they are those that it had read."""
+    papers = many_papers(60)
+    build_quietly(write_corpus(tmp_path / "one.jsonl", papers[:20]), tmp_path / "data", hashing)
+    corpus = write_corpus(tmp_path / "more.jsonl", papers[10:])
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.build.grow", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, tmp_path / "data", hashing)
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.build.read_corpus", stopped)
+        report = build_quietly(corpus, tmp_path / "data", hashing)
+    assert (60, 10, 40) == (report.manifest.n_papers, report.reading.unchanged, report.reused_papers)

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from alembic import command
 from alembic.config import Config
+from fastapi.testclient import TestClient
 from loopback import served
 from patience import soon
 from postgres import Server
@@ -23,11 +24,12 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.database import Database
 from indexer.keys import Keys
 from models.errors import StorageError
-from models.interruption import however_long, silent_at_most
+from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence
+from service import ingest
 from service.app import create_app
 from service.auth import REFRESH_S, KeyRing
-from service.deadline import within
+from service.deadline import ASIDE_S, within
 from service.engines import open_engine
 from service.repeating import STOP_S
 from service.settings import Settings
@@ -255,3 +257,22 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(tmp_path: Path
         paused.pause()
         started = time.monotonic()
     assert time.monotonic() - started < STOP_S + 2
+
+
+def test_a_freeze_while_changes_are_absorbed_is_told_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes changes visible gives a silent server seconds, not a minute."""
+    patience: list[float] = []
+    absorb = ingest.absorb
+
+    def noting(*given: object, **options: object) -> object:
+        patience.append(most_silent_s())
+        return absorb(*given, **options)  # type: ignore[arg-type]  # goes through
+
+    monkeypatch.setattr(ingest, "absorb", noting)
+    settings = Settings(data=collection(tmp_path), device="cpu")
+    with TestClient(create_app(settings, open_engine(settings))) as client:
+        client.post("/v1/papers", json={"papers": [WHALES]})
+        soon(lambda: client.get("/v1/papers/whales").status_code == 200)
+    assert {ASIDE_S} == {*patience}

@@ -163,19 +163,18 @@ def test_an_index_from_any_state_has_the_same_bytes(
     """Saved when it was trained and after every few rows, gone on with from each: the same file."""
     monkeypatch.setattr(faiss_codes, "ADD_ROWS", 700)
     monkeypatch.setattr(faiss_codes, "SAVE_EVERY_S", -1.0)
+    monkeypatch.setattr(faiss_codes, "_SAVING_SHARE", -1.0)
     rows = np.random.default_rng(3).standard_normal((3_000, 16)).astype(np.float16)
     saving = Saving(tmp_path)
     build_index(rows, backend, device="cpu", progress=saving).save(tmp_path / "whole")
-    assert [0, 700, 1_400, 2_100, 2_800, 3_000] == [
-        faiss.read_index(str(state)).ntotal for state in saving.states
-    ]
-    assert [700, 1_400, 2_100, 2_800, 3_000] == saving.told
+    assert [0, 700, 1_400, 2_100, 2_800] == [faiss.read_index(str(state)).ntotal for state in saving.states]
+    assert [0, 700, 1_400, 2_100, 2_800, 3_000] == saving.told
     for state in saving.states:
         again = Saving(tmp_path / "again", state)
         (tmp_path / "again").mkdir(exist_ok=True)
         build_index(rows, backend, device="cpu", progress=again).save(tmp_path / "resumed")
         assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
-        assert len(again.told) < len(saving.told) or not faiss.read_index(str(state)).ntotal
+        assert len(again.told) < len(saving.told)
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ ADD_ROWS = 65_536
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
 _SEED = 20_240_611
-SAVE_EVERY_S = 60.0  # how much of adding rows is done again, at most, by a build that was stopped
+SAVE_EVERY_S = 60.0  # how much of adding rows a build that was stopped does again, as a rule at most
+_SAVING_SHARE = 10  # of large indexes on slow disks, more is done again than saving may take of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +83,17 @@ class FaissCodesIndex(ABC):
         """
         check_rows(rows)
         index = cls._begun(rows, progress)
-        saved_at = time.monotonic()
+        saved_at, pause_s = time.monotonic(), SAVE_EVERY_S
         for start in range(index.ntotal, len(rows), ADD_ROWS):
             index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
-            if progress is not None:
-                progress.tell(index.ntotal)
-                if time.monotonic() - saved_at > SAVE_EVERY_S:
-                    progress.save(partial(_write, index))
-                    saved_at = time.monotonic()
+            if progress is None:
+                continue
+            progress.tell(index.ntotal)
+            began = time.monotonic()
+            if began - saved_at > pause_s and index.ntotal < len(rows):
+                progress.save(partial(_write, index))
+                saved_at = time.monotonic()
+                pause_s = max(SAVE_EVERY_S, _SAVING_SHARE * (saved_at - began))
         return cls(rows, index)
 
     @classmethod
@@ -98,6 +102,8 @@ class FaissCodesIndex(ABC):
         saved = None if progress is None else progress.saved()
         if saved is not None:
             return cls._restored(faiss.read_index(str(saved)))
+        if progress is not None:
+            progress.tell(0)
         index = cls._untrained(*rows.shape)
         index.train(_sample(rows, cls._n_training(len(rows))))
         if progress is not None:
