@@ -7,6 +7,7 @@ fail, answers of one generation that differ, and pages that repeat or leave out 
 
 import argparse
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -126,7 +127,12 @@ def main() -> int:
         port = free.getsockname()[1]
         free.close()
         command = [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", str(port)]
-        service = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603 - ours
+        service = subprocess.Popen(  # noqa: S603 - ours
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "AKIN_RATE": "0"},  # it is one client, and asks without pause
+        )
         url = f"http://127.0.0.1:{port}"
         shown = run(url, ids, given.swaps, seen, done)
         service.terminate()
@@ -160,11 +166,12 @@ def run(url: str, ids: list[str], n_swaps: int, seen: Seen, done: threading.Even
         threads.append(threading.Thread(target=read_on, args=(url, ids[0], seen, done)))
         for thread in threads:
             thread.start()
-        shown = [swap(client, number) for number in track(range(n_swaps), "Swapping")]
-        done.set()
-        for thread in threads:
-            thread.join()
-    return shown
+        try:
+            return [swap(client, number) for number in track(range(n_swaps), "Swapping")]
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
 
 
 if __name__ == "__main__":
