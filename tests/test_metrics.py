@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastapi.testclient import TestClient
+from loopback import served
 from prometheus_client.parser import text_string_to_metric_families
 
 from indexer.catalog import CATALOG_FILE
@@ -147,9 +149,17 @@ def test_metrics_answer_while_nobody_else_is_answered(
         return search(*given)
 
     monkeypatch.setattr(SearchEngine, "search", slow)
-    with client_of(engine, tmp_path, running=1, queue=1, rate=3) as client:
-        asking = [threading.Thread(target=client.post, args=("/v1/search",), kwargs={"json": BY_ID})] * 1
-        asking += [threading.Thread(target=client.post, args=("/v1/search",), kwargs={"json": BY_ID})]
+    settings = Settings(data=tmp_path, running=1, queue=1, rate=3)
+    with (
+        served(create_app(settings, engine)) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+        asking = [
+            threading.Thread(
+                target=httpx.post, args=(f"{address}/v1/search",), kwargs={"json": BY_ID, "timeout": 60}
+            )
+            for _ in range(2)
+        ]
         for thread in asking:
             thread.start()
         read: dict[str, dict[Labels, float]] = {}
@@ -163,7 +173,7 @@ def test_metrics_answer_while_nobody_else_is_answered(
         assert 2 == value(read, "akin_request_duration_seconds_count", **refused)
         gate.set()
         for thread in asking:
-            thread.join(20)
+            thread.join()
         read = values(client.get("/metrics").text)
         assert (0, 0) == (value(read, "akin_requests_running"), value(read, "akin_requests_waiting"))
 
