@@ -13,7 +13,7 @@ from indexer.durable import folder_lock, publish_folder, storage_errors
 from indexer.generations import point_at, segment_folder, snapshot_folder, verify
 from indexer.manifest import Manifest
 from indexer.snapshot import Snapshot, open_snapshot
-from models.checksums import sha256_of
+from models.checksums import is_whole
 from models.errors import InputError, StorageError
 
 
@@ -67,9 +67,8 @@ def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
         if child.name not in files:
             child.unlink()
     for name, stated in files.items():
-        copied = target / name
-        if not (copied.is_file() and sha256_of(copied) == stated):
-            shutil.copyfile(source / name, copied)
+        if not is_whole(target / name, stated):
+            shutil.copyfile(source / name, target / name)
 
 
 def _clear(unfinished: Path, segments: Iterable[Path]) -> None:

@@ -135,8 +135,8 @@ def build(
             if base is not None:
                 _expect_same_models(base.manifest, annotator, arguments)
                 pending = frozenset(differing_papers(papers, base))
-            corpora_key = _reading_key(corpora, base, (), arguments)
-            reading = _read(corpora, work, base, pending, arguments, on_progress)
+            key = _corpora_key(corpora, base, arguments)
+            reading = _read(corpora, work, base, pending, arguments, key, on_progress)
             dtype = dtype_of(arguments, annotator.encoder.spec)
             encoded = encode_parts(
                 work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
@@ -149,7 +149,7 @@ def build(
                     if base is not None:
                         _expect_same_models(base.manifest, annotator, arguments)
                     like = new_manifest(annotator, arguments) if base is None else base.manifest
-                    write_note(work / _ADDED, {"corpora": corpora_key, "reading": reading.key})
+                    write_note(work / _ADDED, {"corpora": key, "reading": reading.key})
                     shown = _add(papers_of(work, reading), papers, shown=like.change, replace=replace)
                     like = replaced(like, change=shown, catalog=papers.identity())
                     manifest = grow(
@@ -231,17 +231,17 @@ def _read(
     base: Snapshot | None,
     pending: Collection[str],
     arguments: BuildArguments,
+    corpora_key: str,
     on_progress: ProgressFn,
 ) -> Reading:
     """Corpus -> papers and their sentences, those that ``base`` has not, in parts on disk.
 
     Of papers whose changes are ``pending``, ``base`` does not show what the collection has become.
     """
-    key = _reading_key(corpora, base, pending, arguments)
+    key = hashlib.sha256(json.dumps([corpora_key, sorted(pending)]).encode()).hexdigest()
     # Once its papers are in the catalog they are pending themselves, and the key would be another.
     added = read_note(work / _ADDED)
-    is_added = added.get("corpora") == _reading_key(corpora, base, (), arguments)
-    reading = finished_reading(work, added["reading"] if is_added else key)
+    reading = finished_reading(work, added["reading"] if added.get("corpora") == corpora_key else key)
     if reading is None:
 
         def on_part(n_done: int) -> None:
@@ -273,16 +273,14 @@ def _papers(corpora: Sequence[Path], arguments: BuildArguments, report: CorpusRe
     return chain.from_iterable(map(read, corpora))
 
 
-def _reading_key(
-    corpora: Sequence[Path], base: Snapshot | None, pending: Collection[str], arguments: BuildArguments
-) -> str:
-    """What decides the outcome of reading; a file counts as unchanged by its size and time of change."""
+def _corpora_key(corpora: Sequence[Path], base: Snapshot | None, arguments: BuildArguments) -> str:
+    """What decides the outcome of reading but for pending changes; of a file its size and time of change."""
     stats = [path.stat() for path in corpora]
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
     added_to = None if base is None else hashlib.sha256(base.manifest.to_json()).hexdigest()
     options = (arguments.format_name, arguments.on_error, arguments.limit)
     # Readers of another release may find other rows.
-    decisive = (files, added_to, sorted(pending), *options, SPLITTER_VERSION, version("akin"))
+    decisive = (files, added_to, *options, SPLITTER_VERSION, version("akin"))
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -167,8 +167,7 @@ def _configure_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
         cursor = connection.cursor()
-        _write_ahead(cursor)
-        cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+        _once_free(cursor.execute, "PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -178,7 +177,7 @@ def _configure_sqlite(engine: Engine) -> None:
         # The driver alone would begin only before some statements. A transaction that starts as a reader
         # cannot wait for a writer later, so those that write say so at once.
         if connection.get_execution_options().get("writes"):
-            _begin_writing(connection)
+            _once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE")
         else:
             connection.exec_driver_sql("BEGIN")
 
@@ -191,44 +190,29 @@ def _configure_postgres(engine: Engine) -> None:
         return postgres.connect(*arguments, **options)
 
 
-def _begin_writing(connection: Connection) -> None:
-    """Begins once no other process writes; SQLite itself would wait on where nobody wants it any more."""
-    connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+def _once_free(execute: Callable[[str], object], statement: str) -> None:
+    """Executes a statement of SQLite as soon as no other process holds the file.
+
+    SQLite itself would wait on where nobody wants it any more, and for some statements not at all.
+    """
+    execute("PRAGMA busy_timeout = 0")
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     try:
-        while not _begun(connection, last=time.monotonic() > deadline or is_interrupted()):
+        while not _executed(execute, statement, last=time.monotonic() > deadline or is_interrupted()):
             time.sleep(_LOOK_S)
     finally:
-        connection.exec_driver_sql(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+        execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
 
 
-def _begun(connection: Connection, *, last: bool) -> bool:
+def _executed(execute: Callable[[str], object], statement: str, *, last: bool) -> bool:
     try:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    except OperationalError as error:
-        if last or not _is_busy(error.orig):
+        execute(statement)
+    except (sqlite3.OperationalError, OperationalError) as error:
+        code = getattr(getattr(error, "orig", error), "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if last or code & 0xFF != sqlite3.SQLITE_BUSY:
             raise
         return False
     return True
-
-
-def _write_ahead(cursor: sqlite3.Cursor) -> None:
-    """Switches to write-ahead mode; while another process makes the file, SQLite would refuse, not wait."""
-    cursor.execute("PRAGMA busy_timeout = 0")
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            cursor.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if time.monotonic() > deadline or is_interrupted() or not _is_busy(error):
-                raise
-            time.sleep(_LOOK_S)
-        else:
-            return
-
-
-def _is_busy(error: BaseException | None) -> bool:
-    return isinstance(error, sqlite3.Error) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _remedy(error: DBAPIError) -> str:

@@ -114,9 +114,7 @@ def writer_lock(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
         deadline = time.monotonic() + wait_s
         while not _locked(descriptor):
             if time.monotonic() >= deadline:
-                raise BuildLockedError(
-                    f"{path.parent}: another process is writing to this folder; wait for it to end or stop it"
-                )
+                raise _in_use(path.parent)
             time.sleep(_LOCK_POLL_S)
         yield
     finally:
@@ -135,12 +133,16 @@ def folder_lock(folder: Path) -> Iterator[None]:
     try:
         is_locked = _locked(descriptor)
         if not (is_locked and folder.is_dir() and os.path.samestat(folder.stat(), os.fstat(descriptor))):
-            raise BuildLockedError(
-                f"{folder}: another process is writing to this folder; wait for it to end or stop it"
-            )
+            raise _in_use(folder)
         yield
     finally:
         os.close(descriptor)
+
+
+def _in_use(folder: Path) -> BuildLockedError:
+    return BuildLockedError(
+        f"{folder}: another process is writing to this folder; wait for it to end or stop it"
+    )
 
 
 def _locked(descriptor: int) -> bool:

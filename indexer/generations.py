@@ -7,7 +7,7 @@ DATA/
   SECRET                         signs the service's cursors, made by it when first needed; mode 0600
   catalog.sqlite3                papers as they were given, every version
   building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
-  building/segment, snapshot      those being made; segment.steps how far the one has come (indexer/steps.py)
+  building/segment, snapshot     those being made; segment.steps how far the one has come: indexer/steps.py
   building/changes/              the same of what the catalog holds and the served generation does not
   building/reindex/              the same of a collection encoded anew, and the segment made of them
   segments/000001/               papers, vectors and index, immutable: indexer/segment.py

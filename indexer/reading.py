@@ -19,7 +19,7 @@ from indexer.columns import SCHEMA, paper_at, papers_to_table
 from indexer.corpus import CorpusReport
 from indexer.notes import read_note, write_note
 from indexer.versions import check
-from models.checksums import sha256_of
+from models.checksums import is_whole, sha256_of
 from models.language import language_of
 from models.types import Paper
 
@@ -122,7 +122,7 @@ class UnfinishedReading:
         refused_rows: list[int] = []
         while content := read_note(_progress(self.folder, self.n_notes)):
             part = content["part"] and Part(**content["part"])
-            if content["key"] != self.key or (part and not _is_whole(self.folder, part)):
+            if content["key"] != self.key or (part and not is_whole(self.folder / part.name, part.sha256)):
                 break
             self.parts += [part] if part else []
             refused_rows += content["report"].pop("refused_rows")
@@ -208,7 +208,7 @@ def finished_reading(folder: Path, key: str) -> Reading | None:
     if not content:
         return None
     parts = tuple(Part(**part) for part in content["parts"])
-    if content["key"] != key or not all(_is_whole(folder, part) for part in parts):
+    if content["key"] != key or not all(is_whole(folder / part.name, part.sha256) for part in parts):
         return None
     refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
     return Reading(key, parts, refusals, content["languages"], content["unchanged"])
@@ -230,11 +230,6 @@ def read_table(path: Path) -> pa.Table:
 
 def _progress(folder: Path, number: int) -> Path:
     return folder / f"read-{number:05d}.json"
-
-
-def _is_whole(folder: Path, part: Part) -> bool:
-    path = folder / part.name
-    return path.is_file() and sha256_of(path) == part.sha256
 
 
 def _write_part(path: Path, papers: Sequence[Paper]) -> Part:

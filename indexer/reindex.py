@@ -33,12 +33,7 @@ from indexer.manifest import Manifest, SegmentEntry
 from indexer.notes import read_note, write_note
 from indexer.parts import EncodedPart, encode_parts
 from indexer.publishing import adopt_segment
-from indexer.reading import (
-    Reading,
-    finished_reading,
-    read_versions,
-    unfinished_reading,
-)
+from indexer.reading import Reading, finished_reading, read_versions, unfinished_reading
 from indexer.segment import Segment
 from indexer.segment_writer import write_segment
 from indexer.snapshot import Snapshot

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from indexer.durable import discard_folder, sync
 from indexer.notes import read_note, write_note
-from models.checksums import sha256_of
+from models.checksums import is_whole, sha256_of
 
 
 class Steps:
@@ -37,7 +37,7 @@ class Steps:
     def make(self, name: str, write: Callable[[Path], object]) -> None:
         """Have ``write`` write the file ``name``, unless an earlier run had, and it is whole."""
         path = self._folder / name
-        if name in self._files and path.is_file() and sha256_of(path) == self._files[name]:
+        if name in self._files and is_whole(path, self._files[name]):
             return
         write(path)
         self._saved.pop(name, None)
@@ -55,8 +55,8 @@ class Steps:
         """What an earlier run saved last of the file ``name`` that it had not finished, if it is whole."""
         if name not in self._saved:
             return None
-        path, stated = self._side / self._saved[name]["file"], self._saved[name]["sha256"]
-        return path if path.is_file() and sha256_of(path) == stated else None
+        path = self._side / self._saved[name]["file"]
+        return path if is_whole(path, self._saved[name]["sha256"]) else None
 
     def save(self, name: str, write: Callable[[Path], object]) -> None:
         """Have ``write`` write how far the file ``name`` has come, in place of what was saved last."""

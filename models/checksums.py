@@ -12,6 +12,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def is_whole(path: Path, sha256: str) -> bool:
+    """Whether a file is there and its SHA-256 is the one stated, in hex; OSError where it cannot be read."""
+    return path.is_file() and sha256_of(path) == sha256
+
+
 def digest_of(content: dict[str, Any]) -> str:
     """The SHA-256 of what JSON can say, in hex, whatever the order of its fields."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -186,10 +186,9 @@ def _add_middleware(
     """What every request passes: each is around those before it, and some have to know all routes."""
     metrics: Metrics = app.state.metrics
     names = RouteNames(iter_route_contexts(app.routes))
-    deadline_s = settings.deadline_s
     app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis)
     app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
-    app.add_middleware(Shedding, queues=queues, deadline_s=deadline_s, names=names, metrics=metrics)
+    app.add_middleware(Shedding, queues=queues, deadline_s=settings.deadline_s, names=names, metrics=metrics)
     if settings.cors_origin_list:  # pages of other origins may call the service
         app.add_middleware(
             CORSMiddleware,

@@ -119,8 +119,7 @@ class Batches:
 
     def stop(self) -> None:
         """Begin nothing more; ``worked_off`` then ends soon."""
-        if not self._stopping:
-            self._stopping, self._end_by = True, time.monotonic() + STOP_S
+        self._stopping, self._end_by = True, min(self._end_by, time.monotonic() + STOP_S)
         self._wake.set()
 
     def _open_early(self) -> None:

@@ -56,8 +56,7 @@ class Repeating:
 
     def stop(self) -> None:
         """Begin nothing more; whoever leaves the context then waits for what is under way, a few seconds."""
-        if not self._stopped:
-            self._stopped, self._end_by = True, time.monotonic() + STOP_S
+        self._stopped, self._end_by = True, min(self._end_by, time.monotonic() + STOP_S)
         self._woken.set()
 
     def __exit__(

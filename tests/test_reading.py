@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builds import many_papers
+from damage import cut
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -140,11 +141,6 @@ def test_what_was_read_is_not_read_again(
     read(files, tmp_path / "stopped")
     assert 0 < first + len(made) - in_all <= 8
     assert len(made) < in_all / 2
-
-
-def cut(path: Path) -> None:
-    """Let a file end early."""
-    path.write_bytes(path.read_bytes()[:-5])
 
 
 @pytest.mark.parametrize("damage", [cut, Path.unlink])

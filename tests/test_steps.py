@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from builds import many_papers, published_files, write_corpus
 from conftest import build_quietly
+from damage import cut, flip
 
 from indexer import segment_writer
 from indexer.backends import faiss_codes
@@ -23,18 +24,6 @@ from models.encoder import Encoder
 
 class StoppedError(Exception):
     """What stops the work here."""
-
-
-def cut(path: Path) -> None:
-    """Let a file end early."""
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path) -> None:
-    """Change one bit."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 class Work:

@@ -1,6 +1,5 @@
 """Unfinished work that was damaged while it waited: done again, never published, never in the way."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 from annotators import KeywordTagger
 from builds import Counting, many_papers, published_files, write_corpus
 from conftest import build_quietly
+from damage import DAMAGE, flip
 
 from indexer.build import KEEP, BuildArguments
 from indexer.catalog import CATALOG_FILE, Catalog
@@ -21,21 +21,6 @@ from models.types import Paper, Sentence
 
 def quiet(stage: str, done: int, total: int | None) -> None:
     """Shows nothing."""
-
-
-def flip(path: Path) -> None:
-    """Change one bit of the last byte."""
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
-
-
-def cut(path: Path) -> None:
-    """Let a file end early."""
-    path.write_bytes(path.read_bytes()[:-5])
-
-
-DAMAGE: dict[str, Callable[[Path], None]] = {"flipped": flip, "cut": cut, "gone": Path.unlink}
 
 
 @pytest.fixture

@@ -1,0 +1,19 @@
+"""What happens to files, for tests of what notices it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+def flip(path: Path) -> None:
+    """Change one bit."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    """Let a file end early."""
+    path.write_bytes(path.read_bytes()[:-5])
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {"flipped": flip, "cut": cut, "gone": Path.unlink}
