@@ -9,7 +9,7 @@ PORT ?= 8000
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench screenshots schema-trial lock clean
+.PHONY: help setup demo test check format bench screenshots schema-trial trials lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 
 schema-trial: setup ## Send 10,000 requests made from the OpenAPI document, and check every answer
 	SCHEMA_EXAMPLES=1000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_schema.py --capture=no
+
+trials: setup ## Run the trials of size, which take minutes and gigabytes of disk
+	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m trial --capture=no
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/pip install --quiet uv

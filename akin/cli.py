@@ -17,6 +17,7 @@ _COMMANDS: Final = {
     "search": "akin.searching:search",
     "index": "akin.indexing:index",
     "delete": "akin.collection:delete",
+    "purge": "akin.collection:purge",
     "compact": "akin.collection:compact",
     "reindex": "akin.reindexing:reindex",
     "backup": "akin.collection:backup",

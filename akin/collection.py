@@ -1,4 +1,4 @@
-"""``akin delete``, ``compact``, ``backup`` and ``snapshot``: a collection after it was indexed."""
+"""``akin delete``, ``purge``, ``compact``, ``backup`` and ``snapshot``: a collection after it was indexed."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from indexer.growth import compact as compact_snapshot
 from indexer.growth import is_compact
 from indexer.manifest import Manifest
 from indexer.publishing import rollback
+from indexer.purge import purge_papers
 from indexer.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
 
@@ -42,11 +43,7 @@ def delete(
     keep: Keep = KEEP,
 ) -> None:
     """Delete papers: no later answer holds them. Ids that are not there are named and passed over."""
-    wanted = list(ids or ())
-    if from_file is not None:
-        wanted += read_ids(from_file)
-    if not wanted:
-        raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
+    wanted = _wanted(ids, from_file)
     with Catalog.open_existing(catalog_place(data, catalog)) as opened:
         done = delete_papers(data, wanted, opened, keep=keep)
     for paper_id in done.unknown:
@@ -58,6 +55,50 @@ def delete(
     _out.print(
         f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
     )
+
+
+def purge(
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)] = None,
+    *,
+    data: Data,
+    from_file: Annotated[
+        Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
+    ] = None,
+    catalog: CatalogUrl = "",
+) -> None:
+    """Delete papers and remove their text from the catalog and every generation; for takedowns.
+
+    Not from backups. Exit status 1 where a process still reads a generation with one: repeat it then.
+    """
+    wanted = _wanted(ids, from_file)
+    place = catalog_place(data, catalog)
+    with show_progress(_err) as on_progress, Catalog.open_existing(place) as opened:
+        done = purge_papers(data, wanted, opened, on_progress=on_progress)
+    _out.print(
+        f"Removed {done.n_versions:,} versions from the catalog and {len(done.removed):,} older generations; "
+        f"generation {done.manifest.generation} is served from now on."
+    )
+    if sqlite_file(place) is None:
+        _out.print("The catalog is in PostgreSQL: run VACUUM FULL on papers and sentences, or wait for one.")
+    _out.print("Backups made before hold the text: make a new one, then remove them.")
+    if done.leased:
+        _err.print(
+            f"Still read by a process, and not removed: generation {', '.join(done.leased)}. A service lets "
+            "go of it within 15 minutes of its last use, or when it is stopped; then run the same command "
+            "again.",
+            style="yellow",
+        )
+        raise typer.Exit(1)
+
+
+def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
+    """The ids that a command names; raises InputError where there is none."""
+    wanted = list(ids or ())
+    if from_file is not None:
+        wanted += read_ids(from_file)
+    if not wanted:
+        raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
+    return wanted
 
 
 def compact(

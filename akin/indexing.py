@@ -1,5 +1,6 @@
 """``akin index`` and ``akin embed``: a corpus into a snapshot, or onto standard output."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -14,12 +15,14 @@ from akin.progress import show_progress
 from indexer.build import KEEP, BuildArguments, BuildReport, build, built_with
 from indexer.catalog import CATALOG_FILE
 from indexer.corpus import CorpusReport, read_corpus
+from indexer.quarantine import QuarantinedPaper
 from indexer.reading import Refusals
 from models.annotator import load_annotator
 from models.types import Precision
 
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
 _PAPERS_EMBEDDED_AT_ONCE = 64
+_SHOWN_IN_QUARANTINE = 10
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
@@ -127,6 +130,7 @@ def index(
             keep=keep,
         )
     _err.print(_refused_rows(report.reading.refusals))
+    _err.print(quarantined_papers(report.quarantined))
     _out.print(_build_summary(report))
     _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
 
@@ -186,6 +190,23 @@ def _refused_rows(refusals: Refusals) -> Group:
     return Group(*lines)
 
 
+def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
+    """Papers that could not be encoded, the first of them with the reasons."""
+    lines = []
+    if papers:
+        first = papers[:_SHOWN_IN_QUARANTINE]
+        lines.append(
+            Text(
+                f"{len(papers):,} papers could not be encoded and are in quarantine; correct or delete them:",
+                style="yellow",
+            )
+        )
+        lines += [Text(f"  {paper.paper_id}: {paper.reason}") for paper in first]
+        if len(papers) > len(first):
+            lines.append(Text(f"  ... and {len(papers) - len(first):,} more"))
+    return Group(*lines)
+
+
 def _build_summary(report: BuildReport) -> Group:
     """What was indexed, what was left out and why."""
     manifest, reading = report.manifest, report.reading
@@ -193,7 +214,7 @@ def _build_summary(report: BuildReport) -> Group:
     lines = [
         Text.assemble(
             "Indexed ",
-            (f"{reading.n_papers:,} papers", "bold"),
+            (f"{reading.n_papers - len(report.quarantined):,} papers", "bold"),
             f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
             f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
             f"backend {backends}).",

@@ -19,6 +19,7 @@ from akin.indexing import (
     absolute,
     catalog_place,
     path_of,
+    quarantined_papers,
 )
 from akin.progress import show_progress
 from akin.serving import settings_of
@@ -93,6 +94,7 @@ def reindex(
 def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: Manifest | None) -> None:
     if prepared.reused_papers:
         _out.print(f"{prepared.reused_papers:,} papers were encoded by an earlier run and reused.")
+    _err.print(quarantined_papers(prepared.quarantined))
     _out.print(comparison)
     if manifest is None:
         _out.print(

@@ -21,18 +21,21 @@ from indexer.changes import (
     LOCK_WAIT_S,
     absorb,
     differing_papers,
+    encoded_changes,
     expect_catalog_of_served,
     expect_models,
     expect_same,
 )
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, storage_errors, writer_lock
+from indexer.finished import CATALOGUED
 from indexer.generations import current_generation, read_manifest
 from indexer.growth import grow
 from indexer.index import check_backend
 from indexer.manifest import Manifest
 from indexer.notes import read_note, write_note
 from indexer.parts import encode_parts
+from indexer.quarantine import QuarantinedPaper
 from indexer.reading import Reading, finished_reading, papers_of, read_into_parts, unfinished_reading
 from indexer.snapshot import Snapshot, served_snapshot
 from indexer.versions import content_hash
@@ -42,7 +45,6 @@ from models.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations
-_ADDED: Final = "added.json"  # whose papers went into the catalog, in the folder of an unfinished build
 # Papers added to the catalog at once, a second or two, and how long others who wait to write are then let
 # in: with SQLite they look ten times a second.
 _ADDED_AT_ONCE: Final = 5_000
@@ -88,7 +90,7 @@ class BuildReport:
 
     ``manifest`` is that of the generation served from then on, also where nothing was new. ``replaced`` of
     the papers read had been there with another content; ``reused_papers`` were encoded before an
-    interruption; ``took_s`` is wall time.
+    interruption; the ``quarantined`` could not be encoded and do not show; ``took_s`` is wall time.
     """
 
     manifest: Manifest
@@ -96,6 +98,7 @@ class BuildReport:
     replaced: int
     dropped_sentences: int
     reused_papers: int
+    quarantined: tuple[QuarantinedPaper, ...]
     took_s: float
 
 
@@ -134,14 +137,17 @@ def build(
             pending: frozenset[str] = frozenset()
             if base is not None:
                 _expect_same_models(base.manifest, annotator, arguments)
-                pending = frozenset(differing_papers(papers, base))
+                refused = papers.refused(base.manifest.models_key)
+                pending = frozenset({*differing_papers(papers, base), *refused.values()})
             key = _corpora_key(corpora, base, arguments)
             reading = _read(corpora, work, base, pending, arguments, key, on_progress)
             dtype = dtype_of(arguments, annotator.encoder.spec)
             encoded = encode_parts(
                 work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
             )
-            n_replaced = 0
+            changes, n_replaced = encoded_changes(encoded), 0
+            if base is None:
+                changes.expect_some()
             if encoded:
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
                     # Others may have published since.
@@ -149,30 +155,27 @@ def build(
                     if base is not None:
                         _expect_same_models(base.manifest, annotator, arguments)
                     like = new_manifest(annotator, arguments) if base is None else base.manifest
-                    write_note(work / _ADDED, {"corpora": key, "reading": reading.key})
+                    write_note(work / CATALOGUED, {"corpora": key, "reading": reading.key})
                     shown = _add(papers_of(work, reading), papers, shown=like.change, replace=replace)
+                    changes.note(papers, like.models_key)
                     like = replaced(like, change=shown, catalog=papers.identity())
-                    manifest = grow(
-                        data,
-                        base,
-                        encoded,
-                        like=like,
-                        device=arguments.device,
-                        keep=keep,
-                        on_progress=on_progress,
-                    )
-                n_replaced = reading.n_papers + (0 if base is None else len(base)) - manifest.n_papers
+                    if any(part.n_rows for part in encoded):
+                        device = arguments.device
+                        like = grow(
+                            data, base, encoded, like=like, device=device, keep=keep, on_progress=on_progress
+                        )
+                n_read = sum(part.n_papers for part in encoded)
+                n_replaced = n_read + (0 if base is None else len(base)) - like.n_papers
             manifest = absorb(data, annotator, papers, on_progress=on_progress, keep=keep).manifest
             discard_folder(work)
-    n_dropped = sum(part.n_sentences for part in reading.parts) - sum(part.n_rows for part in encoded)
+    n_dropped = sum(part.n_sentences - part.n_rows for part in encoded)
     return BuildReport(
         manifest=manifest,
         reading=reading,
         replaced=n_replaced,
         dropped_sentences=n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
-        reused_papers=sum(
-            part.n_papers for part, done in zip(reading.parts, encoded, strict=True) if done.reused
-        ),
+        reused_papers=sum(part.n_papers for part in encoded if part.reused),
+        quarantined=changes.quarantined,
         took_s=time.perf_counter() - started,
     )
 
@@ -240,7 +243,7 @@ def _read(
     """
     key = hashlib.sha256(json.dumps([corpora_key, sorted(pending)]).encode()).hexdigest()
     # Once its papers are in the catalog they are pending themselves, and the key would be another.
-    added = read_note(work / _ADDED)
+    added = read_note(work / CATALOGUED)
     reading = finished_reading(work, added["reading"] if added.get("corpora") == corpora_key else key)
     if reading is None:
 

@@ -6,13 +6,21 @@ it was damaged and its paper is added again: a paper whose content changes is a 
 ``current_papers`` points at the version that was added last.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection, func, select
 
+from indexer.quarantine import (
+    Quarantine,
+    QuarantinedPaper,
+    forget_outdated,
+    note_outcome,
+    read_quarantine,
+    refused_papers,
+)
 from indexer.store import Store
 from indexer.tables import CurrentRow, IdentityRow, PaperRow
 from indexer.versions import (
@@ -25,6 +33,7 @@ from indexer.versions import (
     point,
     point_nowhere,
     read_papers,
+    remove_versions,
 )
 from models.errors import PaperNotFoundError
 from models.types import Paper
@@ -87,6 +96,7 @@ class Catalog(Store):
             if replace:
                 present = connection.scalars(select(CurrentRow.paper_id).where(_HAS_VERSION))
                 point_nowhere(connection, [paper_id for paper_id in present if paper_id not in given], number)
+            forget_outdated(connection)
             return _change(connection, number, n_new=n_new)
 
     def delete(self, paper_ids: Iterable[str]) -> Change:
@@ -98,7 +108,22 @@ class Catalog(Store):
         with self._database.writing() as connection:
             number = _last_change(connection) + 1
             point_nowhere(connection, storable, number)
+            forget_outdated(connection)
             return _change(connection, number)
+
+    def purge(self, paper_ids: Iterable[str]) -> int:
+        """Deletes papers and removes every version of them for good; returns how many versions there were.
+
+        The file of SQLite is written anew, so that no freed page keeps their text. Of PostgreSQL the dead
+        rows stay on the disk until they are vacuumed. That the papers were deleted stays noted by their ids.
+        """
+        storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
+        with self._database.writing() as connection:
+            present = [key for key in storable if _is_known(connection, key)]
+            point_nowhere(connection, present, _last_change(connection) + 1)
+            n_removed = remove_versions(connection, present)
+        self._database.clear_freed_pages()
+        return n_removed
 
     def restore(self, versions: Mapping[str, str | None]) -> Change:
         """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""
@@ -106,7 +131,30 @@ class Catalog(Store):
             number = _last_change(connection) + 1
             point_nowhere(connection, [key for key, digest in versions.items() if digest is None], number)
             point(connection, [digest for digest in versions.values() if digest is not None], number)
+            forget_outdated(connection)
             return _change(connection, number)
+
+    def note_encoding(self, models: str, encoded: Iterable[str], refused: Sequence[QuarantinedPaper]) -> None:
+        """Quarantine the ``refused`` versions under ``models`` (``Manifest.models_key``), with their reasons.
+
+        ``encoded`` are the content hashes of versions that are in quarantine no longer. A paper leaves it
+        too where it is replaced or deleted.
+        """
+        there = self.refused(models)
+        released = [digest for digest in encoded if digest in there] if there else []
+        if released or refused:
+            with self._database.writing() as connection:
+                note_outcome(connection, models, released, refused)
+
+    def refused(self, models: str) -> dict[str, str]:
+        """The papers whose current versions ``models`` could not encode: ids by content hash."""
+        with self._database.reading() as connection:
+            return refused_papers(connection, models)
+
+    def quarantine(self, models: str, *, limit: int) -> Quarantine:
+        """How many papers ``models`` could not encode, and the first ``limit`` of them with the reasons."""
+        with self._database.reading() as connection:
+            return read_quarantine(connection, models, limit)
 
     def last_change(self) -> int:
         """The number of the last change of the collection; 0 before the first."""
@@ -206,6 +254,11 @@ class Catalog(Store):
             found = position(PaperRow.folded_title, wanted)
             statement = _CURRENT_PAPERS.where(found > 0).order_by(found > 1, PaperRow.key).limit(limit)
             return read_papers(connection, statement)
+
+
+def _is_known(connection: Connection, paper_id: str) -> bool:
+    wanted = select(CurrentRow.paper_id).where(CurrentRow.paper_id == paper_id)
+    return connection.execute(wanted).first() is not None
 
 
 def _last_change(connection: Connection) -> int:

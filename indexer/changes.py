@@ -6,22 +6,26 @@ stops a process in between, the next call goes on from there.
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from indexer.catalog import Catalog
 from indexer.durable import discard_folder, storage_errors, writer_lock
+from indexer.finished import finished_parts, take_up
 from indexer.generations import current_generation, read_manifest
 from indexer.growth import grow
 from indexer.manifest import Manifest
 from indexer.parts import EncodedPart, encode_parts
+from indexer.quarantine import QuarantinedPaper
 from indexer.reading import read_versions, unfinished_reading
+from indexer.segment_writer import SegmentPart
 from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
-from models.errors import EncoderMismatchError, SnapshotError
+from models.errors import EncoderError, EncoderMismatchError, SnapshotError
 from models.types import Precision, ProgressFn
 
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
@@ -70,9 +74,16 @@ def absorb(
                     discard_folder(_work(data))
                     return Absorbed(base.manifest, last)
                 read = base
-                parts = encode_changes(
-                    _work(data), catalog, differing, annotator, like=read.manifest, on_progress=on_progress
+                encoded = encode_changes(
+                    data,
+                    _work(data),
+                    catalog,
+                    differing,
+                    annotator,
+                    like=read.manifest,
+                    on_progress=on_progress,
                 )
+                encoded.note(catalog, read.manifest.models_key)
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
                     base = served_snapshot(data, beside=read) or read
                     newer = catalog.changed_since(last)
@@ -84,7 +95,7 @@ def absorb(
                         manifest = grow(
                             data,
                             base,
-                            parts,
+                            encoded.parts,
                             deleted=[
                                 key for key, digest in (*differing.items(), *newer.items()) if not digest
                             ],
@@ -137,13 +148,47 @@ def _work(data: Path) -> Path:
 def differing_papers(catalog: Catalog, base: Snapshot, since: int = 0) -> dict[str, str | None]:
     """The papers that ``base`` shows otherwise than the catalog, with their hashes there (none: deleted).
 
-    Changes up to ``since`` are known to be shown. Raises StorageError.
+    Changes up to ``since`` are known to be shown. A paper in quarantine is none of them: ``base`` goes on
+    showing what it was before, if it does. Raises StorageError.
     """
     changed = catalog.changed_since(max(since, base.manifest.change))
-    return {key: digest for key, digest in changed.items() if digest != base.content_hash(key)}
+    differing = {key: digest for key, digest in changed.items() if digest != base.content_hash(key)}
+    refused = catalog.refused(base.manifest.models_key) if differing else {}
+    return {key: digest for key, digest in differing.items() if digest not in refused}
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedChanges:
+    """Versions of papers, encoded; the ``quarantined`` could not be, and are in none of the ``parts``."""
+
+    parts: tuple[SegmentPart, ...]
+    quarantined: tuple[QuarantinedPaper, ...]
+
+    def note(self, catalog: Catalog, models: str, *, also: Iterable[str] = ()) -> None:
+        """Have ``catalog`` remember what could not be encoded by ``models`` (``Manifest.models_key``).
+
+        Besides those of the parts, versions with the hashes ``also`` could be.
+        """
+        own = chain.from_iterable(part.table()["content_hash"].to_pylist() for part in self.parts)
+        catalog.note_encoding(models, chain(also, own), self.quarantined)
+
+    def expect_some(self) -> None:
+        """Refuse to begin a collection without a paper that could be encoded; raises EncoderError."""
+        if self.quarantined and not any(part.n_rows for part in self.parts):
+            first = self.quarantined[0]
+            raise EncoderError(
+                f"None of the {len(self.quarantined):,} papers could be encoded; the first, "
+                f"{first.paper_id!r}: {first.reason}"
+            )
+
+
+def encoded_changes(parts: Sequence[EncodedPart]) -> EncodedChanges:
+    """What was encoded as parts, and what was not."""
+    return EncodedChanges(tuple(parts), tuple(chain.from_iterable(part.quarantined for part in parts)))
 
 
 def encode_changes(
+    data: Path,
     work: Path,
     catalog: Catalog,
     changed: Mapping[str, str | None],
@@ -151,14 +196,22 @@ def encode_changes(
     *,
     like: Manifest,
     on_progress: ProgressFn,
-) -> list[EncodedPart]:
+) -> EncodedChanges:
     """The versions that ``changed`` names by their hashes, encoded as those of ``like``, in ``work``.
 
+    What a build that died after it had put its papers into the catalog had encoded is not encoded again.
     Raises EncoderError, StorageError.
     """
     work.mkdir(exist_ok=True)
-    key = hashlib.sha256(json.dumps(sorted(changed.items())).encode()).hexdigest()
-    reading = read_versions(catalog, changed, unfinished_reading(work, key))
+    wanted = {digest for digest in changed.values() if digest is not None}
+    take_up(data / "building" / "corpus", work, wanted, like.models_key)
+    taken = list(finished_parts(work, wanted, like.models_key))
+    known = {paper.content_hash for _, refused in taken for paper in refused}
+    for part, _ in taken:
+        known.update(part.table()["content_hash"].to_pylist())
+    missing = {key: digest for key, digest in changed.items() if digest not in known}
+    key = hashlib.sha256(json.dumps(sorted(missing.items())).encode()).hexdigest()
+    reading = read_versions(catalog, missing, unfinished_reading(work, key))
     parts = encode_parts(
         work,
         reading,
@@ -169,7 +222,11 @@ def encode_changes(
     )
     for outdated in {*work.glob("vectors-*")} - {part.folder for part in parts}:
         discard_folder(outdated)
-    return parts
+    new = encoded_changes(parts)
+    return EncodedChanges(
+        (*(part for part, _ in taken), *new.parts),
+        (*chain.from_iterable(refused for _, refused in taken), *new.quarantined),
+    )
 
 
 def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 
 from indexer.versions import content_hash
 from models.facets import FACETS, NO_FACET, counted_as
@@ -53,6 +53,34 @@ def _record(paper: Paper) -> dict[str, Any]:
         "fields": list(paper.fields),
         "content_hash": content_hash(paper),
     }
+
+
+class Columns:
+    """The columns of a file of papers, by the record batches that they were written in.
+
+    Rows are taken batch by batch: to join a column first, as a table does, copies all of it for a few rows,
+    and fails where its text passes 2 GiB.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._batches = table.to_batches()
+        self._bounds = np.cumsum([0, *(len(batch) for batch in self._batches)])
+
+    def take(self, positions: Int64[np.ndarray, " n"], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows at ``positions``, in that order; all columns, or those named."""
+        schema = self.table.schema
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        numbers = np.searchsorted(self._bounds, positions, side="right") - 1  # of the batches
+        runs = np.split(np.arange(len(positions)), np.flatnonzero(np.diff(numbers)) + 1)
+        taken = [
+            self._batches[number].select(schema.names).take(pa.array(positions[run] - self._bounds[number]))
+            for run in runs
+            if len(run)
+            for number in (int(numbers[run[0]]),)
+        ]
+        return pa.Table.from_batches(taken, schema=schema)
 
 
 def paper_at(table: pa.Table, position: int) -> Paper:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
@@ -120,6 +120,35 @@ class Database:
             if connection.dialect.name == "postgresql":
                 connection.execute(select(func.pg_advisory_xact_lock(_WRITER_LOCK)))
             yield connection
+
+    def clear_freed_pages(self) -> None:
+        """Writes the file of SQLite anew, so that nothing which was deleted is left in it or in its log.
+
+        That takes as much free disk as the file has. PostgreSQL vacuums by itself: nothing is done.
+
+        Raises:
+            StorageError: as ``reading``; also where another process keeps the log open for too long.
+        """
+        if self._engine.dialect.name != "sqlite":
+            return
+        with self._translated():
+            pooled = self._engine.raw_connection()
+        try:
+            execute = cast(sqlite3.Connection, pooled.driver_connection).execute
+            _once_free(execute, "VACUUM")
+            is_busy, *_ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"catalog {self.place}: {error}; what was deleted is still in free pages of the file: "
+                "see to it that there is disk for a second copy, then run the same command again"
+            ) from error
+        finally:
+            pooled.close()
+        if is_busy:
+            raise StorageError(
+                f"catalog {self.place}: another process reads it, so that its log still holds what was "
+                "deleted; run the same command again"
+            )
 
     def close(self) -> None:
         """Closes every connection, those in use as soon as they are not; using it again opens new ones."""

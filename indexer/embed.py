@@ -2,28 +2,44 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from jaxtyping import Float16, Int8
 
 from models.annotator import Annotator
 from models.encoder import PAPERS_PER_CALL
-from models.errors import EncoderError
+from models.errors import EncoderError, WeightsError
 from models.facets import FACETS, NO_FACET
 from models.types import PackedVectors, Paper, Sentence
+
+_PROBE_TEXT: Final = "We study how papers are found."
+# What every encoder can encode that can encode anything.
+_PROBE: Final = Paper("probe", "A probe", _PROBE_TEXT, (Sentence(_PROBE_TEXT, 0, len(_PROBE_TEXT)),))
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPapers:
-    """The vectors and facets of papers, end to end in their order.
+    """The vectors and facets of papers, end to end in their order, without the ``refused``.
 
     ``facets`` are positions in FACETS, one a sentence, also for those past the encoder's token limit.
     ``functions`` has a row for each of ``vectors.rows``; ``None`` without an encoder of functions.
+    ``refused`` has the reason for each paper that could not be encoded, by its place among those given.
     """
 
     vectors: PackedVectors
     facets: Int8[np.ndarray, " n_sentences"]
     functions: Float16[np.ndarray, "n_rows dim_functions"] | None
+    refused: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Embedded:
+    """One paper's."""
+
+    rows: np.ndarray
+    facets: list[int]
+    functions: np.ndarray | None
 
 
 def embed(
@@ -31,27 +47,79 @@ def embed(
 ) -> EmbeddedPapers:
     """What ``annotator`` makes of ``papers``; sentence vectors as ``dtype`` (``float16`` or ``float32``).
 
-    ``on_progress`` gets the number of papers done since its last call. Raises EncoderError when a vector is
-    not finite in ``dtype``.
+    ``on_progress`` gets the number of papers done since its last call. A paper that alone cannot be encoded,
+    or has a vector that is not finite in ``dtype``, is refused; raises EncoderError where it is not the
+    paper: where a plain one cannot be encoded either.
     """
-    rows: list[np.ndarray] = []
-    functions: list[np.ndarray] = []
-    facets: list[int] = []
+    done: list[_Embedded] = []
+    refused: dict[int, str] = {}
     for start in range(0, len(papers), PAPERS_PER_CALL):
         batch = papers[start : start + PAPERS_PER_CALL]
-        for annotated in annotator.annotate(batch):
-            rows.append(_rounded(annotated.encoded.sentences, dtype, annotated.paper))
-            facets += [_code(sentence) for sentence in annotated.paper.sentences]
-            if annotated.functions is not None:
-                functions.append(_rounded(annotated.functions, "float16", annotated.paper))
+        for place, outcome in enumerate(_each(batch, annotator, dtype), start):
+            if isinstance(outcome, str):
+                refused[place] = outcome
+            else:
+                done.append(outcome)
         on_progress(len(batch))
-    offsets = np.zeros(len(papers) + 1, dtype=np.int64)
-    np.cumsum([len(own) for own in rows], out=offsets[1:])
+    offsets = np.zeros(len(done) + 1, dtype=np.int64)
+    np.cumsum([len(one.rows) for one in done], out=offsets[1:])
+    nothing = np.empty((0, annotator.encoder.spec.dim), dtype=dtype)
+    functions = [one.functions for one in done if one.functions is not None]
     return EmbeddedPapers(
-        PackedVectors(np.concatenate(rows), offsets),
-        np.array(facets, dtype=np.int8),
+        PackedVectors(np.concatenate([one.rows for one in done] or [nothing]), offsets),
+        np.array([code for one in done for code in one.facets], dtype=np.int8),
         np.concatenate(functions) if functions else None,
+        refused,
     )
+
+
+def _each(batch: Sequence[Paper], annotator: Annotator, dtype: str) -> list[_Embedded | str]:
+    """What becomes of each paper, or the reason why it cannot be encoded."""
+    try:
+        return [*_embedded(batch, annotator, dtype)]
+    except WeightsError:
+        raise
+    except EncoderError as error:
+        _expect_working(annotator, dtype, error)
+        outcomes = _halved(batch, annotator, dtype, error)
+        _expect_working(annotator, dtype, error)  # or those after some place failed for another reason
+        return outcomes
+
+
+def _halved(
+    batch: Sequence[Paper], annotator: Annotator, dtype: str, error: EncoderError
+) -> list[_Embedded | str]:
+    """The same of papers that together gave ``error``: a half of them at a time, down to single ones."""
+    if len(batch) == 1:
+        return [str(error)]
+    outcomes: list[_Embedded | str] = []
+    for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+        try:
+            outcomes += _embedded(half, annotator, dtype)
+        except EncoderError as own:
+            outcomes += _halved(half, annotator, dtype, own)
+    return outcomes
+
+
+def _expect_working(annotator: Annotator, dtype: str, error: EncoderError) -> None:
+    """Raises ``error`` where a plain paper cannot be encoded: then it is not of those that gave it."""
+    try:
+        _embedded([_PROBE], annotator, dtype)
+    except EncoderError:
+        raise error from None
+
+
+def _embedded(papers: Sequence[Paper], annotator: Annotator, dtype: str) -> list[_Embedded]:
+    return [
+        _Embedded(
+            _rounded(annotated.encoded.sentences, dtype, annotated.paper),
+            [_code(sentence) for sentence in annotated.paper.sentences],
+            None
+            if annotated.functions is None
+            else _rounded(annotated.functions, "float16", annotated.paper),
+        )
+        for annotated in annotator.annotate(papers)
+    ]
 
 
 def _code(sentence: Sentence) -> int:

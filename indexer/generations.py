@@ -30,6 +30,8 @@ from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
 _COMPARED_AT_ONCE: Final = 4
+# Of six digits up to 999999, then of as many as it takes: one number has one name.
+_NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")
 
 
 def snapshot_folder(data: Path, generation: str) -> Path:
@@ -48,15 +50,28 @@ def deleted_file(segment: str) -> str:
 
 
 def numbered(folder: Path) -> list[str]:
-    """The generations or segments that stand in a folder, oldest first."""
+    """The generations or segments that stand in a folder, oldest first: in the order of their numbers."""
     if not folder.is_dir():
         return []
-    return sorted(child.name for child in folder.iterdir() if re.fullmatch(r"\d{6,}", child.name))
+    return sorted((child.name for child in folder.iterdir() if _NUMBER.fullmatch(child.name)), key=int)
+
+
+def next_name(folder: Path) -> str:
+    """The name of the next generation, or segment, in its folder; none is given twice while both stand."""
+    names = numbered(folder)
+    return f"{int(names[-1]) + 1 if names else 1:06d}"
 
 
 def generations(data: Path) -> list[str]:
     """Every published generation of a data folder, oldest first."""
     return numbered(data / "snapshots")
+
+
+def generations_before(data: Path, generation: str) -> list[str]:
+    """Those with a lower number than ``generation``, oldest first; none where that is no number."""
+    if not _NUMBER.fullmatch(generation):
+        return []
+    return [name for name in generations(data) if int(name) < int(generation)]
 
 
 def current_generation(data: Path) -> str:
@@ -110,7 +125,7 @@ def _pointer(data: Path) -> _Pointer:
     with storage_errors(path):
         content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     # The digest comes first, so that nothing cut short looks like what an older Akin wrote.
-    if stated := re.fullmatch(r"([0-9a-f]{64}) (\d{6,})\n", content):
+    if stated := re.fullmatch(r"([0-9a-f]{64}) ([0-9]{6,})\n", content):
         return _Pointer(stated[2], stated[1])
     return _Pointer(content.strip())
 

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Int64
 from indexer.generations import compare_files, segment_folder
 from indexer.index import MOST_EXACT_ROWS
 from indexer.manifest import Manifest
-from indexer.parts import EncodedPart
 from indexer.publishing import clear_away, publish, publish_segment
-from indexer.segment_writer import KeptPart
+from indexer.segment import Segment
+from indexer.segment_writer import KeptPart, SegmentPart
 from indexer.snapshot import Snapshot
 from models.types import ProgressFn, unseen
 
@@ -26,7 +26,7 @@ _NONE = np.empty(0, dtype=np.int64)
 def grow(
     data: Path,
     base: Snapshot | None,
-    parts: Sequence[EncodedPart],
+    parts: Sequence[SegmentPart],
     *,
     deleted: Collection[str] = (),
     like: Manifest,
@@ -41,6 +41,7 @@ def grow(
     small ones at the end: they go into the new segment, so that however often papers are added the segments
     stay few. Of older generations the newest ``keep`` remain, and those in use.
     """
+    parts = [part for part in parts if part.n_rows]  # of some no paper could be encoded
     ids = list(chain.from_iterable(part.table()["id"].to_pylist() for part in parts))
     gone = frozenset(deleted)
     outdated = np.flatnonzero(np.array([paper_id in gone for paper_id in ids], dtype=bool))
@@ -82,6 +83,12 @@ def compact(
     )
 
 
+def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:
+    """The papers of a segment at ``places``, some at a time."""
+    bounds = range(_KEPT_PAPERS, len(places), _KEPT_PAPERS)
+    return [KeptPart(segment, some) for some in np.split(places, bounds) if len(some)]
+
+
 def is_compact(snapshot: Snapshot) -> bool:
     """Whether a compaction would change nothing."""
     return len(snapshot.segments) <= 1 and bool(snapshot.living.all())
@@ -91,7 +98,7 @@ def _publish(
     data: Path,
     base: Snapshot | None,
     living: Bool[np.ndarray, " n_positions"],
-    parts: Sequence[EncodedPart],
+    parts: Sequence[SegmentPart],
     *,
     outdated: Int64[np.ndarray, " n_outdated"],
     n_kept: int,
@@ -111,10 +118,9 @@ def _publish(
         compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
     places = [] if base is None else base.of_segments(living)
     taken = [
-        KeptPart(segment, some)
+        part
         for segment, own in zip(segments[n_kept:], places[n_kept:], strict=True)
-        for some in np.split(own, range(_KEPT_PAPERS, len(own), _KEPT_PAPERS))
-        if len(some)
+        for part in kept_parts(segment, own)
     ]
     kept = [
         (segment.entry, np.setdiff1d(np.arange(len(segment)), own, assume_unique=True))

@@ -9,7 +9,7 @@ import orjson
 
 from models.checksums import digest_of
 from models.errors import EncoderMismatchError, SnapshotCorruptError, StorageError
-from models.types import EncoderSpec, FunctionSpec, TaggerSpec, Unit
+from models.types import EncoderSpec, FunctionSpec, Precision, TaggerSpec, Unit
 
 FORMAT_VERSION = 3
 REMEDY = (
@@ -75,6 +75,12 @@ class Manifest:
     def n_rows(self) -> int:
         """Sentence vectors in all segments, those of deleted papers included."""
         return sum(segment.n_rows for segment in self.segments)
+
+    @property
+    def models_key(self) -> str:
+        """SHA-256 (hex) of all that decides the vectors of a paper: its models and the number formats."""
+        precision = Precision(self.arguments["precision"])
+        return models_key(self.encoder, self.tagger, self.functions, dtype=self.dtype, precision=precision)
 
     def has_models_of(self, other: "Manifest") -> bool:
         """Whether the same models read a query for both."""
@@ -160,6 +166,20 @@ class Manifest:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotCorruptError(f"{path}: not a manifest ({error}); {REMEDY}") from error
+
+
+def models_key(
+    encoder: EncoderSpec,
+    tagger: TaggerSpec,
+    functions: FunctionSpec | None,
+    *,
+    dtype: str,
+    precision: Precision,
+) -> str:
+    """SHA-256 (hex) of all that decides the vectors and facets of a paper besides the paper."""
+    own_functions = None if functions is None else functions.fingerprint
+    decisive = (encoder.fingerprint, precision.value, dtype, tagger.fingerprint, own_functions)
+    return digest_of({"models": decisive})
 
 
 def _named(spec: FunctionSpec) -> str:

@@ -6,7 +6,7 @@ Whoever calls these holds the writer's lock.
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,9 @@ from indexer.generations import (
     current_generation,
     deleted_file,
     generations,
+    generations_before,
     named_by_pointer,
+    next_name,
     numbered,
     point_at,
     read_manifest,
@@ -52,7 +54,7 @@ def publish_segment(
 
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
     """The segment in the folder ``prepared`` takes its place among the others, under a name of its own."""
-    name = _next(data / "segments")
+    name = next_name(data / "segments")
     _make_folder(data / "segments")
     publish_folder(prepared, segment_folder(data, name))
     return replace(entry, name=name, n_deleted=0)
@@ -63,7 +65,7 @@ def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, 
 
     ``deleted`` are the positions of the deleted papers of each segment.
     """
-    generation = _next(data / "snapshots")
+    generation = next_name(data / "snapshots")
     prepared = data / "building" / "snapshot"
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir(parents=True)
@@ -97,12 +99,6 @@ def _served(data: Path) -> str | None:
     return name if name in generations(data) else None
 
 
-def _next(folder: Path) -> str:
-    """The name of the next generation, or segment, in its folder; none is given twice while both stand."""
-    names = numbered(folder)
-    return f"{int(names[-1]) + 1:06d}" if names else "000001"
-
-
 def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         folder.mkdir()
@@ -130,9 +126,22 @@ def clear_away(data: Path, *, keep: int) -> list[str]:
     return removed
 
 
+def remove_generations(data: Path, names: Collection[str]) -> list[str]:
+    """Remove generations but those that somebody reads, and every segment that is named no more.
+
+    Returns the removed ones.
+    """
+    with storage_errors(data):
+        _sweep(data)
+        removed = [name for name in names if _discard_unread(data, name)]
+        _discard_unnamed_segments(data)
+        _sweep(data)
+    return removed
+
+
 def _base(data: Path, generation: str) -> str | None:
     """The generation that another was made from, if it is there; for older manifests, the one before."""
-    earlier = [name for name in generations(data) if name < generation]
+    earlier = generations_before(data, generation)
     try:
         base = read_manifest(data, generation).base
     except SnapshotError:

@@ -204,14 +204,20 @@ def _finished(unfinished: UnfinishedReading) -> Reading:
 
 def finished_reading(folder: Path, key: str) -> Reading | None:
     """The outcome of an earlier run's reading under ``key``, if it came to its end and is still whole."""
+    reading = last_reading(folder)
+    if reading is None or reading.key != key:
+        return None
+    return reading if all(is_whole(folder / part.name, part.sha256) for part in reading.parts) else None
+
+
+def last_reading(folder: Path) -> Reading | None:
+    """What the last run that read to its end noted, whatever has become of the parts."""
     content = read_note(folder / "read.json")
     if not content:
         return None
     parts = tuple(Part(**part) for part in content["parts"])
-    if content["key"] != key or not all(is_whole(folder / part.name, part.sha256) for part in parts):
-        return None
     refusals = Refusals(**{**content["refusals"], "examples": tuple(content["refusals"]["examples"])})
-    return Reading(key, parts, refusals, content["languages"], content["unchanged"])
+    return Reading(content["key"], parts, refusals, content["languages"], content["unchanged"])
 
 
 def papers_of(folder: Path, reading: Reading) -> Iterator[Paper]:

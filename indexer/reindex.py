@@ -21,10 +21,17 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow.compute as pc
 
 from indexer.build import BuildArguments, new_manifest
 from indexer.catalog import Catalog
-from indexer.changes import LOCK_WAIT_S, encode_changes, expect_catalog_of_served
+from indexer.changes import (
+    LOCK_WAIT_S,
+    EncodedChanges,
+    encode_changes,
+    encoded_changes,
+    expect_catalog_of_served,
+)
 from indexer.durable import discard_folder, publish_folder, storage_errors, writer_lock
 from indexer.generations import compare_files, segment_folder
 from indexer.growth import grow
@@ -33,6 +40,7 @@ from indexer.manifest import Manifest, SegmentEntry
 from indexer.notes import read_note, write_note
 from indexer.parts import EncodedPart, encode_parts
 from indexer.publishing import adopt_segment
+from indexer.quarantine import QuarantinedPaper
 from indexer.reading import Reading, finished_reading, read_versions, unfinished_reading
 from indexer.segment import Segment
 from indexer.segment_writer import write_segment
@@ -51,11 +59,13 @@ _NOTHING: Final = np.empty(0, dtype=np.int64)
 class Prepared:
     """The collection encoded anew and not served yet; ``reused_papers`` an earlier run had encoded.
 
-    ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them.
+    ``snapshot`` lacks the papers that changed while it was made; ``publish_prepared`` adds them. The
+    ``quarantined`` could not be encoded.
     """
 
     snapshot: Snapshot
     reused_papers: int
+    quarantined: tuple[QuarantinedPaper, ...]
 
 
 @contextmanager
@@ -93,12 +103,15 @@ def prepare(
         parts = encode_parts(
             work, reading, annotator, dtype=like.dtype, precision=arguments.precision, on_progress=on_progress
         )
+        changes = encoded_changes(parts)
+        changes.expect_some()
+        parts = [part for part in parts if part.n_rows]
         entry = _segment(work, parts, like, on_progress)
         segment = _open(work / "segment", entry, like)
         outdated = np.sort(segment.positions(catalog.changed_since(change)))
     entry = replace(entry, n_deleted=len(outdated))
     snapshot = Snapshot(replace(like, segments=(entry,)), [segment], [outdated])
-    return Prepared(snapshot, sum(part.reused * len(part.offsets()[1:]) for part in parts))
+    return Prepared(snapshot, sum(part.reused * part.n_papers for part in parts), changes.quarantined)
 
 
 def publish_prepared(
@@ -118,21 +131,24 @@ def publish_prepared(
     like, work = prepared.snapshot.manifest, _work(data)
     while True:
         changed = catalog.changed_since(like.change)
-        parts = _encode(work, catalog, changed, annotator, like, on_progress)
+        encoded = _encode(data, catalog, changed, annotator, like, on_progress)
         with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
             # What others publish they take from the catalog, so from here on nothing newer can be served.
             last, now = catalog.last_change(), catalog.changed_since(like.change)
             if len(now.items() - changed.items()) > _FEW_PAPERS:
                 continue
             if now != changed:
-                parts = _encode(work, catalog, now, annotator, like, on_progress)
+                encoded = _encode(data, catalog, now, annotator, like, on_progress)
+            encoded = replace(encoded, quarantined=(*prepared.quarantined, *encoded.quarantined))
+            hashes = prepared.snapshot.column("content_hash")
+            encoded.note(catalog, like.models_key, also=pc.drop_null(hashes).to_pylist())
             entry = adopt_segment(data, work / "segment", like.segments[0])
             like = replace(like, segments=(entry,), change=last, catalog=catalog.identity())
             segment = _open(segment_folder(data, entry.name), entry, like)
             manifest = grow(
                 data,
                 Snapshot(like, [segment], [_NOTHING]),
-                parts,
+                encoded.parts,
                 deleted=[paper_id for paper_id, digest in now.items() if digest is None],
                 like=like,
                 device=like.arguments["device"],
@@ -220,11 +236,12 @@ def _open(folder: Path, entry: SegmentEntry, like: Manifest) -> Segment:
 
 
 def _encode(
-    work: Path,
+    data: Path,
     catalog: Catalog,
     changed: dict[str, str | None],
     annotator: Annotator,
     like: Manifest,
     on_progress: ProgressFn,
-) -> list[EncodedPart]:
-    return encode_changes(work / "changes", catalog, changed, annotator, like=like, on_progress=on_progress)
+) -> EncodedChanges:
+    work = _work(data) / "changes"
+    return encode_changes(data, work, catalog, changed, annotator, like=like, on_progress=on_progress)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Int8, Int64
 
-from indexer.columns import allowed_papers, paper_at
+from indexer.columns import Columns, allowed_papers, paper_at
 from indexer.durable import storage_errors
 from indexer.index import VectorIndex, load_index
 from indexer.manifest import SegmentEntry
@@ -50,6 +50,7 @@ class Segment:
         self._device = device
         self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), np.load(folder / OFFSETS))
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
+        self._columns = Columns(self._table)
         self._ids = np.load(folder / IDS, mmap_mode="r")
         # Nothing in it leads back to this segment, whose files are closed as soon as nobody uses it.
         self._allowed = lru_cache(maxsize=64)(partial(_allowed_papers, self._table))
@@ -115,7 +116,7 @@ class Segment:
 
     def table(self, positions: Int64[np.ndarray, " n"]) -> pa.Table:
         """All columns of the papers at ``positions``, in that order."""
-        return self._table.take(pa.array(positions))
+        return self._columns.take(positions)
 
     def paper(self, position: int) -> Paper:
         """The paper at ``position`` (0 <= position < len(self))."""
@@ -141,8 +142,9 @@ class Segment:
         hashes = np.array([id_hash(paper_id) for paper_id in ids], dtype=np.uint64)
         places = np.minimum(np.searchsorted(self._ids["hash"], hashes), len(self) - 1)
         likely = np.flatnonzero(self._ids["hash"][places] == hashes)
+        likely = likely[np.argsort(self._ids["position"][places[likely]])]  # batch by batch
         positions = self._ids["position"][places[likely]]
-        names = self._table["id"].take(pa.array(positions)).to_pylist()
+        names = self._columns.take(positions, ["id"])["id"].to_pylist()
         return _those_found(
             # Where another id has the same hash, the papers after it are tried.
             int(position) if name == ids[i] else self.position(ids[i])

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Float16, Int64
 
 from indexer.columns import SCHEMA
@@ -31,8 +32,6 @@ from indexer.steps import Steps
 from models.checksums import digest_of
 from models.types import ProgressFn, rows_of, unseen
 
-# Rows per Arrow batch: few enough batches that row access stays quick, few enough rows to hold in memory.
-_BATCH_PAPERS = 65_536
 # Beyond so many sentence vectors a segment takes minutes, and is made in steps that a kill leaves standing.
 _LASTING_ROWS = MOST_EXACT_ROWS
 
@@ -71,6 +70,21 @@ class SegmentPart(Protocol):
     def table(self) -> pa.Table:
         """The papers' columns, every sentence with a facet."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBounds:
+    """Where a record batch of papers ends: few enough that row access stays quick, each small in memory.
+
+    Whichever comes first: so many ``papers``, or ``text_bytes`` of abstracts, which the last paper of the
+    batch may pass. Arrow can hold 2 GiB of text in one batch.
+    """
+
+    papers: int = 65_536
+    text_bytes: int = 1 << 28
+
+
+_BATCHES: Final = BatchBounds()
 
 
 class KeptPart:
@@ -121,6 +135,7 @@ def write_segment(
     backend: str,
     device: str,
     on_progress: ProgressFn = unseen,
+    batches: BatchBounds = _BATCHES,
 ) -> SegmentEntry:
     """Write the files of a segment into ``folder``; the parts are read one at a time.
 
@@ -141,7 +156,7 @@ def write_segment(
 
     steps.make(VECTORS, lambda path: _write_rows(path, (part.rows() for part in parts), n_rows))
     steps.make(OFFSETS, lambda path: _write_offsets(path, lengths))
-    steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts)))
+    steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts), batches))
     steps.make(IDS, lambda path: _write_id_hashes(path, folder / PAPERS))
     _make_index(steps, INDEX, folder / VECTORS, own_backend, device, tell)
     if function_backend is not None:
@@ -196,10 +211,10 @@ def _make_index(
     steps.make(name, write)
 
 
-def _write_papers(path: Path, tables: Iterable[pa.Table]) -> None:
+def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -> None:
     """Write the columns in batches whose bounds do not depend on the parts."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-        for batch in _even_batches(tables):
+        for batch in _even_batches(tables, bounds):
             writer.write_table(batch)
 
 
@@ -214,13 +229,27 @@ def _write_id_hashes(path: Path, papers: Path) -> None:
     write_array(path, [table], shape=table.shape, dtype=table.dtype)
 
 
-def _even_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _even_batches(tables: Iterable[pa.Table], bounds: BatchBounds) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
+    n_papers = n_bytes = 0
     for table in tables:
-        waiting.append(table)
-        if sum(map(len, waiting)) >= _BATCH_PAPERS:
-            joined = pa.concat_tables(waiting).combine_chunks()
-            yield joined.slice(0, _BATCH_PAPERS).combine_chunks()
-            waiting = [joined.slice(_BATCH_PAPERS)]
+        first = 0
+        sizes = np.asarray(pc.binary_length(table["abstract"]), dtype=np.int64)
+        while first < len(table):
+            room = sizes[first : first + bounds.papers - n_papers]
+            # The batch ends with the paper by which its text comes to the bound.
+            n_own = int(np.searchsorted(np.cumsum(room), bounds.text_bytes - n_bytes)) + 1
+            n_own = min(n_own, len(room))
+            waiting.append(table.slice(first, n_own))
+            first, n_papers, n_bytes = first + n_own, n_papers + n_own, n_bytes + int(room[:n_own].sum())
+            if n_papers == bounds.papers or n_bytes >= bounds.text_bytes:
+                yield _joined(waiting)
+                waiting, n_papers, n_bytes = [], 0, 0
     if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()
+        yield _joined(waiting)
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table, whose buffers hold its own papers alone: Arrow would write some text beside a slice too."""
+    joined = pa.concat_tables(tables).combine_chunks()
+    return joined if len(tables) > 1 else joined.take(pa.array(np.arange(len(joined))))

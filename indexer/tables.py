@@ -64,6 +64,19 @@ class CurrentRow(Base):
     change: Mapped[int] = mapped_column(BigInteger, index=True)
 
 
+class QuarantineRow(Base):
+    """A current version of a paper that could not be encoded by some ``models``, and the reason.
+
+    ``models`` is ``Manifest.models_key`` of what it would have been published in: others may encode it.
+    """
+
+    __tablename__ = "quarantine"
+
+    paper_key: Mapped[int] = mapped_column(ForeignKey(PaperRow.key), primary_key=True)
+    models: Mapped[str] = mapped_column(String(64), primary_key=True)
+    reason: Mapped[str]
+
+
 class IdentityRow(Base):
     """Which catalog this is: one row with a random id, the same in every copy of the database."""
 

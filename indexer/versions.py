@@ -11,7 +11,7 @@ from sqlalchemy import BigInteger, Connection, Executable, delete, literal, sele
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects import postgresql, sqlite
 
-from indexer.tables import Base, CurrentRow, PaperRow, SentenceRow
+from indexer.tables import Base, CurrentRow, PaperRow, QuarantineRow, SentenceRow
 from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
 
@@ -144,6 +144,18 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
         ),
         [{"paper_id": paper_id, "paper_key": None, "change": change} for paper_id in paper_ids],
     )
+
+
+def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
+    """Removes every version of papers that are deleted, with all that refers to them; returns how many."""
+    n_removed = 0
+    for start in range(0, len(paper_ids), BATCH_PAPERS):
+        of_these = PaperRow.paper_id.in_(paper_ids[start : start + BATCH_PAPERS])
+        keys = select(PaperRow.key).where(of_these)
+        for table in (QuarantineRow, SentenceRow):
+            connection.execute(delete(table).where(table.paper_key.in_(keys)))
+        n_removed += connection.execute(delete(PaperRow).where(of_these)).rowcount
+    return n_removed
 
 
 def read_papers(connection: Connection, statement: Executable) -> list[Paper]:

@@ -6,8 +6,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+import structlog
+
 from indexer.catalog import Catalog, Change
 from indexer.changes import absorb, expect_own_catalog
+from indexer.quarantine import Quarantine
 from models.errors import BuildLockedError, PaperNotFoundError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
@@ -35,6 +38,9 @@ NOT_WRITABLE: Final = Degradation(
     "was added may not show yet; it is kept. Searches go on.",
     "start the database, or look into the log; it goes on by itself within a second",
 )
+_NAMED: Final = 3  # of the papers in quarantine
+_MOST_ID_CHARACTERS: Final = 60
+_log = structlog.get_logger(__name__)
 
 
 class Ingest:
@@ -52,6 +58,7 @@ class Ingest:
         self._opening = Lock()
         self._shown = 0  # up to this change of the catalog, what is served shows it
         self._last = 0  # the last change, when it was last looked at
+        self._quarantine = Quarantine()  # the same
 
     def add(self, papers: Sequence[Paper]) -> Change:
         """Add or replace papers, all or none; on the disk when this returns, served soon after.
@@ -119,12 +126,35 @@ class Ingest:
             return
         self._engines.follow()
         self._shown = done.change
+        within(ASIDE_S, self._look)
 
     def _look(self) -> Catalog:
         """The catalog, once it was asked how far it has come."""
         catalog = self._catalog()
         self._last = catalog.last_change()
+        models = self._engines.current.snapshot.manifest.models_key
+        quarantine = catalog.quarantine(models, limit=_NAMED)
+        if quarantine != self._quarantine and quarantine.n_papers:
+            first = {paper.paper_id: paper.reason for paper in quarantine.first}
+            _log.warning("quarantine", papers=quarantine.n_papers, first=first)
+        self._quarantine = quarantine
         return catalog
+
+    def degradations(self) -> list[Degradation]:
+        """That papers could not be encoded, as of the last look at the catalog."""
+        n_papers = self._quarantine.n_papers
+        if not n_papers:
+            return []
+        named = ", ".join(paper.paper_id[:_MOST_ID_CHARACTERS] for paper in self._quarantine.first)
+        more = f" and {n_papers - _NAMED:,} more" if n_papers > _NAMED else ""
+        return [
+            Degradation(
+                "quarantine",
+                f"{n_papers:,} papers could not be encoded and do not show as they were given last: "
+                f"{named}{more}. All others do.",
+                "look into the log for the reasons, then correct these papers or delete them",
+            )
+        ]
 
     def close(self) -> None:
         """Close the catalog."""

@@ -15,6 +15,7 @@ from indexer.generations import (
     snapshot_folder,
 )
 from models.encoder import Encoder
+from models.errors import EncoderError
 from models.types import EncodedPaper, EncoderSpec, Paper
 
 
@@ -67,6 +68,21 @@ def written_before(data: Path, *fields: str) -> None:
         path.write_text(json.dumps({**content, "sha256": sha256}, indent=1, sort_keys=True))
 
 
+def renumbered(data: Path, number: str) -> None:
+    """Make a collection of one generation and one segment look as if so many had been published before."""
+    (old,) = generations(data)
+    content = json.loads((snapshot_folder(data, old) / "manifest.json").read_bytes())
+    (segment,) = content["segments"]
+    segment_folder(data, segment["name"]).rename(segment_folder(data, number))
+    snapshot_folder(data, old).rename(snapshot_folder(data, number))
+    del content["sha256"]
+    renamed = {**content, "generation": number, "segments": [{**segment, "name": number}]}
+    sha256 = hashlib.sha256(json.dumps(renamed, sort_keys=True).encode()).hexdigest()
+    path = snapshot_folder(data, number) / "manifest.json"
+    path.write_text(json.dumps({**renamed, "sha256": sha256}, indent=1, sort_keys=True))
+    (data / "CURRENT").write_text(f"{number}\n")  # as older versions wrote it
+
+
 class Counting:
     """An encoder that counts papers and may be stopped by an exception after some of them."""
 
@@ -85,4 +101,25 @@ class Counting:
         self.n_encoded += len(papers)
         if self._stop_after is not None and self.n_encoded > self._stop_after:
             raise KeyboardInterrupt
+        return self._encoder.encode(papers, layers=layers)
+
+
+class Refusing:
+    """An encoder that cannot encode papers whose abstract has ``word`` in it, and counts what it is given."""
+
+    def __init__(self, encoder: Encoder, word: str = "POISON") -> None:
+        self._encoder = encoder
+        self.word = word
+        self.n_given = 0
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's."""
+        return self._encoder.spec
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Encode with the wrapped encoder; raises EncoderError, which names no paper."""
+        self.n_given += len(papers)
+        if any(self.word in paper.abstract for paper in papers):
+            raise EncoderError("a sequence cannot be encoded")
         return self._encoder.encode(papers, layers=layers)

@@ -14,7 +14,7 @@ from poison import examples, parameters, poisons, schema_of
 from service.app import create_app
 from service.settings import Settings
 
-APP = create_app(Settings())
+APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
 FEWEST = 300
 # Seconds of the processor on the thread that all requests share: a guard against the worst, not a timing.
@@ -72,7 +72,7 @@ def application(tmp_path_factory: pytest.TempPathFactory, hashed_data: Path) -> 
     """The service over the demo corpus under the hashing encoder, a copy: some endpoints write."""
     data = tmp_path_factory.mktemp("poisoned") / "data"
     shutil.copytree(hashed_data, data)
-    with Application(create_app(Settings(data=data, device="cpu", rate=0))) as application:
+    with Application(create_app(Settings(data=data, keyless="write", device="cpu", rate=0))) as application:
         yield application
 
 
