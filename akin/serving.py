@@ -5,7 +5,7 @@ import gc
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import resources
 from pathlib import Path
@@ -22,12 +22,17 @@ from akin.indexing import Data, index
 from indexer.generations import current_generation
 from models.errors import InputError, SnapshotMissingError
 from service.app import create_app
-from service.auth import KeyRing, is_loopback
+from service.auth import Keyless, KeyRing, is_loopback
 from service.cache import open_cache
 from service.engines import open_warm_engine
 from service.settings import Settings
 from service.telemetry import configure_logging
 
+_KEYLESS_NOTES: Final = {
+    Keyless.OFF: "There is no API key, so every request is refused until there is one: `akin keys create`.",
+    Keyless.READ: "There is no API key: this machine may search. To write, make one (or AKIN_KEYLESS=write).",
+    Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
+}
 _LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
 
 
@@ -83,13 +88,13 @@ def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "")
     the address and there is no key).
     """
     configure_logging(settings.log_level)
-    _expect_key_or_loopback(settings)
+    keyless = _keyless_note(settings)
     with _listen(settings.host, settings.port) as listener:
-        _serve_on(listener, settings, console, hint=hint)
+        _serve_on(listener, settings, console, notes=[note for note in (keyless, hint) if note])
     console.print("Stopped.")
 
 
-def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, hint: str) -> None:
+def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, notes: Sequence[str]) -> None:
     with console.status("Opening the snapshot and loading the encoder"):
         cache = open_cache(settings)
         engine = open_warm_engine(settings, cache)
@@ -103,8 +108,8 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
 
     def announce() -> None:
         console.print(f"Serving {n_papers:,} papers on http://{host}:{port} (stop with Ctrl-C)")
-        if hint:
-            console.print(hint, markup=False, soft_wrap=True)
+        for note in notes:
+            console.print(note, markup=False, soft_wrap=True)
 
     app = create_app(settings, engine, cache=cache)
     del engine  # the application lets go of it too, once another generation is served
@@ -122,7 +127,11 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
         server.run(sockets=[listener])
 
 
-def _expect_key_or_loopback(settings: Settings) -> None:
+def _keyless_note(settings: Settings) -> str:
+    """What is possible without a key, where there is none; empty where there are keys.
+
+    Raises InputError where other machines reach the address and there is no usable key.
+    """
     keys = KeyRing(settings.catalog)
     keys.read_if_reachable()
     keys.close()
@@ -132,6 +141,7 @@ def _expect_key_or_loopback(settings: Settings) -> None:
             f"use the service. Make one first, `akin keys create NAME --data {settings.data}`, or listen on "
             "127.0.0.1."
         )
+    return _KEYLESS_NOTES[settings.keyless] if keys.known and keys.empty else ""
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -156,9 +166,14 @@ def serve(
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,
     device: Annotated[Literal["auto", "cpu", "cuda"] | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    keyless: Annotated[
+        Keyless | None,
+        typer.Option(help="What this machine may do while there is no API key. Default: read."),
+    ] = None,
 ) -> None:
     """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
-    serve_until_stopped(settings_of(data=data, host=host, port=port, encoder=encoder, device=device), _out)
+    given = {"data": data, "host": host, "port": port, "encoder": encoder, "device": device}
+    serve_until_stopped(settings_of(**given, keyless=keyless), _out)
 
 
 def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
@@ -168,7 +183,7 @@ def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
     except SnapshotMissingError:
         with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
             index([corpus], data)
-    serve_until_stopped(settings_of(data=data, port=port), _out, hint=_demo_hint(port))
+    serve_until_stopped(settings_of(data=data, port=port, keyless=Keyless.WRITE), _out, hint=_demo_hint(port))
 
 
 def _demo_hint(port: int) -> str:

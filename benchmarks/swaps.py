@@ -127,6 +127,7 @@ def main() -> int:
         port = free.getsockname()[1]
         free.close()
         command = [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", str(port)]
+        command += ["--keyless", "write"]
         service = subprocess.Popen(  # noqa: S603 - ours
             command,
             stdout=subprocess.DEVNULL,

@@ -31,6 +31,7 @@
     │   ├── KeyRefusedError         no key, or one that is unknown, expired or revoked
     │   ├── KeysUnknownError        nobody can be let in before the keys are read
     │   ├── ScopeMissingError       a key that may not do this
+    │   ├── RouteClosedError        a route that declares no access policy
     │   ├── BodyTooLargeError
     │   ├── RateLimitedError        too many requests by one client
     │   ├── OverloadedError         too many requests by all of them
@@ -179,6 +180,10 @@ class KeysUnknownError(RefusedError):
 
 class ScopeMissingError(RefusedError):
     """A request whose key is good, but not for this."""
+
+
+class RouteClosedError(RefusedError):
+    """A request for a route that declares no access policy, or another one than was applied."""
 
 
 class BodyTooLargeError(RefusedError):

@@ -7,12 +7,10 @@ from time import monotonic
 from typing import Final
 
 import anyio
-from starlette.types import Scope
 
-from indexer.keys import Scope as KeyScope
 from models.errors import OverloadedError
-from service.auth import UNQUEUED_PATHS, asks_nothing, is_open, scope_needed
 from service.deadline import Deadline
+from service.policy import Queue
 from service.stages import stage
 
 N_STORING: Final = 4  # requests that may wait for the database at once
@@ -87,7 +85,7 @@ class Admission:
 
 
 class Queues:
-    """Who waits for what: requests that compute, and those that ask the database, in places of their own.
+    """Places for requests that compute, and places for requests that ask the database.
 
     A database that is locked, or does not answer, holds up writes and batches, and no search.
     """
@@ -96,14 +94,9 @@ class Queues:
         self.computing = Admission(n_running, n_running * n_waiting_each)
         self.storing = Admission(N_STORING, N_STORING * n_waiting_each)
 
-    def of(self, scope: Scope) -> Admission | None:
-        """The places that a request needs one of; ``None`` for what never waits."""
-        method, path = scope["method"], scope["path"]
-        if is_open(scope) or asks_nothing(scope) or path in UNQUEUED_PATHS:
-            return None
-        of_batches = path.startswith(("/v1/batches", "/batch/"))
-        asks_database = of_batches or scope_needed(method, path) is KeyScope.INGEST
-        return self.storing if asks_database else self.computing
+    def of(self, queue: Queue) -> Admission:
+        """The places of one queue."""
+        return self.computing if queue is Queue.COMPUTING else self.storing
 
 
 def _overloaded(wait_s: float) -> OverloadedError:

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, closing
 
 from anyio import to_thread
-from fastapi import FastAPI
-from fastapi.routing import iter_route_contexts
+from fastapi import Depends, FastAPI
 from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
@@ -21,7 +20,7 @@ from service.door import Door, queues_of, size_threads
 from service.engines import NOT_FOLLOWED, OTHER_ENCODER, Engines, PinnedEngines, open_warm_engine
 from service.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
 from service.metrics import Metrics
-from service.observed import Observed, RouteNames
+from service.observed import Observed
 from service.openapi import DocumentedAPI
 from service.problems import RESPONSES, add_problem_handlers
 from service.repeating import Repeating
@@ -41,6 +40,7 @@ from service.routes import (
     titles,
 )
 from service.routes import metrics as metrics_route
+from service.routing import Resolution, expect_resolved
 from service.scrub import EVERY_S, NOT_SCRUBBED, Scrub
 from service.search import SearchEngine
 from service.secret import read_secret
@@ -95,7 +95,7 @@ def create_app(
     """
     settings = settings or Settings()
     cache = cache or open_cache(settings)
-    keys = KeyRing(settings.catalog)
+    keys = KeyRing(settings.catalog, keyless=settings.keyless)
     metrics, spans = Metrics(), open_spans(settings.otlp_endpoint)
     queues = queues_of(settings)
     background = Batches(settings)
@@ -116,7 +116,9 @@ def create_app(
             engines, settings.data, mib_s=settings.scrub_mib_s if engines.follows else 0.0
         )
         working = _repeated(app.state)
-        app.state.degradations += [each.degradations for each in working] + [app.state.scrub.degradations]
+        app.state.degradations += [
+            each.degradations for each in (*working, app.state.scrub, app.state.ingest)
+        ]
         async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, queues)):
             with closing(app.state.ingest), ExitStack() as running:
                 for each in working:
@@ -136,7 +138,10 @@ def create_app(
         lifespan=lifespan,
         responses=RESPONSES,
         redirect_slashes=False,
-        # Theirs load from other people's servers; ours are in service/routes/docs.py.
+        # A request that reaches a route by another way than its policy is stopped there.
+        dependencies=[Depends(expect_resolved)],
+        # FastAPI's load from other servers and declare no policy; ours are in service/routes/docs.py.
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         # FastAPI's own puts paths, queries and the messages of errors into spans.
@@ -183,12 +188,12 @@ def _repeated(state: State) -> list[Repeating]:
 def _add_middleware(
     app: FastAPI, settings: Settings, *, keys: KeyRing, queues: Queues, spans: Spans, cache: Cache
 ) -> None:
-    """What every request passes: each is around those before it, and some have to know all routes."""
+    """What every request passes; each is around those before it."""
     metrics: Metrics = app.state.metrics
-    names = RouteNames(iter_route_contexts(app.routes))
     app.add_middleware(Door, settings=settings, keys=keys, metrics=metrics, queues=queues, redis=cache.redis)
-    app.add_middleware(Observed, names=names, metrics=metrics, spans=spans)
-    app.add_middleware(Shedding, queues=queues, deadline_s=settings.deadline_s, names=names, metrics=metrics)
+    app.add_middleware(Observed, metrics=metrics, spans=spans)
+    app.add_middleware(Shedding, queues=queues, deadline_s=settings.deadline_s, metrics=metrics)
+    app.add_middleware(Resolution, application=app)
     if settings.cors_origin_list:  # pages of other origins may call the service
         app.add_middleware(
             CORSMiddleware,

@@ -1,4 +1,4 @@
-"""Who may do what: the API keys as the running service knows them, and what each request needs."""
+"""The API keys as the running service knows them, and the caller of each request."""
 
 import asyncio
 import ipaddress
@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,6 @@ import anyio
 import structlog
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
-from starlette.types import Scope as ASGIScope
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
@@ -21,35 +21,32 @@ from service.deadline import ASIDE_S, within
 from service.degradation import Degradation
 
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
-# Answered without a key: health, what describes the interface without telling of the collection, and the page
-# whose script asks for batches.
-OPEN_PATHS: Final = frozenset(
-    {
-        "/livez",
-        "/readyz",
-        "/openapi.json",
-        "/docs",
-        "/docs/start.js",
-        "/docs/swagger-ui.css",
-        "/docs/swagger-ui-bundle.js",
-        "/batch",
-    }
-)
-# The pages that people see. Before anything is asked on them they are open too, and tell of the collection
-# only whom the door would let in.
-PAGE_PATHS: Final = frozenset({"/", "/batch"})
-# Style sheets and scripts of the pages.
-STATIC_PATH: Final = "/static/"
-# Answered to whoever has a key, however busy the service is: they are looked at most when it is.
-UNQUEUED_PATHS: Final = frozenset({"/metrics"})
 _MAX_TOKEN_CHARS: Final = 200
+_MAKE_KEY: Final = "`akin keys create NAME --data DIR`"
+# A proxy adds at least one of these; without them it looks like a client on this machine.
+_FORWARDED: Final = (
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+)
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 _log = structlog.get_logger(__name__)
 
 
+class Keyless(StrEnum):
+    """What the service lets this machine do while there are no keys."""
+
+    OFF = "off"
+    READ = "read"
+    WRITE = "write"
+
+
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: ``name`` tells callers apart (a key's id, or an address) and may be logged."""
+    """The sender of a request: ``name`` tells callers apart (a key's id, or ``local``) and may be logged."""
 
     name: str
     key: ApiKey | None
@@ -58,13 +55,14 @@ class Caller:
 class KeyRing:
     """The keys of a catalog, kept in memory and read anew every ``REFRESH_S``.
 
-    Where the database cannot be read for a while, those known last go on being accepted, and ``degradations``
-    tells it; before they were read once, nobody is let in. ``place`` is a path or a URL; a file that does not
-    exist holds no keys.
+    Where the database cannot be read for a while, the keys known last stay accepted, and ``degradations``
+    says so; before they were read once, every request is refused. ``place`` is a path or a URL; a file that
+    does not exist holds no keys. ``keyless`` is what this machine may do while there are no keys.
     """
 
-    def __init__(self, place: str | Path) -> None:
+    def __init__(self, place: str | Path, *, keyless: Keyless = Keyless.READ) -> None:
         self._place = place
+        self._keyless = keyless
         self._open: Keys | None = None
         self._keys: dict[str, ApiKey] = {}
         self._stale = False
@@ -166,20 +164,19 @@ class KeyRing:
                 "Make the database reachable again; its error is in the log under keys_not_refreshed.",
             )
 
-    def admit(self, request: Request) -> Caller:
-        """Who sends ``request``.
+    def admit(self, request: Request, needed: Scope) -> Caller:
+        """The caller of ``request``, which needs the scope ``needed``.
 
-        Raises KeyRefusedError, ScopeMissingError, KeysUnknownError; while there are no keys, KeyRefusedError
-        for whoever is not on this machine.
+        Raises KeyRefusedError, ScopeMissingError, KeysUnknownError. While there are no keys, ``keyless``
+        decides, and KeyRefusedError meets every caller on another machine.
         """
         if not self._known:
             raise KeysUnknownError(
                 "The database of the keys cannot be reached, so nobody is let in yet; try again later."
             )
-        address = "" if request.client is None else request.client.host
         if self.empty:
-            _expect_local(address, request.headers.get("host", ""))
-            return Caller(_neighbourhood(address), None)
+            self._expect_keyless(request, needed)
+            return Caller("local", None)
         token = _token(request)
         key = matching(token, self._keys)
         if key is None or not key.usable(time.time()):
@@ -187,33 +184,24 @@ class KeyRing:
                 f"{'An unknown, expired or revoked key' if token else 'No key'} was given, a valid one is "
                 f"expected; {_HOW_TO_SEND}."
             )
-        needed = scope_needed(request.method, request.scope["path"])
         if not key.scope.includes(needed):
             raise ScopeMissingError(
                 f"The key has the scope {key.scope}, this needs {needed}; ask for a key with that scope."
             )
         return Caller(key.id, key)
 
-
-def scope_needed(method: str, path: str) -> Scope:
-    """What a key must be good for: reading, unless the request changes the collection.
-
-    Batches are their callers' own: who may start one may end it.
-    """
-    if path.startswith("/v1/batches/"):
-        return Scope.READ
-    changes = method in {"PUT", "PATCH", "DELETE"} or (method == "POST" and path.rstrip("/") == "/v1/papers")
-    return Scope.INGEST if changes else Scope.READ
-
-
-def is_open(scope: ASGIScope) -> bool:
-    """Whether a request is answered without a key, whatever it asks."""
-    return scope["path"] in OPEN_PATHS or scope["path"].startswith(STATIC_PATH)
-
-
-def asks_nothing(scope: ASGIScope) -> bool:
-    """Whether a request is for a page before anything is asked on it; on that of batches its script asks."""
-    return scope["path"] == "/batch" or (scope["path"] in PAGE_PATHS and not scope["query_string"])
+    def _expect_keyless(self, request: Request, needed: Scope) -> None:
+        """Raises KeyRefusedError unless a request without a key may do what needs ``needed``."""
+        if self._keyless is Keyless.OFF:
+            raise KeyRefusedError(
+                f"This service has no API keys yet and answers nobody without one; make one: {_MAKE_KEY}."
+            )
+        _expect_local(request)
+        if needed is not Scope.READ and self._keyless is not Keyless.WRITE:
+            raise KeyRefusedError(
+                f"This service has no API keys and is therefore read-only; make a key, {_MAKE_KEY}, or let "
+                "this machine write without one: AKIN_KEYLESS=write."
+            )
 
 
 def is_loopback(host: str) -> bool:
@@ -232,28 +220,23 @@ def _token(request: Request) -> str:
     return token.strip() if len(token) <= _MAX_TOKEN_CHARS else "too long"
 
 
-def _expect_local(address: str, host: str) -> None:
-    """Lets in who is on this machine, by whatever server the application runs.
+def _expect_local(request: Request) -> None:
+    """Raises KeyRefusedError unless a request was sent from this machine, by a client that is no proxy.
 
-    A client without an address talks over a Unix socket. A page of a web site could reach this machine
-    through its reader's browser by a name that the site's owner points here: such names have dots.
+    A client without an address uses a Unix socket. A page of a web site could reach this machine through its
+    reader's browser by a name that the site's owner points here: such names have dots. A proxy on this
+    machine passes on requests of other machines, so a request with its headers is refused.
     """
+    address = "" if request.client is None else request.client.host
+    host = request.headers.get("host", "")
     try:
         local = ipaddress.ip_address(address).is_loopback
     except ValueError:
         local = True
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    if not local or ("." in name and not is_loopback(name)):
+    forwarded = any(header in request.headers for header in _FORWARDED)
+    if not local or forwarded or ("." in name and not is_loopback(name)):
         raise KeyRefusedError(
-            "This service has no API keys yet and therefore answers its own machine alone; make one there: "
-            "`akin keys create NAME --data DIR`."
+            "This service has no API keys yet and therefore answers only its own machine, and through no "
+            f"proxy; make a key there: {_MAKE_KEY}."
         )
-
-
-def _neighbourhood(address: str) -> str:
-    """An address as rate limits count it: a client with IPv6 has a whole /64."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return "local"
-    return str(ipaddress.ip_network((parsed, 64), strict=False)) if parsed.version == 6 else address

@@ -8,18 +8,22 @@ from anyio import to_thread
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as ASGIScope
 
+from indexer.keys import Scope
 from models.errors import AkinError, BodyTooLargeError, KeyRefusedError, ScopeMissingError
 from service.admission import N_STORING, Admission, Queues
-from service.auth import KeyRing, asks_nothing, is_open
+from service.auth import KeyRing
 from service.deadline import Deadline, set_deadline
 from service.headers import standard_headers
 from service.limits import RateLimits, refusal
 from service.metrics import Metrics
+from service.policy import Policy
 from service.problems import problem_of
 from service.redis_store import RedisStore
 from service.request_body import Bodies, refuse_the_rest
+from service.routing import expect_answerable, policy_of
 from service.settings import Settings
 
 # Threads beside those that compute: what waits for the database, health, errors that are put into words.
@@ -51,7 +55,7 @@ class Door:
         metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: queues.computing.waiting)
         self._deadline_s = settings.deadline_s
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
         """Lets one request in, or answers it with the problem that keeps it out."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -64,32 +68,39 @@ class Door:
             await send(message)
 
         try:
-            queue = self._queues.of(scope)
-            if queue is not None:
-                await self._guarded(request, receive, send_with_headers, queue)
-                return
-            if asks_nothing(scope):
+            policy = policy_of(scope)
+            if policy.scope is not None:
+                await self._admit(request, policy, policy.scope)
+            elif policy.identifies:
                 with suppress(KeyRefusedError, ScopeMissingError):
-                    request.state.caller = self._keys.admit(request)
-            elif not is_open(scope):
-                self._keys.admit(request)
-            await self._app(scope, receive, send_with_headers)
+                    request.state.caller = self._keys.admit(request, Scope.READ)
+            expect_answerable(scope)
+            if policy.queue is None:
+                await self._app(scope, receive, send_with_headers)
+            else:
+                await self._compute(
+                    request, receive, send_with_headers, policy, self._queues.of(policy.queue)
+                )
         except BodyTooLargeError as error:
             await refuse_the_rest(problem_of(request, error), scope, receive, send_with_headers)
         except (AkinError, HTTPException) as error:
             await problem_of(request, error)(scope, receive, send_with_headers)
 
-    async def _guarded(self, request: Request, receive: Receive, send: Send, queue: Admission) -> None:
-        caller = self._keys.admit(request)
+    async def _admit(self, request: Request, policy: Policy, needed: Scope) -> None:
+        caller = self._keys.admit(request, needed)
         request.state.caller = caller
         if caller.key is not None:
             request.state.key_id = caller.key.id
-        if self._limits is not None:
+        if self._limits is not None and policy.rate_limited:
             within, allowance = await self._limits.count(caller.name)
             request.state.allowance = allowance.headers()
             if not within:
                 raise refusal(allowance)
-        async with self._bodies.read(request, receive) as body:
+
+    async def _compute(
+        self, request: Request, receive: Receive, send: Send, policy: Policy, queue: Admission
+    ) -> None:
+        async with self._bodies.read(request, receive, most=policy.max_body_bytes) as body:
             deadline = Deadline(self._deadline_s)
             async with body.watched(deadline), queue.place(deadline) as leave:
                 set_deadline(deadline)

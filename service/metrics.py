@@ -23,6 +23,7 @@ REFUSALS: Final = (
     "key-refused",
     "keys-unknown",
     "scope-missing",
+    "route-closed",
     "body-too-large",
     "rate-limited",
     "overloaded",

@@ -3,23 +3,20 @@
 import re
 import time
 import uuid
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
-from fastapi.routing import RouteContext
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.auth import OPEN_PATHS, UNQUEUED_PATHS
 from service.metrics import Metrics
 from service.problems import problem_of_ours
+from service.routing import resolved_of
 from service.spans import Spans
 from service.stages import Stages, set_stages
 
-UNKNOWN_ROUTE: Final = "unknown"
 CLIENT_GONE: Final = 499  # nginx's number for it; no client sees it
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # A UUID, or what proxies make: too little to say anything in, so that it may be logged and sent back.
@@ -27,27 +24,11 @@ _GIVEN_ID: Final = re.compile(r"[0-9a-f-]{16,64}", re.ASCII)
 _log = structlog.get_logger(__name__)
 
 
-class RouteNames:
-    """The routes of an application by the paths of requests."""
-
-    def __init__(self, routes: Iterable[RouteContext]) -> None:
-        regexes = {route.path_format: route.path_regex for route in routes if route.path_format}
-        self._fixed = frozenset(path for path, regex in regexes.items() if not regex.groups)
-        self._patterns = [(regex, path) for path, regex in regexes.items() if regex.groups]
-
-    def of(self, path: str) -> str:
-        """The pattern that ``path`` follows, as ``/v1/papers/{paper_id}``; ``unknown`` for all others."""
-        if path in self._fixed:
-            return path
-        return next((name for pattern, name in self._patterns if pattern.match(path)), UNKNOWN_ROUTE)
-
-
 class Observed:
     """The outermost middleware: gives each request its id and its stages, and tells how it went."""
 
-    def __init__(self, app: ASGIApp, *, names: RouteNames, metrics: Metrics, spans: Spans) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, spans: Spans) -> None:
         self._app = app
-        self._names = names
         self._metrics = metrics
         self._spans = spans
 
@@ -65,7 +46,7 @@ class Observed:
         structlog.contextvars.bind_contextvars(request_id=request.state.request_id)
         set_stages(stages)
         exchange = _Exchange(receive, send)
-        route = self._names.of(scope["path"])
+        route = resolved_of(scope).name
         method = method_name(scope)
         traceparent = request.headers.get("traceparent", "")
         started = time.perf_counter()
@@ -94,8 +75,9 @@ def _log_line(
     request: Request, outcome: "_Outcome", generation: str, *, took_s: float, stages: Stages
 ) -> None:
     """The line of the log; at the level debug for probes that went well, of which there are many."""
-    probe = request.scope["path"] in OPEN_PATHS | UNQUEUED_PATHS
-    (_log.debug if probe and outcome.status < 500 else _log.info)(
+    policy = resolved_of(request.scope).policy
+    quiet = policy is not None and policy.quiet
+    (_log.debug if quiet and outcome.status < 500 else _log.info)(
         "request",
         **outcome.told(),
         **({"key": request.state.key_id} if hasattr(request.state, "key_id") else {}),

@@ -4,7 +4,8 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from service.auth import OPEN_PATHS
+from service.policy import Policy
+from service.routing import RouteTable
 
 
 def _header(description: str, *, kind: str = "string", always: bool = False) -> dict[str, Any]:
@@ -30,8 +31,6 @@ _SCHEMES: Final = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of `akin keys create`."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
 }
-# Nothing, too: a service for which no key was made is open.
-_SECURITY: Final[list[dict[str, list[str]]]] = [{}, {"bearer": []}, {"key": []}]
 
 
 class DocumentedAPI(FastAPI):
@@ -42,11 +41,23 @@ class DocumentedAPI(FastAPI):
         if self.openapi_schema is None:
             document = super().openapi()
             document.setdefault("components", {})["securitySchemes"] = _SCHEMES
+            policies = {
+                (route.path, method.lower()): route.policy
+                for route in RouteTable(self).routes
+                for method in route.methods
+            }
             for path, operations in document["paths"].items():
-                for operation in operations.values():
-                    operation["security"] = [] if path in OPEN_PATHS else _SECURITY
+                for method, operation in operations.items():
+                    operation["security"] = _security(policies[path, method])
                     for status, response in operation["responses"].items():
                         of_status = _OF_STATUS.get(status, {})
                         response["headers"] = {**_OF_ALL, **of_status, **response.get("headers", {})}
             return document
         return self.openapi_schema
+
+
+def _security(policy: Policy | None) -> list[dict[str, list[str]]]:
+    """The keys that an operation takes, with the scope they need; none, too, while no key was made."""
+    if policy is None or policy.scope is None:
+        return []
+    return [{}, *({scheme: [policy.scope.value]} for scheme in _SCHEMES)]

@@ -8,7 +8,6 @@ import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 
 from models.errors import (
@@ -28,13 +27,15 @@ from models.errors import (
     PaperNotFoundError,
     RateLimitedError,
     RefusedError,
+    RouteClosedError,
     ScopeMissingError,
     ServiceError,
     SnapshotError,
     StorageError,
 )
-from service.auth import PAGE_PATHS
 from service.headers import standard_headers
+from service.policy import Dialect
+from service.routing import resolved_of
 from service.schemas.operations import ProblemOut
 from service.telemetry import raised_at
 from service.web.refusals import in_words
@@ -57,6 +58,7 @@ STATUS: dict[type[AkinError], int] = {
     RefusedError: 503,
     KeyRefusedError: 401,
     ScopeMissingError: 403,
+    RouteClosedError: 403,
     BodyTooLargeError: 413,
     RateLimitedError: 429,
     DeadlineError: 504,
@@ -76,7 +78,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
     }
     for status, description in (
-        (400, "The body cannot be decoded"),
+        (400, "The body cannot be decoded, or the path holds a control character"),
         (401, "A key is needed, and none, or no valid one, was given"),
         (403, "The key is not good for this"),
         (404, "No such paper, batch or path"),
@@ -90,9 +92,8 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
         (504, "It took longer than the service works on one request"),
     )
 }
-# Where Semantic Scholar's clients ask. They know other statuses (403 for a key, 429 for "wait and try again")
+# Semantic Scholar's clients know other statuses (403 for a key, 429 for "wait and try again")
 # and read what went wrong from these members, of which RFC 9457 lets a problem have as many as it likes.
-_SCHOLAR_PATHS = ("/graph/v1/", "/recommendations/v1/")
 _SCHOLAR_STATUS = {401: 403, 422: 400, 503: 429}
 _SCHOLAR_MEMBERS = ("error", "message")
 SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -127,9 +128,9 @@ def problem(
 ) -> Response:
     """The response for one error; ``slug`` is the stable part of its type."""
     request.state.problem = slug
-    for_scholar = request.scope["path"].startswith(_SCHOLAR_PATHS)
+    dialect = _dialect(request)
     retry_later = status == 503
-    if for_scholar:
+    if dialect is Dialect.SCHOLAR:
         status = _SCHOLAR_STATUS.get(status, status)
     body = ProblemOut(
         type=f"{_TYPE}{slug}",
@@ -142,10 +143,10 @@ def problem(
     headers = {**standard_headers(request), **(headers or {})}
     if retry_later:
         headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
-    if request.scope["path"] in PAGE_PATHS:
+    if dialect is Dialect.PAGE:
         return _page(body, headers)
     members = body.model_dump(exclude_defaults=True)
-    members |= dict.fromkeys(_SCHOLAR_MEMBERS if for_scholar else (), body.detail)
+    members |= dict.fromkeys(_SCHOLAR_MEMBERS if dialect is Dialect.SCHOLAR else (), body.detail)
     return Response(
         orjson.dumps(members),
         status_code=status,
@@ -212,7 +213,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
         status=status,
         slug=slug_of(error),
         title=words.capitalize(),
-        detail=in_words(error) if request.scope["path"] in PAGE_PATHS else str(error),
+        detail=in_words(error) if _dialect(request) is Dialect.PAGE else str(error),
         headers=headers,
     )
 
@@ -245,7 +246,9 @@ def _one_error(each: dict[str, Any]) -> dict[str, str]:
 def _http_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    headers = {"Allow": _methods(request)} if error.status_code == 405 else error.headers
+    headers = (
+        {"Allow": ", ".join(resolved_of(request.scope).allow)} if error.status_code == 405 else error.headers
+    )
     title = {404: "No such resource", 405: "Method not allowed"}.get(error.status_code, "HTTP error")
     return problem(
         request,
@@ -257,12 +260,9 @@ def _http_error(request: Request, error: Exception) -> Response:
     )
 
 
-def _methods(request: Request) -> str:
-    """What may be done with a path, by all its endpoints: a router knows of one at a time."""
-    path = request.scope["path"]
-    routes = [each for each in iter_route_contexts(request.app.routes) if each.path_regex.match(path)]
-    methods = {name for each in routes if each.path == routes[0].path for name in each.methods or ()}
-    return ", ".join(sorted(methods))
+def _dialect(request: Request) -> Dialect:
+    policy = resolved_of(request.scope).policy
+    return Dialect.PROBLEM if policy is None else policy.dialect
 
 
 def _log_raised(error: Exception) -> None:

@@ -65,15 +65,14 @@ class Bodies:
         self.held = 0
 
     @asynccontextmanager
-    async def read(self, request: Request, receive: Receive) -> AsyncIterator[Body]:
-        """The body of ``request``, counted as held until the context ends.
+    async def read(self, request: Request, receive: Receive, *, most: int) -> AsyncIterator[Body]:
+        """The body of ``request``, of at most ``most`` bytes, counted as held until the context ends.
 
-        Raises BodyTooLargeError before more were read than its path allows, OverloadedError where those
+        Raises BodyTooLargeError before more is read, OverloadedError where those
         of all requests together would take too much memory, HTTPException 415 and 408.
         """
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             raise HTTPException(415, "The body is compressed; send it as it is, without Content-Encoding.")
-        most = _most_bytes(request.scope["path"])
         declared = request.headers.get("content-length", "0")
         if declared.isdecimal() and (len(declared) > 12 or int(declared) > most):
             raise _too_large(most)
@@ -116,10 +115,6 @@ async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, se
             n_read += len(message.get("body", b""))
             more = message["type"] == "http.request" and message.get("more_body", False)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-def _most_bytes(path: str) -> int:
-    return MAX_BATCH_BYTES if path == "/v1/batches" else MAX_BODY_BYTES
 
 
 def _too_large(most: int) -> BodyTooLargeError:

@@ -6,6 +6,7 @@
 | `AKIN_CATALOG_URL`  | empty       | URL      | papers, keys and jobs in PostgreSQL; empty: in `AKIN_DATA` |
 | `AKIN_REDIS_URL`    | empty       | URL      | for the cache, rate limits and batches; empty: in-process  |
 | `AKIN_CACHE_MIB`    | `64`        | MiB      | of answers and pasted papers' vectors in memory; 0: none   |
+| `AKIN_KEYLESS`      | `read`      | name     | this machine, without keys: `off`, `read` or `write`       |
 | `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
 | `AKIN_PORT`         | `8000`      | port     | where to listen                                            |
 | `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
@@ -20,7 +21,7 @@
 | `AKIN_BATCHES`      | `40`        | batches  | how many may be unfinished, a quarter for one caller       |
 | `AKIN_BATCH_DAYS`   | `7`         | days     | how long finished batches are kept                         |
 | `AKIN_DEADLINE_MS`  | `30000`     | ms       | how long one request is worked on, waiting included        |
-| `AKIN_RATE`         | `6000`      | requests | a minute for one key, or address; 0: any number            |
+| `AKIN_RATE`         | `6000`      | requests | a minute for one key; 0: any number                        |
 | `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, with commas between  |
 | `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from not being ready to listening no more      |
 | `AKIN_KEEP`         | `3`         | number   | how many generations remain to go back to                  |
@@ -36,6 +37,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE
+from service.auth import Keyless
 
 
 class Settings(BaseSettings):
@@ -50,6 +52,7 @@ class Settings(BaseSettings):
     catalog_url: SecretStr | None = None
     redis_url: SecretStr | None = None
     cache_mib: int = Field(default=64, ge=0, le=1_000_000)
+    keyless: Keyless = Keyless.READ
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     encoder: str = ""

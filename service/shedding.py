@@ -10,8 +10,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from models.errors import OverloadedError
 from service.admission import Queues
 from service.metrics import Metrics
-from service.observed import RouteNames, method_name, request_id
+from service.observed import method_name, request_id
 from service.problems import problem_of
+from service.routing import resolved_of
 
 _log = structlog.get_logger(__name__)
 _LINE_EVERY_S: Final = 1.0
@@ -24,23 +25,21 @@ class Shedding:
     span is made, and one line a second of the log says how many were refused; each is counted.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, queues: Queues, deadline_s: float, names: RouteNames, metrics: Metrics
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, queues: Queues, deadline_s: float, metrics: Metrics) -> None:
         self._app = app
         self._queues = queues
         self._deadline_s = deadline_s
-        self._names = names
         self._metrics = metrics
         self._unlogged = 0
         self._logged_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or refuses it."""
-        if scope["type"] == "http" and (queue := self._queues.of(scope)) is not None:
+        policy = resolved_of(scope).policy if scope["type"] == "http" else None
+        if policy is not None and policy.queue is not None:
             started = time.perf_counter()
             try:
-                queue.expect_room(self._deadline_s)
+                self._queues.of(policy.queue).expect_room(self._deadline_s)
             except OverloadedError as error:
                 await self._refuse(error, scope, receive, send)
                 self._count(scope, time.perf_counter() - started)
@@ -54,8 +53,7 @@ class Shedding:
         await problem_of(request, error)(scope, receive, send)
 
     def _count(self, scope: Scope, took_s: float) -> None:
-        route = self._names.of(scope["path"])
-        self._metrics.requests.labels(route, method_name(scope), "503").observe(took_s)
+        self._metrics.requests.labels(resolved_of(scope).name, method_name(scope), "503").observe(took_s)
         self._metrics.refused("overloaded")
         self._unlogged += 1
         if time.monotonic() - self._logged_at >= _LINE_EVERY_S:

@@ -11,10 +11,10 @@ from fastapi import FastAPI
 
 
 @contextmanager
-def served(app: FastAPI, *, own_log: bool = False) -> Iterator[str]:
+def served(app: FastAPI, *, own_log: bool = False, root_path: str = "") -> Iterator[str]:
     """The address of ``app`` while uvicorn serves it in a thread; ``own_log`` leaves logging as it is."""
     logs: dict[str, Any] = {"log_config": None, "access_log": False} if own_log else {"log_level": "error"}
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, **logs))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, root_path=root_path, **logs))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

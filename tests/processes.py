@@ -19,7 +19,7 @@ def akin_process(
         [sys.executable, "-m", "akin", *arguments],
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "300", **variables},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "AKIN_KEYLESS": "write", "COLUMNS": "300", **variables},
     )
     assert process.stdout is not None
     try:

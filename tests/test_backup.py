@@ -88,7 +88,7 @@ def test_a_copy_of_a_quiet_folder_is_the_collection(data: Path, tmp_path: Path) 
 def service(data: Path, **settings: str) -> Iterator[TestClient]:
     """A service over a collection."""
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
-    given = Settings(data=data, device="cpu", rate=0, **settings)  # type: ignore[arg-type]  # keywords pass through
+    given = Settings(data=data, keyless="write", device="cpu", rate=0, **settings)  # type: ignore[arg-type]  # keywords pass through
     with TestClient(create_app(given, engine)) as client:
         yield client
 

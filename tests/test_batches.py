@@ -291,7 +291,7 @@ def test_a_batch_keeps_its_generation(
 def writing_client_of(data: Path) -> TestClient:
     """A service with the models that the collection was made with, so that it takes papers in."""
     engine = SearchEngine(open_snapshot(data), lambda: annotated(load_encoder("hashing")), n_candidates=50)
-    return TestClient(create_app(Settings(data=data, device="cpu"), engine))
+    return TestClient(create_app(Settings(data=data, device="cpu", keyless="write"), engine))
 
 
 def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

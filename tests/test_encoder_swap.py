@@ -67,7 +67,7 @@ def swap(data: Path, encoder: str) -> None:
 @contextmanager
 def service(data: Path, **settings: Any) -> Iterator[TestClient]:
     """A service that keeps no answers."""
-    given = Settings(data=data, device="cpu", rate=0, cache_mib=0, **settings)
+    given = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, **settings)
     with TestClient(create_app(given), raise_server_exceptions=False) as client:
         yield client
 
@@ -89,7 +89,7 @@ def expected(data: Path, encoder: str) -> list[tuple[str, float]]:
     engine = SearchEngine(
         open_snapshot(data), lambda: load_annotator(encoder, device="cpu"), n_candidates=200
     )
-    with TestClient(create_app(Settings(data=data, device="cpu"), engine)) as client:
+    with TestClient(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as client:
         return found(client, {"query": PASTED, "limit": 10})
 
 

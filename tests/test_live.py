@@ -56,7 +56,7 @@ def annotator() -> Annotator:
 def client(data: Path) -> Iterator[TestClient]:
     """A service over the collection."""
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
-    app = create_app(Settings(data=data, device="cpu", rate=0), engine)
+    app = create_app(Settings(data=data, keyless="write", device="cpu", rate=0), engine)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
@@ -208,7 +208,9 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
     answered: list[int] = []
     with (
-        TestClient(create_app(Settings(data=data, device="cpu", rate=0, running=1), engine)) as client,
+        TestClient(
+            create_app(Settings(data=data, keyless="write", device="cpu", rate=0, running=1), engine)
+        ) as client,
         ThreadPoolExecutor(3) as threads,
     ):
         with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as other:
@@ -229,7 +231,9 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
 def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
     """What it publishes clears away no more than `AKIN_KEEP` allows."""
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
-    with TestClient(create_app(Settings(data=data, device="cpu", rate=0, keep=5), engine)) as client:
+    with TestClient(
+        create_app(Settings(data=data, keyless="write", device="cpu", rate=0, keep=5), engine)
+    ) as client:
         for number in range(5):
             client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
             soon(lambda number=number: is_there(client, f"w{number}"))  # type: ignore[misc]  # bound at once
@@ -280,7 +284,7 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
     """A paper that a service accepted and had no time to index is taken up by the next one."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
-        app = create_app(Settings(data=data, device="cpu"), engine)
+        app = create_app(Settings(data=data, keyless="write", device="cpu"), engine)
         with TestClient(app) as stopped:
             stopped.app.state.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
             stopped.app.state.absorbing._work = lambda: None  # type: ignore[attr-defined]
@@ -288,7 +292,7 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
-    with TestClient(create_app(Settings(data=data, device="cpu"), engine)) as client:
+    with TestClient(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as client:
         soon(lambda: is_there(client, "w/1"))
 
 
@@ -323,7 +327,9 @@ def test_a_cursor_outlives_a_restart_while_its_generation_is_kept(data: Path) ->
     body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 10}
 
     def service() -> TestClient:
-        return TestClient(create_app(Settings(data=data, device="cpu")), raise_server_exceptions=False)
+        return TestClient(
+            create_app(Settings(data=data, keyless="write", device="cpu")), raise_server_exceptions=False
+        )
 
     with service() as client:
         cursor = client.post("/v1/search", json=body).json()["next_cursor"]
@@ -423,7 +429,7 @@ def test_the_client_writes(data: Path) -> None:
     """Papers are added and deleted from Python, on a real server."""
     engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
     with (
-        served(create_app(Settings(data=data, device="cpu"), engine)) as address,
+        served(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as address,
         akin.Client(address) as client,
     ):
         accepted = client.add_papers(

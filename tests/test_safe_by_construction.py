@@ -1,6 +1,7 @@
 """What the service never does, whatever it is asked: open pickles, or speak to anybody of its own accord."""
 
 import ast
+import shutil
 import socket
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 import service
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
 
@@ -39,12 +42,13 @@ def test_nothing_that_serves_opens_a_pickle() -> None:
 
 
 def test_no_request_makes_the_service_speak_to_anybody(
-    hashed_data: Path, monkeypatch: pytest.MonkeyPatch
+    hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Addresses in ids, texts, filters and headers are text: no name is resolved and no connection opened."""
-    with TestClient(
-        create_app(Settings(data=hashed_data, device="cpu")), base_url="http://127.0.0.1"
-    ) as client:
+    data = shutil.copytree(hashed_data, tmp_path / "data")
+    with Keys.open(data / CATALOG_FILE) as keys:
+        token = keys.create("reader", scope=Scope.READ, expires_days=1).token
+    with TestClient(create_app(Settings(data=data, device="cpu")), base_url="http://127.0.0.1") as client:
 
         def refuse(*_: object, **__: object) -> None:
             raise AssertionError("the service spoke to somebody")
@@ -53,7 +57,7 @@ def test_no_request_makes_the_service_speak_to_anybody(
             monkeypatch.setattr(socket.socket, name, refuse, raising=False)
         for name in ("getaddrinfo", "create_connection", "gethostbyname"):
             monkeypatch.setattr(socket, name, refuse)
-        headers = {"Referer": ADDRESS, "X-Forwarded-For": "10.0.0.1", "Origin": ADDRESS}
+        headers = {"Referer": ADDRESS, "X-Forwarded-For": "10.0.0.1", "Origin": ADDRESS, "X-API-Key": token}
         for path, body in (
             ("/v1/search", {"query": {"title": ADDRESS, "abstract": f"See {ADDRESS}. We fit graphs."}}),
             ("/v1/search", {"query": {"paper_id": ADDRESS}}),

@@ -71,7 +71,7 @@ def app(tmp_path: Path, hashed_data: Path) -> Iterator[FastAPI]:
     """The service over a copy of the demo corpus under the hashing encoder."""
     data = tmp_path / "data"
     shutil.copytree(hashed_data, data)
-    yield create_app(Settings(data=data, device="cpu", rate=0))
+    yield create_app(Settings(data=data, keyless="write", device="cpu", rate=0))
     shutdown_lifespans()
 
 

@@ -157,7 +157,7 @@ def client(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     """A service that goes over its files again and again."""
     monkeypatch.setattr("service.scrub._PAUSE_S", 0.0)
     monkeypatch.setattr("service.scrub._DAMAGED_PAUSE_S", 0.0)
-    settings = Settings(data=data, device="cpu", rate=0, cache_mib=0, scrub_mib_s=1000.0)
+    settings = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, scrub_mib_s=1000.0)
     app = create_app(settings, engine_of(data))
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client

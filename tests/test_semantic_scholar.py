@@ -226,8 +226,9 @@ def test_other_routes_keep_their_statuses(client: TestClient) -> None:
 
 
 def test_ids_that_cannot_be_names_are_not_found(client: TestClient) -> None:
-    """Lone surrogates, NUL and dots in an id lead nowhere, as for any other unknown name."""
-    for name in ("%00", "..%2f..%2fetc%2fpasswd", "URL:http://[", "%F0%9F", "DOI:", "p7/citations", "search"):
+    """Lone surrogates and dots in an id lead nowhere, as for any other unknown name; NUL is refused."""
+    assert 400 == client.get("/graph/v1/paper/%00").status_code
+    for name in ("..%2f..%2fetc%2fpasswd", "URL:http://[", "%F0%9F", "DOI:", "p7/citations", "search"):
         assert 404 == client.get(f"/graph/v1/paper/{name}").status_code, name
     names = ["\x00", "DOI:", "URL:http://[", "a" * 300]
     assert [None] * 4 == client.post("/graph/v1/paper/batch", json={"ids": names}).json()

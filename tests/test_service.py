@@ -199,9 +199,7 @@ def test_control_characters_are_harmless_text(client: TestClient) -> None:
     assert search(client, query={"title": "\x00", "abstract": "a\x00b \u202e rtl 🙂 ﷽."})["results"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/papers/nope", "/v1/papers/a%2Fb", "/v1/papers/%00", "/nowhere", "/v1/search/x"]
-)
+@pytest.mark.parametrize("path", ["/v1/papers/nope", "/v1/papers/a%2Fb", "/nowhere", "/v1/search/x"])
 def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
     """An unknown paper or path gets 404 problem+json."""
     response = client.get(path)

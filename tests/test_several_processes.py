@@ -68,7 +68,7 @@ def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
 def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_postgres: Server) -> None:
     """PostgreSQL stopped under load: searches go on, writes get 503; once it is back so are they."""
     data = collection(tmp_path, catalog=own_postgres.url)
-    settings = Settings(data=data, device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
+    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     search = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
     with (
         served(create_app(settings, open_engine(settings))) as address,
@@ -109,7 +109,7 @@ def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_po
 def test_another_catalog_takes_no_papers(tmp_path: Path, postgres_url: str) -> None:
     """A service pointed to an empty database refuses papers, which would never show, and says so."""
     data = collection(tmp_path)
-    settings = Settings(data=data, device="cpu", catalog_url=postgres_url)  # type: ignore[arg-type]  # made secret
+    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=postgres_url)  # type: ignore[arg-type]  # made secret
     with (
         served(create_app(settings, open_engine(settings))) as address,
         httpx.Client(base_url=address, timeout=30) as client,
@@ -126,7 +126,7 @@ def test_a_service_started_without_its_database_answers_once_it_is_there(
 ) -> None:
     """Who may ask is not known before, so everything gets 503 but health, and nobody starts it again."""
     data = collection(tmp_path, catalog=own_postgres.url)
-    settings = Settings(data=data, device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
+    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     with Keys.open(own_postgres.url) as keys:
         token = keys.create("a reader", scope=Scope.READ, expires_days=None).token
     search = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}

@@ -205,7 +205,7 @@ def test_keys_that_are_being_read_are_waited_for_at_the_end(
 def test_writes_are_answered_in_time_while_the_database_is_frozen(tmp_path: Path, paused: Server) -> None:
     """PostgreSQL paused under load: searches go on, each write gets 503 by its deadline, then all is well."""
     data = collection(tmp_path, catalog=paused.url)
-    settings = Settings(data=data, device="cpu", catalog_url=paused.url, deadline_ms=1000)  # type: ignore[arg-type]  # made secret
+    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=paused.url, deadline_ms=1000)  # type: ignore[arg-type]  # made secret
     with (
         served(create_app(settings, open_engine(settings))) as address,
         httpx.Client(base_url=address, timeout=30) as client,
@@ -271,7 +271,7 @@ def test_a_freeze_while_changes_are_absorbed_is_told_soon(
         return absorb(*given, **options)  # type: ignore[arg-type]  # goes through
 
     monkeypatch.setattr(ingest, "absorb", noting)
-    settings = Settings(data=collection(tmp_path), device="cpu")
+    settings = Settings(data=collection(tmp_path), keyless="write", device="cpu")
     with TestClient(create_app(settings, open_engine(settings))) as client:
         client.post("/v1/papers", json={"papers": [WHALES]})
         soon(lambda: client.get("/v1/papers/whales").status_code == 200)

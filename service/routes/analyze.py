@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from service.analysis import analyze
+from service.policy import READ, requires
 from service.routes.engine import EngineDep
 from service.schemas.sentences import AnalyzeIn, AnalyzeOut
 
@@ -10,6 +11,7 @@ router = APIRouter(prefix="/v1", tags=["search"])
 
 
 @router.post("/analyze")
+@requires(READ)
 def analyze_abstract(body: AnalyzeIn, engine: EngineDep) -> AnalyzeOut:
     """The sentences of an abstract with their places and how probable each facet is; nothing is kept."""
     return AnalyzeOut.of(analyze(engine.annotator, body.to_paper()))

@@ -7,6 +7,7 @@ from fastapi.responses import StreamingResponse
 
 from service.auth import Caller
 from service.formats import Format
+from service.policy import BATCH, LANDING, requires
 from service.routes.batches import BatchesDep, CallerDep, batch_results
 from service.schemas.batches import MOST_QUERIES
 from service.web.render import render
@@ -28,6 +29,7 @@ class Ending(StrEnum):
 
 
 @router.get("")
+@requires(LANDING)
 def page(request: Request) -> Response:
     """The page to start a batch on and to watch it; which one, its script reads in the address."""
     caller: Caller | None = getattr(request.state, "caller", None)
@@ -40,6 +42,7 @@ def page(request: Request) -> Response:
 
 
 @router.get("/{batch_id}.{ending}")
+@requires(BATCH)
 def results(batch_id: str, ending: Ending, batches: BatchesDep, caller: CallerDep) -> StreamingResponse:
     """All results of a batch that are done, as a file."""
     return batch_results(batch_id, batches, caller, ending.form)

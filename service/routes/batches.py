@@ -1,8 +1,9 @@
 """``/v1/batches``: many searches in one request, done in the background, read when they are done."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from indexer.job import Job
@@ -14,13 +15,17 @@ from service.batch_content import new_job
 from service.batch_files import Stretch, as_file
 from service.batches import Batches
 from service.formats import BATCH_FORMATS, Format
+from service.policy import BATCH, requires
 from service.problems import RESPONSES
+from service.request_body import MAX_BATCH_BYTES
 from service.routes.engine import EngineDep
 from service.routes.formats import accepted, documented, file_headers
+from service.routing import PATH_PATTERN
 from service.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"])
 _BY_ID = "/{batch_id}"
+_BatchId = Annotated[str, Path(pattern=PATH_PATTERN)]
 _IDEMPOTENCY = "The same key with the same body starts one batch, however often it is sent."
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {**RESPONSES[422], "description": "What was sent goes against what is there"}
@@ -54,6 +59,7 @@ Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of t
 
 
 @router.post("", status_code=202, responses={**_STARTED, **_CONFLICT})
+@requires(replace(BATCH, max_body_bytes=MAX_BATCH_BYTES))
 def start_batch(
     body: BatchIn,
     response: Response,
@@ -75,7 +81,8 @@ def start_batch(
 
 
 @router.get(_BY_ID)
-def batch(batch_id: str, batches: BatchesDep, caller: CallerDep) -> BatchOut:
+@requires(BATCH)
+def batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> BatchOut:
     """How far a batch is."""
     jobs = batches.jobs()
     return _out(jobs, jobs.get(batch_id, owner=_sees(caller)))
@@ -86,8 +93,9 @@ def batch(batch_id: str, batches: BatchesDep, caller: CallerDep) -> BatchOut:
     response_class=StreamingResponse,
     responses={**documented(*BATCH_FORMATS), **_CONFLICT},
 )
+@requires(BATCH)
 def batch_results(
-    batch_id: str, batches: BatchesDep, caller: CallerDep, form: BatchFormatDep, start: Start = 0
+    batch_id: _BatchId, batches: BatchesDep, caller: CallerDep, form: BatchFormatDep, start: Start = 0
 ) -> StreamingResponse:
     """The results from number ``start`` on, in order, as far as they are done.
 
@@ -112,7 +120,8 @@ def batch_results(
 
 
 @router.delete(_BY_ID, status_code=204)
-def end_batch(batch_id: str, batches: BatchesDep, caller: CallerDep) -> None:
+@requires(BATCH)
+def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> None:
     """Cancels a batch where it is not finished, and removes it with its results: read them first."""
     batches.jobs().remove(batch_id, owner=_sees(caller))
 

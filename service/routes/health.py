@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, HTTPException, Request
 
+from service.policy import PUBLIC, requires
 from service.routes.engine import EngineDep
 from service.schemas.operations import AliveOut, DegradationOut, ReadyOut
 
@@ -9,12 +10,14 @@ router = APIRouter(tags=["operations"])
 
 
 @router.get("/livez")
+@requires(PUBLIC)
 def livez() -> AliveOut:
     """The process answers."""
     return AliveOut()
 
 
 @router.get("/readyz")
+@requires(PUBLIC)
 def readyz(request: Request, engine: EngineDep) -> ReadyOut:
     """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end."""
     if getattr(request.app.state, "draining", False):

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from models.errors import InputError
 from service.formats import Format
+from service.policy import PAGE, READ, requires
 from service.problems import slug_of, status_of
 from service.routes.answers import AnswersDep
 from service.routes.cursors import PagingDep
@@ -31,6 +32,7 @@ _LONGEST_TITLE = 300
 
 
 @router.get("/")
+@requires(PAGE)
 def page(request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep) -> Response:
     """The page to ask on; with a query in its address, that query and its results."""
     asked = Asked()
@@ -45,6 +47,7 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
 
 
 @router.get("/results.{ending}")
+@requires(READ)
 def export(
     ending: str, request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep
 ) -> Response:

@@ -7,8 +7,10 @@ from fastapi import APIRouter, Path, Request, Response
 from indexer.rows import MAX_ID_CHARS
 from indexer.snapshot import Snapshot
 from service.formats import PAPER_FORMATS, SUFFIXES, Format
+from service.policy import READ, WRITE, requires
 from service.routes.engine import EngineDep, IngestDep
 from service.routes.formats import accepted, documented, paper_file
+from service.routing import PATH_PATTERN
 from service.schemas.base import PaperAnswerOut, PaperOut
 from service.schemas.papers import PapersIn, PapersOut
 
@@ -17,10 +19,13 @@ router = APIRouter(prefix="/v1/papers", tags=["papers"])
 _PENDING: dict[int | str, dict[str, Any]] = {
     202: {"description": "It is deleted; answers may hold it for some seconds yet"}
 }
-_PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)))]
+_PaperId = Annotated[
+    str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)), pattern=PATH_PATTERN)
+]
 
 
 @router.post("", status_code=202)
+@requires(WRITE)
 def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) -> PapersOut:
     """Add papers, or replace those with their ids: kept when this answers, in answers within seconds."""
     papers = body.to_papers()
@@ -34,6 +39,7 @@ def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) 
 
 
 @router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
+@requires(WRITE)
 def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> Response:
     """Delete a paper: certain when this answers, and with 204 in no later answer of this process."""
     change = ingest.delete(paper_id)
@@ -43,6 +49,7 @@ def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> Response:
 
 # ``:path`` because identifiers such as DOIs hold slashes.
 @router.get("/{paper_id:path}", response_model=PaperAnswerOut, responses=documented(*PAPER_FORMATS))
+@requires(READ)
 def paper(
     paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
 ) -> PaperAnswerOut | Response:

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Response
 
 from service.answers import answer_recommendations
 from service.formats import LIST_FORMATS, Format
+from service.policy import READ, requires
 from service.routes.answers import AnswersDep
 from service.routes.cursors import CURSOR_RESPONSES, PagingDep
 from service.routes.formats import VARIES, ListFormatDep, documented, ranked_file
@@ -17,6 +18,7 @@ router = APIRouter(prefix="/v1", tags=["search"])
     response_model=RecommendationsOut,
     responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES},
 )
+@requires(READ)
 def recommendations(
     body: RecommendationsIn, paging: PagingDep, answers: AnswersDep, form: ListFormatDep
 ) -> Response:

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Response
 
 from service.answers import answer_search
 from service.formats import LIST_FORMATS, Format
+from service.policy import READ, requires
 from service.routes.answers import AnswersDep
 from service.routes.cursors import CURSOR_RESPONSES, PagingDep
 from service.routes.formats import VARIES, ListFormatDep, documented, ranked_file
@@ -13,6 +14,7 @@ router = APIRouter(prefix="/v1", tags=["search"])
 
 
 @router.post("/search", response_model=SearchOut, responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES})
+@requires(READ)
 def search(
     body: SearchIn,
     paging: PagingDep,

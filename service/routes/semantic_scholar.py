@@ -11,10 +11,12 @@ from fastapi import APIRouter, Path, Query
 from indexer.rows import MAX_TITLE_CHARS
 from models.errors import PaperNotFoundError
 from models.types import Paper
+from service.policy import SCHOLAR, requires
 from service.problems import SCHOLAR_RESPONSES
 from service.reasons import Reason
 from service.recommend import recommend
 from service.routes.engine import EngineDep
+from service.routing import PATH_PATTERN
 from service.schemas.semantic_scholar import (
     MAX_IDS,
     MAX_NAME_CHARS,
@@ -34,7 +36,13 @@ from service.title_search import find_titles
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES)
 
 PaperName = Annotated[
-    str, Path(min_length=1, max_length=MAX_NAME_CHARS, description="An id, or `DOI:...` and the like.")
+    str,
+    Path(
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        pattern=PATH_PATTERN,
+        description="An id, or `DOI:...` and the like.",
+    ),
 ]
 Fields = Annotated[
     FieldNames | None, Query(description="Separated by commas; without them paperId and title.")
@@ -45,6 +53,7 @@ Limit = Annotated[int, Query(ge=1, le=MAX_IDS)]
 # Without the closing slash too, which clients often leave out.
 @router.post("/recommendations/v1/papers", response_model_exclude_unset=True, include_in_schema=False)
 @router.post("/recommendations/v1/papers/", response_model_exclude_unset=True)
+@requires(SCHOLAR)
 def recommend_for_lists(
     body: ListsIn, engine: EngineDep, fields: Fields = None, limit: Limit = 100
 ) -> RecommendedOut:
@@ -60,6 +69,7 @@ def recommend_for_lists(
 
 # ``:path`` because DOIs and addresses hold slashes.
 @router.get("/recommendations/v1/papers/forpaper/{paper_id:path}", response_model_exclude_unset=True)
+@requires(SCHOLAR)
 def recommend_for_paper(
     paper_id: PaperName,
     engine: EngineDep,
@@ -78,6 +88,7 @@ def _recommended(papers: list[Paper], fields: str | None, **more: Any) -> Recomm
 
 
 @router.post("/graph/v1/paper/batch", response_model_exclude_unset=True)
+@requires(SCHOLAR)
 def papers(body: BatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
     """Papers by their names, in the order given; null for those the collection does not hold."""
     positions = [engine.identifiers.position(name) for name in body.ids]
@@ -89,6 +100,7 @@ def papers(body: BatchIn, engine: EngineDep, fields: Fields = None) -> list[Scho
 
 
 @router.get("/graph/v1/paper/search/match", response_model_exclude_unset=True)
+@requires(SCHOLAR)
 def match_title(
     engine: EngineDep,
     query: Annotated[str, Query(min_length=1, max_length=MAX_TITLE_CHARS, description="A title.")],
@@ -105,6 +117,7 @@ def match_title(
 
 # After the routes above, which its path would swallow.
 @router.get("/graph/v1/paper/{paper_id:path}", response_model_exclude_unset=True)
+@requires(SCHOLAR)
 def paper(paper_id: PaperName, engine: EngineDep, fields: Fields = None) -> ScholarPaper:
     """One paper by any of its names."""
     position = engine.snapshot.position(engine.identifiers.resolve(paper_id))

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Response
 
+from service.policy import READ, requires
 from service.routes.answers import AnswersDep
 from service.routes.engine import EngineDep
 from service.schemas.sentences import SentenceSearchIn, SentenceSearchOut
@@ -11,6 +12,7 @@ router = APIRouter(prefix="/v1/sentences", tags=["search"])
 
 
 @router.post("/search", response_model=SentenceSearchOut)
+@requires(READ)
 def search(body: SentenceSearchIn, engine: EngineDep, answers: AnswersDep) -> Response:
     """Sentences that mean what the one given means, or that do what it does, whatever their topic."""
     query = body.to_query()

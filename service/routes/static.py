@@ -4,6 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter, HTTPException, Response
 
+from service.policy import PUBLIC, requires
 from service.web.assets import load_assets
 
 router = APIRouter(include_in_schema=False)
@@ -11,6 +12,7 @@ _YEAR: Final = "public, max-age=31536000, immutable"
 
 
 @router.get("/static/{version}/{name}")
+@requires(PUBLIC)
 def static(version: str, name: str) -> Response:
     """A file of the pages; of another version than this service's it is given, but not to be kept."""
     assets = load_assets()

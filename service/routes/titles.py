@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from models.errors import InputError, PaperNotFoundError
+from service.policy import READ, requires
 from service.routes.engine import EngineDep
 from service.routes.papers import paper
 from service.schemas.base import PaperAnswerOut
@@ -23,12 +24,14 @@ router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_
 
 
 @router.get("")
+@requires(READ)
 def by_title(asked: Annotated[TitleIn, Query()], engine: EngineDep) -> TitlesOut:
     """Papers by a title that may be misspelt or lack its subtitle, the most alike first."""
     return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
 
 
 @router.get("/suggest", response_model=SuggestionsOut | PaperAnswerOut)
+@requires(READ)
 def suggest(
     asked: Annotated[PrefixIn, Query()], engine: EngineDep, request: Request, response: Response
 ) -> SuggestionsOut | PaperAnswerOut | Response:
