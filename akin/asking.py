@@ -19,6 +19,7 @@ from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.schemas.search import QueryIn
 from service.text_query import MAX_TEXT_CHARS
 
+_EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 # Which papers may answer, for every command that asks.
 YearFrom = Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")]
 YearTo = Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")]
@@ -106,7 +107,7 @@ def _read(source: str) -> str:
 def _parse(text: str) -> Paper:
     if text.lstrip().startswith("{"):
         return _parse_json(text)
-    head, *rest = re.split(r"\r?\n[ \t]*\r?\n", text.strip(), maxsplit=1)
+    head, *rest = _EMPTY_LINE.split(text.strip(), maxsplit=1)
     # A first paragraph of several lines or sentences is the abstract's own.
     if rest and "\n" not in head and len(split_sentences(head)) == 1:
         return _paper(head.strip(), rest[0].strip())

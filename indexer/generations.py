@@ -32,6 +32,7 @@ from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingEr
 _COMPARED_AT_ONCE: Final = 4
 # Of six digits up to 999999, then of as many as it takes: one number has one name.
 _NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")
+_STATED: Final = re.compile(r"([0-9a-f]{64}) ([0-9]{6,})\n")
 
 
 def snapshot_folder(data: Path, generation: str) -> Path:
@@ -125,7 +126,7 @@ def _pointer(data: Path) -> _Pointer:
     with storage_errors(path):
         content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     # The digest comes first, so that nothing cut short looks like what an older Akin wrote.
-    if stated := re.fullmatch(r"([0-9a-f]{64}) ([0-9]{6,})\n", content):
+    if stated := _STATED.fullmatch(content):
         return _Pointer(stated[2], stated[1])
     return _Pointer(content.strip())
 

@@ -29,7 +29,7 @@ _YEAR = re.compile(r"\s*([0-9]{4})(?:\.0+)?\s*")
 _DOI_PREFIX = re.compile(r"^(?:https?://(?:dx\.)?doi\.org/|doi:\s*)", re.IGNORECASE)
 # Only what is plainly a tag of HTML or JATS: "p < 0.05 and q > 3" stays.
 _HEADING = re.compile(
-    r"<(?:jats:)?title[^<>]{0,100}>\s*(?:abstract|summary)\s*[:.]?\s*</(?:jats:)?title>", re.I
+    r"<(?:jats:)?title[^<>]{0,100}>\s*+(?:abstract|summary)\s*+(?:[:.]\s*+)?</(?:jats:)?title>", re.I
 )
 _BLOCK_TAG = re.compile(
     r"</?(?:jats:)?(?:p|br|div|sec|title|label|list|list-item|ul|ol|li|h[1-6]|abstract)(?:\s[^<>]{0,200})?/?>",

@@ -43,8 +43,9 @@ _NO_ABBREVIATION = re.compile(r"\.(?:(?<=\s[a-z]\.)|(?<=\sart\.))(?=\s+[A-Z])")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n\s*")
 _CLOSERS = re.compile(rf"[{re.escape(_CLOSING)}]{{1,9}}(?=\s|$)")
 # An enumerator ("2.", "(iv)", "a)") or punctuation alone.
-_NO_SENTENCE = re.compile(r"\s*(?:[(\[\"“‘']?(?:\d{1,2}|[ivx]{1,4}|[A-Za-z])[.)\]]+\s*|\W+)")
+_NO_SENTENCE = re.compile(r"\s*+[(\[\"“‘']?(?:\d{1,2}|[ivx]{1,4}|[A-Za-z])[.)\]]++\s*+|\W++")
 _WORD = re.compile(r"\w{1,40}")
+_SPACE = re.compile(r"\s")
 # Abbreviations that something always follows, in lower case and without the last stop.
 _ABBREVIATIONS = frozenset(
     "e.g i.e cf vs viz approx resp wrt dr prof mr mrs ms st eq eqs eqn eqns fig figs".split()  # noqa: SIM905 - a list of words reads better
@@ -166,7 +167,7 @@ def _cut(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Cut a span that is too long, at the last white space before the cap where there is one."""
     while end - start > MAX_SENTENCE_CHARS:
         head = text[start : start + MAX_SENTENCE_CHARS + 1]
-        kept = head[: max((space.start() for space in re.finditer(r"\s", head)), default=MAX_SENTENCE_CHARS)]
+        kept = head[: max((space.start() for space in _SPACE.finditer(head)), default=MAX_SENTENCE_CHARS)]
         yield start, start + len(kept.rstrip())
         rest = text[start + len(kept) : end]
         start = end - len(rest.lstrip())

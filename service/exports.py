@@ -36,6 +36,8 @@ _LATEX = str.maketrans(
 )
 # In addresses BibTeX styles read every character as it is, so what would end one is percent-encoded.
 _SAFE_IN_ADDRESS = "!\"#$&'()*+,-./:;<=>?@[]^_`|~%"
+_PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # where BibTeX ends a name
+_NOT_ASCII = re.compile(r"[^a-z0-9]")
 _KEY_HASH_CHARS = 6
 _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "towards", "toward"}
 
@@ -98,7 +100,7 @@ def _bibtex_entry(paper: PaperOut, key: str) -> str:
 def _bibtex_name(name: str) -> str:
     """A name as it stands; in braces, as one word, where BibTeX would part it wrongly."""
     latex = _latex(name)
-    return f"{{{latex}}}" if re.search(r"\band\b|\bothers\b|,.*,", name, re.I) else latex
+    return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
 
 
 def _key(paper: PaperOut, taken: set[str]) -> str:
@@ -118,7 +120,7 @@ def _key(paper: PaperOut, taken: set[str]) -> str:
 
 def _ascii(word: str) -> str:
     """The letters and digits of a word without accents, in lower case."""
-    return re.sub(r"[^a-z0-9]", "", unicodedata.normalize("NFKD", word).lower())
+    return _NOT_ASCII.sub("", unicodedata.normalize("NFKD", word).lower())
 
 
 def _latex(text: str) -> str:

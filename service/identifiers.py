@@ -20,8 +20,11 @@ _ARXIV_DOI = "10.48550/arxiv."
 _ARXIV_VERSION = re.compile(r"v\d+$")
 _S2_HASH = re.compile(r"[0-9a-f]{40}")
 _ANTHOLOGY_OLD = re.compile(r"[a-z]\d\d-\d{4,5}", re.IGNORECASE)
-# An address without what does not tell two papers apart; the same pattern for addresses given and stored.
-_NOT_IN_ADDRESS = r"^[A-Za-z]+://(?i:www\.|dx\.)?|/*#.*$|/+$"
+# What of an address does not tell two papers apart, as slashes at its end do not; the same pattern for
+# addresses given and stored, so it is one that Arrow's RE2 reads too.
+_NOT_IN_ADDRESS = r"^[A-Za-z]+://(?i:www\.|dx\.)?|(?s:#.*)"
+_APART_FROM_IT = re.compile(_NOT_IN_ADDRESS)
+MAX_NAME_CHARS = 4_000  # twice the longest address of a paper; longer names are not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ def names_of(given: str) -> Names:
 
 def address_key(url: str) -> str:
     """An address without scheme, ``www.``, fragment and closing slash, its host in lower case."""
-    host, slash, rest = re.sub(_NOT_IN_ADDRESS, "", url.strip()).partition("/")
+    host, slash, rest = _APART_FROM_IT.sub("", url.strip()).rstrip("/").partition("/")
     return host.lower() + slash + rest
 
 
@@ -151,8 +154,9 @@ class Identifiers:
 
         An id of the collection always means the paper with that id, whatever else it may look like.
         """
-        names = names_of(given)
-        return next(self._positions(given, names), None)
+        if len(given) > MAX_NAME_CHARS:
+            return None
+        return next(self._positions(given, names_of(given)), None)
 
     def resolve(self, given: str) -> str:
         """The id of the paper that ``given`` names; raises PaperNotFoundError."""
@@ -180,7 +184,9 @@ class Identifiers:
     @cached_property
     def _addresses(self) -> "_SortedColumn":
         urls = self._snapshot.column("url")
-        keys = pc.replace_substring_regex(urls, pattern=_NOT_IN_ADDRESS, replacement="")
+        keys = pc.utf8_rtrim(
+            pc.replace_substring_regex(urls, pattern=_NOT_IN_ADDRESS, replacement=""), characters="/"
+        )
         host = pc.utf8_lower(pc.replace_substring_regex(keys, pattern="/.*$", replacement=""))
         path = pc.replace_substring_regex(keys, pattern="^[^/]*", replacement="")
         return _SortedColumn(pc.binary_join_element_wise(host, path, ""))

@@ -102,6 +102,7 @@ SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
 _NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z]+)*")  # of a field, a header or a place in a list
+_NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
 _MAX_DETAIL = 1_000
 _log = structlog.get_logger(__name__)
 
@@ -194,7 +195,7 @@ def described(error: AkinError) -> dict[str, str | int]:
 
 
 def _words(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", name.removesuffix("Error")).lower()
+    return _NEXT_WORD.sub(" ", name.removesuffix("Error")).lower()
 
 
 def _akin_error(request: Request, error: Exception) -> Response:

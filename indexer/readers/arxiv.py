@@ -8,6 +8,8 @@ from indexer.rows import RawPaper, Row, at
 from indexer.source import Lines
 
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+# Begun where white space begins: from each place in a long run of it, a search would take quadratic time.
+_BETWEEN_AUTHORS = re.compile(r",\s++|(?<!\s)\s++and\s++")
 
 
 class ArxivReader:
@@ -55,7 +57,7 @@ def _authors(record: JsonObject) -> object:
     parsed = record.get("authors_parsed")
     if not isinstance(parsed, list):
         authors = record.get("authors")
-        return re.split(r",\s+|\s+and\s+", authors) if isinstance(authors, str) else authors
+        return _BETWEEN_AUTHORS.split(authors) if isinstance(authors, str) else authors
     names = [
         [part for part in name[:3] if isinstance(part, str)] for name in parsed if isinstance(name, list)
     ]

@@ -13,11 +13,12 @@ from service.title_search import Suggestions, TitleAnswer
 
 # More than anyone types before choosing.
 _MAX_PREFIX_CHARS = 200
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def _whole_number(given: object) -> object:
     """A number in an address is a text; one that is written otherwise than in digits stays one."""
-    return int(given) if isinstance(given, str) and re.fullmatch(r"[0-9]{1,9}", given) else given
+    return int(given) if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given) else given
 
 
 # In this order: behind the validator the bounds would not be understood as those of a number.

@@ -1,0 +1,220 @@
+"""Every regular expression takes time linear in its text: all there are, as the source has them."""
+
+import ast
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from re import _constants as codes  # type: ignore[attr-defined]  # how a pattern is made up, nothing else tells
+from re import _parser as parser  # type: ignore[attr-defined]
+from types import ModuleType
+from typing import Any
+
+import pytest
+from growing import grows_too_fast
+
+import akin
+import indexer
+import models
+import service
+from service.identifiers import address_key
+
+PACKAGES: tuple[ModuleType, ...] = (akin, indexer, models, service)
+WAYS = {"search", "match", "fullmatch", "finditer", "findall", "split", "sub"}
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A pattern, where it stands, and how it is asked."""
+
+    where: str
+    pattern: "re.Pattern[Any]"
+    ways: frozenset[str]
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    """The name and the tree of each module."""
+    for package in PACKAGES:
+        (root,) = map(Path, package.__path__)
+        for path in sorted(root.rglob("*.py")):
+            parts = (package.__name__, *path.relative_to(root).with_suffix("").parts)
+            yield ".".join(parts).removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def calls_of_re(tree: ast.AST) -> list[str]:
+    """The functions of ``re`` that a tree calls."""
+    return [
+        call.func.attr
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "re"
+        and call.func.attr != "escape"
+    ]
+
+
+def asked(trees: list[ast.Module], name: str) -> frozenset[str]:
+    """How a pattern of this name is asked, in any module; in all ways where that cannot be told."""
+    uses = {
+        node.attr
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+    }
+    return frozenset(uses & WAYS) or frozenset({"search", "match", "fullmatch"})
+
+
+def patterns() -> list[Used]:
+    """Every pattern of the packages."""
+    found = []
+    for name, tree in sources():
+        if calls_of_re(tree):
+            module = importlib.import_module(name)
+            held = {key: each for key, each in vars(module).items() if isinstance(each, re.Pattern)}
+            found += [Used(f"{name}.{key}", each, asked([tree], key)) for key, each in held.items()]
+    return found
+
+
+PATTERNS = patterns()
+
+
+def sample(items: Any) -> str:
+    """A shortest text that a part of a pattern, as Python parses it, takes."""
+    return "".join(one_of(code, given)[0] for code, given in items)
+
+
+def one_of(code: Any, given: Any) -> list[str]:
+    """Texts that one item takes; of a set one character for each of its parts."""
+    if code in {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}:
+        return [sample(given[2]) * min(given[0], 50)]
+    if code in {codes.SUBPATTERN, codes.ATOMIC_GROUP}:
+        return [sample(given[3] if code is codes.SUBPATTERN else given)]
+    if code is codes.BRANCH:
+        return [sample(each) for each in given[1]]
+    if code is codes.IN:
+        return characters(given)
+    if code is codes.NOT_LITERAL:
+        return ["x" if given != ord("x") else "y"]
+    return [{codes.LITERAL: chr(given) if code is codes.LITERAL else "", codes.ANY: "x"}.get(code, "")]
+
+
+def characters(parts: Any) -> list[str]:
+    """Characters of a set."""
+    if parts[0][0] is codes.NEGATE:
+        inner = re.compile("[^" + "".join(map(re.escape, characters(parts[1:]))) + "]")
+        return [each for each in "x1 \t(.," if inner.match(each)] or ["~"]
+    kinds = {
+        codes.CATEGORY_SPACE: [" ", "\n"],
+        codes.CATEGORY_DIGIT: ["1"],
+        codes.CATEGORY_WORD: ["a"],
+        codes.CATEGORY_NOT_WORD: ["-", " "],
+        codes.CATEGORY_NOT_SPACE: ["x"],
+        codes.CATEGORY_NOT_DIGIT: ["x"],
+    }
+    found = []
+    for code, given in parts:
+        found += (
+            [chr(given)]
+            if code is codes.LITERAL
+            else [chr(given[0])]
+            if code is codes.RANGE
+            else kinds.get(given, [])
+        )
+    return found
+
+
+def pumps(items: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """What comes before each long repetition of a pattern, and what it repeats."""
+    for code, given in items:
+        if code in {codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT}:
+            _, most, body = given
+            if most == codes.MAXREPEAT:
+                yield from ((before, text) for each in body for text in one_of(*each))
+                yield before, sample(body)
+            yield from pumps(body, before)
+        elif code in {codes.SUBPATTERN, codes.ATOMIC_GROUP}:
+            yield from pumps(given[3] if code is codes.SUBPATTERN else given, before)
+        elif code is codes.BRANCH:
+            for each in given[1]:
+                yield from pumps(each, before)
+        elif code in {codes.ASSERT, codes.ASSERT_NOT}:
+            yield from pumps(given[1], before)
+        before += one_of(code, given)[0]
+
+
+def hostile(pattern: "re.Pattern[Any]") -> list[tuple[str, str, str]]:
+    """Texts to be made long: their beginnings, what is repeated, and ends that a pattern does not take."""
+    items = parser.parse(pattern.pattern, pattern.flags)
+    whole = sample(items)
+    repeated = dict.fromkeys(pumps(items))
+    repeated |= dict.fromkeys([("", whole)])
+    repeated |= dict.fromkeys(("", each) for each in whole)
+    repeated |= dict.fromkeys(("", first + second) for first, second in pairwise(whole))
+    repeated |= dict.fromkeys(("", before + body) for before, body in repeated)
+    repeated |= dict.fromkeys(("", body) for _, body in repeated)
+    return [(before, body, end) for before, body in repeated if body for end in ("", "\0", "x", "\n\0")]
+
+
+def way_of(pattern: "re.Pattern[Any]", way: str) -> Callable[[Any], object]:
+    """The pattern asked in one way."""
+    if way == "sub":
+        return lambda text: pattern.sub("", text)
+    if way == "finditer":
+        return lambda text: sum(1 for _ in pattern.finditer(text))
+    asked_so: Callable[[Any], object] = getattr(pattern, way)
+    return asked_so
+
+
+def slow_texts(used: Used) -> Iterator[tuple[str, tuple[str, str, str]]]:
+    """Ways to ask a pattern, and texts for which the time grows faster than they do."""
+    for way in sorted(used.ways):
+        ask = way_of(used.pattern, way)
+        for before, body, end in hostile(used.pattern):
+
+            def make(size: int, before: str = before, body: str = body, end: str = end) -> Any:
+                text = before + body * (size // len(body)) + end
+                return text.encode() if isinstance(used.pattern.pattern, bytes) else text
+
+            if grows_too_fast(ask, make):
+                yield way, (before, body, end)
+
+
+def test_all_patterns_have_names() -> None:
+    """A pattern that is compiled where it is used would not be found here."""
+    nameless = {
+        name
+        for name, tree in sources()
+        if len(calls_of_re(tree)) != sum(each.where.rpartition(".")[0] == name for each in PATTERNS)
+    }
+    assert set() == nameless
+    assert len(PATTERNS) > 40
+
+
+@pytest.mark.parametrize("used", PATTERNS, ids=[each.where for each in PATTERNS])
+def test_time_is_linear(used: Used) -> None:
+    """Also for texts of its own parts, repeated, and cut off where the pattern must give up."""
+    assert [] == list(slow_texts(used))
+
+
+@pytest.mark.parametrize(
+    ("way", "pattern"),
+    [
+        ("sub", r"^[A-Za-z]+://(?i:www\.|dx\.)?|/*#.*$|/+$"),
+        ("split", r",\s+|\s+and\s+"),
+        ("search", r">\s*(?:abstract|summary)\s*[:.]?\s*</"),
+        ("fullmatch", r"\s*(?:\d\s*|\W+)"),
+    ],
+)
+def test_patterns_that_are_not_linear_are_found(way: str, pattern: str) -> None:
+    """What the test above is for."""
+    used = Used("", re.compile(pattern), frozenset({way}))
+    assert next(slow_texts(used))
+
+
+def test_an_address_is_read_in_linear_time() -> None:
+    """Many slashes, many signs of a fragment, many line ends: what an address may be made of."""
+    for body in ("/", "#", "/#", "#\n", "a://"):
+        assert not grows_too_fast(address_key, lambda size, body=body: f"http://a{body * size}x")  # type: ignore[misc]  # ours
