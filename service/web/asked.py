@@ -16,6 +16,7 @@ from models.facets import counted_as
 from models.types import Facet, Sentence
 from service.schemas.recommendations import RecommendationsIn
 from service.schemas.search import SearchIn
+from service.web.given import expect_within_bounds
 
 DEFAULT_LIMIT: Final = 10
 # Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
@@ -96,6 +97,7 @@ class Asked:
     @classmethod
     def of(cls, given: QueryParams) -> "Asked":
         """What an address asks; empty parts, which forms send, are left out. Raises QueryError."""
+        expect_within_bounds(given)
         year_from, year_to = (_one_number(given, name) for name in ("from", "to"))
         limit = _one_number(given, "n")
         # Forms have one box for further papers, and a choice of what they are to be.
