@@ -60,11 +60,20 @@ class Admission:
 
     @asynccontextmanager
     async def place(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
-        """Waits for a place and holds it until the context ends or what it yields is called.
+        """Joins the queue, waits for a place and holds it until the context ends or what it yields is called.
 
         Raises OverloadedError where there is no room, or the deadline passes first.
         """
         self.expect_room(deadline.remaining_s)
+        async with self.turn(deadline) as leave:
+            yield leave
+
+    @asynccontextmanager
+    async def turn(self, deadline: Deadline) -> AsyncIterator[Callable[[], None]]:
+        """As ``place``, for what was let in before: it waits however many do.
+
+        Raises OverloadedError where the deadline passes first.
+        """
         with stage("queue"), deadline.waiting, anyio.move_on_after(deadline.remaining_s) as in_time:
             await self._free.acquire()
         if deadline.waiting.cancelled_caught or in_time.cancelled_caught:

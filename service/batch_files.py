@@ -78,7 +78,7 @@ def _csv(chunks: Iterator[list[bytes]], *, with_header: bool) -> Iterator[bytes]
 
 def _csv_text(rows: list[list[Any]]) -> bytes:
     file = io.StringIO()
-    csv.writer(file).writerows(rows)
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
     return file.getvalue().encode("utf-8", "replace")
 
 

@@ -100,6 +100,7 @@ class Door:
     async def _compute(
         self, request: Request, receive: Receive, send: Send, policy: Policy, queue: Admission
     ) -> None:
+        request.state.queue = queue  # for what is computed once the answer has started
         async with self._bodies.read(request, receive, most=policy.max_body_bytes) as body:
             deadline = Deadline(self._deadline_s)
             async with body.watched(deadline), queue.place(deadline) as leave:

@@ -45,7 +45,7 @@ _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "
 def to_csv(results: Sequence[ResultOut], *, first_rank: int = 1) -> str:
     """A header and one line a result (RFC 4180); no cell starts a formula when a spreadsheet opens it."""
     file = io.StringIO()
-    writer = csv.writer(file)
+    writer = csv.writer(file, quoting=csv.QUOTE_ALL)
     writer.writerow(CSV_COLUMNS)
     writer.writerows(csv_rows(results, first_rank=first_rank))
     return file.getvalue()
@@ -58,13 +58,13 @@ def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[l
         texts = [
             paper.id,
             paper.title,
-            "; ".join(paper.authors),
+            _harmless_list(paper.authors),
             paper.year,
             paper.venue,
             paper.doi,
             paper.url,
         ]
-        texts += ["; ".join(paper.fields), paper.abstract]
+        texts += [_harmless_list(paper.fields), paper.abstract]
         # The first two are our own numbers: a negative one is no formula.
         yield [rank, result.score, *(harmless(str(text or "")) for text in texts)]
 
@@ -72,6 +72,16 @@ def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[l
 def harmless(text: str) -> str:
     """``text``, after an apostrophe where a spreadsheet would take it for a formula."""
     return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
+
+
+def _harmless_list(texts: Sequence[str]) -> str:
+    """The texts in one cell, harmless also where a spreadsheet parts it at each semicolon."""
+    return ";".join(map(_harmless_part, "; ".join(texts).split(";")))
+
+
+def _harmless_part(text: str) -> str:
+    rest = text.lstrip(" ")
+    return " " * (len(text) - len(rest)) + harmless(rest)
 
 
 def to_bibtex(papers: Sequence[PaperOut]) -> str:

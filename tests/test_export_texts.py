@@ -72,8 +72,20 @@ def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
         for name, cell in cells.items():
             value = getattr(paper, name)
             plain = "; ".join(value) if isinstance(value, tuple) else str(value or "")
-            assert cell in {plain, f"'{plain}"}
-            assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+            listed = isinstance(value, tuple)
+            pairs = zip(plain.split(";"), cell.split(";"), strict=True) if listed else [(plain, cell)]
+            for before, after in pairs:
+                bare = after.lstrip(" ")
+                assert before.lstrip(" ") in {bare, bare.removeprefix("'")} or f"'{before}" == after
+                assert not bare.startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+
+
+def test_csv_quotes_every_cell() -> None:
+    """Programs that part cells at semicolons find no formula behind one either."""
+    paper = a_paper(authors=("Ann", "=1+1", "B;@c"), fields=("-1",))
+    _, row = to_csv([result(paper)]).splitlines()
+    cells = ["1", "-0.5", "x", "T", "Ann; '=1+1; B;'@c", "", "", "", "", "'-1", "A."]
+    assert row == ",".join(f'"{cell}"' for cell in cells)
 
 
 def one_line(text: str) -> str:

@@ -3,11 +3,12 @@
 from fastapi import APIRouter
 
 from service.analysis import analyze
+from service.json_body import JSONBodyRoute
 from service.policy import READ, requires
 from service.routes.engine import EngineDep
 from service.schemas.sentences import AnalyzeIn, AnalyzeOut
 
-router = APIRouter(prefix="/v1", tags=["search"])
+router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 
 
 @router.post("/analyze")

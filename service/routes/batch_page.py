@@ -43,6 +43,8 @@ def page(request: Request) -> Response:
 
 @router.get("/{batch_id}.{ending}")
 @requires(BATCH)
-def results(batch_id: str, ending: Ending, batches: BatchesDep, caller: CallerDep) -> StreamingResponse:
+def results(
+    batch_id: str, ending: Ending, request: Request, batches: BatchesDep, caller: CallerDep
+) -> StreamingResponse:
     """All results of a batch that are done, as a file."""
-    return batch_results(batch_id, batches, caller, ending.form)
+    return batch_results(batch_id, request, batches, caller, ending.form)

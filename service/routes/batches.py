@@ -15,6 +15,8 @@ from service.batch_content import new_job
 from service.batch_files import Stretch, as_file
 from service.batches import Batches
 from service.formats import BATCH_FORMATS, Format
+from service.in_turn import in_turn
+from service.json_body import JSONBodyRoute
 from service.policy import BATCH, requires
 from service.problems import RESPONSES
 from service.request_body import MAX_BATCH_BYTES
@@ -23,7 +25,7 @@ from service.routes.formats import accepted, documented, file_headers
 from service.routing import PATH_PATTERN
 from service.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
 
-router = APIRouter(prefix="/v1/batches", tags=["batches"])
+router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
 _BY_ID = "/{batch_id}"
 _BatchId = Annotated[str, Path(pattern=PATH_PATTERN)]
 _IDEMPOTENCY = "The same key with the same body starts one batch, however often it is sent."
@@ -95,7 +97,12 @@ def batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> BatchOu
 )
 @requires(BATCH)
 def batch_results(
-    batch_id: _BatchId, batches: BatchesDep, caller: CallerDep, form: BatchFormatDep, start: Start = 0
+    batch_id: _BatchId,
+    request: Request,
+    batches: BatchesDep,
+    caller: CallerDep,
+    form: BatchFormatDep,
+    start: Start = 0,
 ) -> StreamingResponse:
     """The results from number ``start`` on, in order, as far as they are done.
 
@@ -109,7 +116,7 @@ def batch_results(
         )
     stop = max(start, jobs.n_ready(job))
     return StreamingResponse(
-        as_file(form, jobs, Stretch(job.id, start, stop)),
+        in_turn(request.state.queue, as_file(form, jobs, Stretch(job.id, start, stop))),
         headers={
             **file_headers(form, "akin-batch"),
             "X-Akin-Generation": job.generation,

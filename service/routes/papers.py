@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from indexer.rows import MAX_ID_CHARS
 from indexer.snapshot import Snapshot
 from service.formats import PAPER_FORMATS, SUFFIXES, Format
+from service.json_body import JSONBodyRoute
 from service.policy import READ, WRITE, requires
 from service.routes.engine import EngineDep, IngestDep
 from service.routes.formats import accepted, documented, paper_file
@@ -14,7 +15,7 @@ from service.routing import PATH_PATTERN
 from service.schemas.base import PaperAnswerOut, PaperOut
 from service.schemas.papers import PapersIn, PapersOut
 
-router = APIRouter(prefix="/v1/papers", tags=["papers"])
+router = APIRouter(prefix="/v1/papers", tags=["papers"], route_class=JSONBodyRoute)
 
 _PENDING: dict[int | str, dict[str, Any]] = {
     202: {"description": "It is deleted; answers may hold it for some seconds yet"}

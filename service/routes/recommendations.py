@@ -4,13 +4,14 @@ from fastapi import APIRouter, Response
 
 from service.answers import answer_recommendations
 from service.formats import LIST_FORMATS, Format
+from service.json_body import JSONBodyRoute
 from service.policy import READ, requires
 from service.routes.answers import AnswersDep
 from service.routes.cursors import CURSOR_RESPONSES, PagingDep
 from service.routes.formats import VARIES, ListFormatDep, documented, ranked_file
 from service.schemas.recommendations import RecommendationsIn, RecommendationsOut
 
-router = APIRouter(prefix="/v1", tags=["search"])
+router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 
 
 @router.post(

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Query
 from indexer.rows import MAX_TITLE_CHARS
 from models.errors import PaperNotFoundError
 from models.types import Paper
+from service.json_body import JSONBodyRoute
 from service.policy import SCHOLAR, requires
 from service.problems import SCHOLAR_RESPONSES
 from service.reasons import Reason
@@ -33,7 +34,7 @@ from service.schemas.semantic_scholar import (
 from service.search import SearchQuery
 from service.title_search import find_titles
 
-router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES)
+router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES, route_class=JSONBodyRoute)
 
 PaperName = Annotated[
     str,

@@ -2,13 +2,14 @@
 
 from fastapi import APIRouter, Response
 
+from service.json_body import JSONBodyRoute
 from service.policy import READ, requires
 from service.routes.answers import AnswersDep
 from service.routes.engine import EngineDep
 from service.schemas.sentences import SentenceSearchIn, SentenceSearchOut
 from service.sentences import search_sentences
 
-router = APIRouter(prefix="/v1/sentences", tags=["search"])
+router = APIRouter(prefix="/v1/sentences", tags=["search"], route_class=JSONBodyRoute)
 
 
 @router.post("/search", response_model=SentenceSearchOut)

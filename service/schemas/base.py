@@ -57,7 +57,8 @@ PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS, json_schema_extra=WITH_TEXT)]
 Abstract = Annotated[
-    _Text | Annotated[list[_Text], Field(min_length=1, max_length=MAX_SENTENCES)], AfterValidator(_readable)
+    _Text | Annotated[list[_Text], Field(fail_fast=True, min_length=1, max_length=MAX_SENTENCES)],
+    AfterValidator(_readable),
 ]
 
 # 57 bytes in base64 are 76 characters; longer ones are none of ours.
@@ -71,7 +72,7 @@ CursorIn = Annotated[
     ),
 ]
 FacetIn = Annotated[Facet, Field(strict=False)]
-_FacetList = Annotated[list[FacetIn], Field(min_length=1, max_length=len(Facet))]
+_FacetList = Annotated[list[FacetIn], Field(fail_fast=True, min_length=1, max_length=len(Facet))]
 Facets = FacetIn | _FacetList
 
 

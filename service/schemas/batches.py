@@ -24,12 +24,12 @@ class BatchIn(SearchShapeIn):
 
     model_config = ConfigDict(json_schema_extra=any_of(_ONE_KIND))
 
-    seeds: Annotated[list[PaperId], Field(min_length=1, max_length=MOST_QUERIES)] | None = Field(
-        default=None, description="Ids of indexed papers; all other fields go for each of them."
+    seeds: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] | None = (
+        Field(default=None, description="Ids of indexed papers; all other fields go for each of them.")
     )
-    queries: Annotated[list[FirstPageIn], Field(min_length=1, max_length=MOST_QUERIES)] | None = Field(
-        default=None, description="Bodies of /v1/search without cursor; no other field goes with them."
-    )
+    queries: (
+        Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] | None
+    ) = Field(default=None, description="Bodies of /v1/search without cursor; no other field goes with them.")
 
     @model_validator(mode="after")
     def _one_kind(self) -> "BatchIn":

@@ -18,19 +18,19 @@ class FiltersIn(Strict):
 
     year_from: _Year | None = Field(default=None, description="Earliest year, inclusive.")
     year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
-    venues: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
-    fields: Annotated[list[_Name], Field(max_length=100)] = Field(default_factory=list)
-    authors: Annotated[list[_Name], Field(max_length=100)] = Field(
+    venues: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(default_factory=list)
+    fields: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(default_factory=list)
+    authors: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(
         default_factory=list,
         description="Whole names as the collection spells them; any one of them suffices.",
     )
-    ids: Annotated[list[PaperId], Field(min_length=1, max_length=_MOST_IDS)] | None = Field(
+    ids: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=_MOST_IDS)] | None = Field(
         default=None, description="Only these papers; ids the collection does not hold are passed over."
     )
-    exclude_ids: Annotated[list[PaperId], Field(max_length=_MOST_IDS)] = Field(
+    exclude_ids: Annotated[list[PaperId], Field(fail_fast=True, max_length=_MOST_IDS)] = Field(
         default_factory=list, description="None of these papers."
     )
-    has_facets: Annotated[list[FacetIn], Field(max_length=len(Facet))] = Field(
+    has_facets: Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))] = Field(
         default_factory=list,
         description="Only papers with a sentence of each of these facets; objective counts as background.",
     )

@@ -19,7 +19,7 @@ from service.schemas.base import WHOLE, Abstract, FacetIn, Out, PaperId, Strict,
 
 MAX_PAPERS = 1_000
 _Text = Annotated[str, Field(max_length=MAX_FIELD_CHARS)]
-_Names = Annotated[list[_Text], Field(max_length=MAX_LIST_ITEMS)]
+_Names = Annotated[list[_Text], Field(fail_fast=True, max_length=MAX_LIST_ITEMS)]
 
 
 class PaperIn(Strict):
@@ -28,7 +28,7 @@ class PaperIn(Strict):
     id: PaperId
     title: Title
     abstract: Abstract = Field(description="Text, or the list of its sentences.")
-    facets: Annotated[list[FacetIn | None], Field(max_length=MAX_SENTENCES)] | None = Field(
+    facets: Annotated[list[FacetIn | None], Field(fail_fast=True, max_length=MAX_SENTENCES)] | None = Field(
         default=None, description="One a sentence, where they are known; else they are found."
     )
     year: Annotated[int, Field(ge=MIN_YEAR, le=MAX_YEAR), WHOLE] | None = None
@@ -42,7 +42,7 @@ class PaperIn(Strict):
 class PapersIn(Strict):
     """Papers to add or replace, all of them or, where one cannot be used, none."""
 
-    papers: Annotated[list[PaperIn], Field(min_length=1, max_length=MAX_PAPERS)]
+    papers: Annotated[list[PaperIn], Field(fail_fast=True, min_length=1, max_length=MAX_PAPERS)]
 
     def to_papers(self) -> list[Paper]:
         """The papers, cleaned as those of a corpus are; raises InputError that says which cannot be used."""

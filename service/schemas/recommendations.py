@@ -53,8 +53,8 @@ class SeedIn(QueryIn):
 class RecommendationsIn(Strict):
     """Papers to start from, papers to keep away from, and what to return."""
 
-    seeds: Annotated[list[SeedIn], Field(min_length=1, max_length=MOST_SEEDS)]
-    negatives: Annotated[list[SeedIn], Field(max_length=MOST_SEEDS)] = Field(
+    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
+    negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
         default_factory=list, description="Papers that results should be unlike; they are not returned."
     )
     akin_to: Annotated[Kinship, Field(strict=False)] = Field(

@@ -33,7 +33,9 @@ from service.text_query import MAX_TEXT_CHARS
 _ShortText = Annotated[
     str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK
 ]
-Numbers = Annotated[list[Annotated[int, Field(ge=0), WHOLE]], Field(min_length=1, max_length=MAX_SENTENCES)]
+Numbers = Annotated[
+    list[Annotated[int, Field(ge=0), WHOLE]], Field(fail_fast=True, min_length=1, max_length=MAX_SENTENCES)
+]
 
 
 def number_tuple(given: list[int] | None) -> tuple[int, ...] | None:

@@ -18,7 +18,7 @@ _MAX_FIELDS_CHARS = 4_000
 
 MAX_NAME_CHARS = 300  # of an id, with its prefix, or an address
 PaperName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
-_Names = Annotated[list[PaperName], Field(min_length=1, max_length=MAX_IDS)]
+_Names = Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MAX_IDS)]
 
 # How an id of a collection starts, and what Semantic Scholar calls such ids.
 _EXTERNAL = {
@@ -150,7 +150,7 @@ class ListsIn(Strict):
     """Papers to be like, and papers to be unlike."""
 
     positive: _Names = Field(alias="positivePaperIds")
-    negative: Annotated[list[PaperName], Field(max_length=MAX_IDS)] | None = Field(
+    negative: Annotated[list[PaperName], Field(fail_fast=True, max_length=MAX_IDS)] | None = Field(
         default=None, alias="negativePaperIds"
     )
 

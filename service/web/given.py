@@ -30,8 +30,8 @@ def expect_within_bounds(given: QueryParams) -> None:
     for names, most, what in _MOST:
         if (n_given := len(_values(given, names))) > most:
             raise _too_much(f"{n_given:,} {what}", most)
-    for names, most, what in ((_NAMES, MAX_NAME_CHARS, "ids and names"), (_TEXTS, MAX_SHOWN_CHARS, "text")):
-        if (n_chars := sum(map(len, _values(given, names)))) > most:
+    for read, most, what in ((_NAMES, MAX_NAME_CHARS, "ids and names"), (_TEXTS, MAX_SHOWN_CHARS, "text")):
+        if (n_chars := sum(map(len, _values(given, read)))) > most:
             raise _too_much(f"{n_chars:,} characters of {what}", most)
 
 

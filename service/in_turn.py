@@ -1,0 +1,24 @@
+"""Long answers: each part of them is computed in its turn, like any other request."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Final
+
+from anyio import to_thread
+
+from service.admission import Admission
+from service.deadline import Deadline
+
+_TURN_S: Final = 30.0  # how long one part waits for its turn
+
+
+async def in_turn(queue: Admission, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """The parts, each computed at a place of ``queue``; while the client reads one, the place is free.
+
+    Raises OverloadedError where a turn does not come.
+    """
+    part: bytes | None = b""
+    while part is not None:
+        if part:
+            yield part
+        async with queue.turn(Deadline(_TURN_S)):
+            part = await to_thread.run_sync(next, parts, None)
