@@ -35,6 +35,7 @@ from models.errors import (
 )
 from service.headers import standard_headers
 from service.policy import Dialect
+from service.public_details import public_detail
 from service.routing import resolved_of
 from service.schemas.operations import ProblemOut
 from service.telemetry import raised_at
@@ -190,7 +191,7 @@ def described(error: AkinError) -> dict[str, str | int]:
         "type": f"{_TYPE}{slug_of(error)}",
         "title": words.capitalize(),
         "status": status_of(type(error)),
-        "detail": str(error)[:_MAX_DETAIL],
+        "detail": public_detail(error)[:_MAX_DETAIL],
     }
 
 
@@ -202,8 +203,10 @@ def _akin_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, AkinError):
         raise error
     status, words = status_of(type(error)), _words(type(error).__name__)
-    if isinstance(error, StorageError):  # what it says is enough, and it may come with every request
-        _log.warning("storage", error=str(error))
+    if isinstance(
+        error, StorageError | SnapshotError | EncoderError
+    ):  # what it says is enough, and it may come with every request
+        _log.warning(slug_of(error), error=str(error))
     elif status >= 500 and not isinstance(error, RefusedError):
         _log_raised(error)
     headers = dict(HEADERS.get(type(error), {}))
@@ -214,7 +217,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
         status=status,
         slug=slug_of(error),
         title=words.capitalize(),
-        detail=in_words(error) if _dialect(request) is Dialect.PAGE else str(error),
+        detail=in_words(error) if _dialect(request) is Dialect.PAGE else public_detail(error),
         headers=headers,
     )
 

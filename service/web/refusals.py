@@ -13,6 +13,7 @@ from models.errors import (
     QueryError,
     SentenceSelectionError,
 )
+from service.public_details import public_detail
 from service.web.asked import DEFAULT_LIMIT, Asked
 from service.web.links import Link
 
@@ -28,7 +29,7 @@ _LIST = re.compile(r"\[(\d+(?:, \d+)*)\]")
 
 def in_words(error: AkinError) -> str:
     """What ``error`` says, as people are told it: sentences counted from 1."""
-    said = next((_WORDS[cls] for cls in type(error).__mro__ if cls in _WORDS), "") or str(error)
+    said = next((_WORDS[cls] for cls in type(error).__mro__ if cls in _WORDS), "") or public_detail(error)
     if isinstance(error, KeyRefusedError):
         said = f"{said} {_NO_KEY_SENT}"
     if not isinstance(error, SentenceSelectionError):

@@ -1,0 +1,19 @@
+"""What a failure of the service's own parts is called in answers: no file, server or driver is named."""
+
+from typing import Final
+
+from models.errors import AkinError, BuildLockedError, EncoderError, SnapshotError, StorageError
+
+_SEE_LOG: Final = "The reason is in the log of the service, under the id of this request."
+_DETAILS: Final[dict[type[AkinError], str]] = {
+    BuildLockedError: f"Another process writes to the collection; try again later. {_SEE_LOG}",
+    StorageError: "The catalog or the data folder cannot be read or written, or is not the one of this "
+    f"collection; try again later, or check AKIN_DATA and AKIN_CATALOG_URL. {_SEE_LOG}",
+    SnapshotError: f"The collection cannot be served as it is. {_SEE_LOG}",
+    EncoderError: f"The encoder cannot be loaded or run. {_SEE_LOG}",
+}
+
+
+def public_detail(error: AkinError) -> str:
+    """What an answer says of ``error``: its own words unless they may name what is inside."""
+    return next((_DETAILS[cls] for cls in type(error).__mro__ if cls in _DETAILS), str(error))
