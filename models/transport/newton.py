@@ -1,7 +1,8 @@
 """Entropic transport of hard pairs on the CPU: Newton on the semi-dual, in float64, one pair at a time.
 
 Where distances span many epsilon (un-normalised vectors), Sinkhorn needs thousands of sweeps and stops
-short; Newton with epsilon scaling reaches full precision in a few dozen steps.
+short; Newton with epsilon scaling reaches full precision in a few dozen steps. Where it stalls (distances of
+1e4 and more with almost equal weights), it starts again from the potentials of exact transport.
 """
 
 import math
