@@ -24,7 +24,8 @@ from models.checkpoints import (
     file_sha256,
     write_pooling,
 )
-from models.errors import StorageError, UnknownNameError, WeightsError
+from models.errors import UnknownNameError, WeightsError
+from models.new_folder import expect_new, new_folder
 
 COMPANIONS = (CONFIG, *TOKENIZERS, "tokenizer_config.json", SETTINGS)
 # What torch.load raises for a pickle with calls in it, or for bytes that are no pickle.
@@ -63,7 +64,7 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
 
     Raises WeightsError for a source without weights, configuration or tokenizer and for a pickle that holds
     more than tensors; UnknownNameError for ``like``; StorageError where ``target`` has files or cannot be
-    written.
+    written: nothing is left behind then.
     """
     if like is not None and like not in CHECKPOINTS:
         raise UnknownNameError(f"Unknown checkpoint {like!r}; known: {', '.join(sorted(CHECKPOINTS))}.")
@@ -76,8 +77,7 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
             f"{source} needs {CONFIG} and {' or '.join(TOKENIZERS)} beside {found[0].name}; "
             f"copy them from the checkpoint's repository."
         )
-    if target.is_dir() and any(target.iterdir()):
-        raise StorageError(f"{target} is not empty; give a new folder.")
+    expect_new(target)
     state = _read_pickle(found[0])
     # Cloned, because safetensors refuses tensors that share memory, as tied embeddings do.
     tensors = {name.removeprefix(WRAPPER): tensor.contiguous().clone() for name, tensor in state.items()}
@@ -85,17 +85,14 @@ def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -
         raise WeightsError(
             f"{found[0]} holds tensors with and without the prefix {WRAPPER!r}; which is meant?"
         )
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, target / WEIGHTS, metadata={"format": "pt"})
+    with new_folder(target) as prepared:
+        save_file(tensors, prepared / WEIGHTS, metadata={"format": "pt"})
         for name in copied:
-            shutil.copyfile(source / name, target / name)
+            shutil.copyfile(source / name, prepared / name)
         if like is not None:
-            write_pooling(target, CHECKPOINTS[like].pooling)
+            write_pooling(prepared, CHECKPOINTS[like].pooling)
         elif LAYER_MIX in tensors and SETTINGS not in copied:
-            write_pooling(target, Pooling(kind="document"))
-    except OSError as error:
-        raise StorageError(f"{target} cannot be written: {error}.") from error
+            write_pooling(prepared, Pooling(kind="document"))
     renamed = sum(name.startswith(WRAPPER) for name in state)
     return Conversion(target, len(tensors), renamed, copied, file_sha256(target / WEIGHTS))
 

@@ -5,7 +5,7 @@ Axis names used in shapes: ``n_query`` (query sentences), ``n_sentence`` (senten
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -97,6 +97,8 @@ class EncoderSpec:
 
     ``fingerprint`` is the SHA-256 (hex) of everything that decides the vectors: weights, vocabulary, pooling.
     ``normalised`` says whether vectors have unit L2 norm; the encoder decides it once and nothing undoes it.
+    ``tau`` is the temperature it was tuned at, in units of distance; ``None``: the default suits it. It
+    decides no vector, and so encoders that differ in it alone are equal.
     """
 
     name: str
@@ -104,6 +106,7 @@ class EncoderSpec:
     dim: int
     normalised: bool
     unit: Unit
+    tau: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

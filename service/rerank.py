@@ -36,7 +36,9 @@ _TAU_OF_UNIT_VECTORS = 0.15
 
 
 def default_tau(spec: EncoderSpec) -> float:
-    """The temperature that suits the vectors of an encoder."""
+    """The temperature that an encoder was tuned at, or else that suits its vectors."""
+    if spec.tau is not None:
+        return spec.tau
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
 
 

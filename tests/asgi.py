@@ -89,7 +89,7 @@ class Application:
             "state": {},
         }
         task = asyncio.ensure_future(self._app(scope, receive, send))
-        await asyncio.wait({task}, timeout=20)
+        await asyncio.wait({task}, timeout=60)
         if not sent:
             task.result()
         task.exception()  # a fault of ours is raised again once it has been answered

@@ -49,7 +49,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # WCAG 2.2 at the level AA, and what axe-core takes for good practice.
 _RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 _AXE = Axe()
-_PATIENCE_MS = 15_000  # of a test on a busy machine
+_PATIENCE_MS = 60_000  # of a test on a busy machine
 
 
 def find_chromium() -> str | None:

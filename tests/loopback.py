@@ -1,13 +1,13 @@
 """A real server on loopback, for clients that will not be called in-process."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from patience import soon
 
 
 @contextmanager
@@ -18,13 +18,11 @@ def served(app: FastAPI, *, own_log: bool = False, root_path: str = "") -> Itera
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        deadline = time.monotonic() + 10
-        while not server.started:
-            assert time.monotonic() < deadline, "the server did not start in time"
-            assert thread.is_alive(), "the server failed"
-            time.sleep(0.01)
+        soon(lambda: server.started or not thread.is_alive())
+        assert thread.is_alive(), "the server failed"
         host, port = server.servers[0].sockets[0].getsockname()[:2]
         yield f"http://{host}:{port}"
     finally:
         server.should_exit = True
-        thread.join(timeout=10)
+        thread.join(timeout=60)
+        assert not thread.is_alive(), "the server did not end"

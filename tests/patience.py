@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 
-def soon(holds: Callable[[], bool], timeout_s: float = 20.0) -> None:
-    """Wait until something holds; it must within a time no user would bear."""
+def soon(holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Wait until something holds; the limit ends a test that waits in vain, and measures nothing."""
     deadline = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline

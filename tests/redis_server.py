@@ -42,7 +42,7 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not self._answers():
             assert time.monotonic() < deadline, "the Redis server did not start in time"
             time.sleep(0.01)

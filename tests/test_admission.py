@@ -1,8 +1,8 @@
 """Admission and deadlines: who computes, who waits, who is turned away, and when work ends."""
 
 import asyncio
+import math
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,7 +24,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     """Runs a scenario on an event loop of its own."""
 
     async def bounded() -> None:
-        await asyncio.wait_for(scenario(), timeout=20)
+        await asyncio.wait_for(scenario(), timeout=60)
 
     asyncio.run(bounded())
 
@@ -59,11 +59,7 @@ def test_a_full_queue_turns_away_at_once() -> None:
         async with admission.place(Deadline(10.0)):
             waiting = asyncio.ensure_future(_pass(admission))
             await asyncio.sleep(0.01)
-            started = time.perf_counter()
-            with pytest.raises(OverloadedError) as refused:
-                await _pass(admission)
-            assert time.perf_counter() - started < 0.05
-            assert refused.value.retry_after_s is not None
+            assert _refusal_at_once(admission).retry_after_s is not None
         await waiting
         await _pass(admission)
 
@@ -75,6 +71,14 @@ async def _pass(admission: Admission, seconds: float = 10.0) -> None:
         pass
 
 
+def _refusal_at_once(admission: Admission, seconds: float = 10.0) -> OverloadedError:
+    """The error of one who is refused before it has waited for anything."""
+    asking = _pass(admission, seconds)
+    with pytest.raises(OverloadedError) as refused:
+        asking.send(None)  # runs as far as the first wait
+    return refused.value
+
+
 def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
     """With a mean of 10 s a request, one that must start within a second is refused though there is room."""
 
@@ -84,10 +88,7 @@ def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
         await _pass(admission, 1.0)  # nobody at work: it starts
         admission._mean_s = 10.0
         async with admission.place(Deadline(60.0)):
-            started = time.perf_counter()
-            with pytest.raises(OverloadedError):
-                await _pass(admission, 1.0)
-            assert time.perf_counter() - started < 0.5
+            _refusal_at_once(admission, 1.0)
 
     run(scenario)
 
@@ -112,7 +113,7 @@ def test_a_client_that_goes_leaves_the_queue() -> None:
     async def scenario() -> None:
         admission = Admission(1, 1)
         async with admission.place(Deadline(10.0)):
-            deadline = Deadline(10.0)
+            deadline = Deadline(math.inf)
 
             async def wait() -> None:
                 async with admission.place(deadline):
@@ -121,10 +122,8 @@ def test_a_client_that_goes_leaves_the_queue() -> None:
             waiting = asyncio.ensure_future(wait())
             await asyncio.sleep(0.01)
             deadline.abandon()
-            started = time.perf_counter()
             with pytest.raises(OverloadedError):
                 await waiting
-            assert time.perf_counter() - started < 1
             admission.expect_room(10.0)
 
     run(scenario)
@@ -168,7 +167,6 @@ class Wire:
         self._body = body
         self.gone = asyncio.Event()
         self.sent: list[Any] = []
-        self.answered_at = 0.0
 
     async def receive(self) -> Any:
         """The body, then the news that the client has gone."""
@@ -181,7 +179,6 @@ class Wire:
     async def send(self, message: Any) -> None:
         """Keeps what the application sends."""
         self.sent.append(message)
-        self.answered_at = self.answered_at or time.perf_counter()
 
     async def search(self) -> int:
         """Sends the request; its status."""
@@ -222,7 +219,7 @@ class Slow:
 
         def slow(*given: Any) -> Any:
             self.n_resolved += 1
-            self.gate.wait(10)
+            self.gate.wait(60)
             return resolve(*given)
 
         monkeypatch.setattr(SearchEngine, "_resolve", slow)
@@ -259,13 +256,11 @@ def test_a_full_service_says_when_to_come_back(slow: Slow, tmp_path: Path) -> No
 
     async def scenario(app: FastAPI) -> None:
         wires = [Wire(app, BODY) for _ in range(10)]
-        started = time.perf_counter()
         tasks = [asyncio.ensure_future(wire.search()) for wire in wires]
         await until(lambda: sum(task.done() for task in tasks) == 7 and slow.n_resolved == 1)
         refused = [wire for wire, task in zip(wires, tasks, strict=True) if task.done()]
         assert {503} == {wire.sent[0]["status"] for wire in refused}
         assert all(b"retry-after" in dict(wire.sent[0]["headers"]) for wire in refused)
-        assert max(wire.answered_at - started for wire in refused) < 1
         slow.gate.set()
         assert [200] * 3 + [503] * 7 == sorted(await asyncio.gather(*tasks))
 
@@ -278,6 +273,7 @@ def test_work_ends_at_the_deadline(slow: Slow, tmp_path: Path) -> None:
     async def scenario(app: FastAPI) -> None:
         wire = Wire(app, BODY)
         task = asyncio.ensure_future(wire.search())
+        await until(lambda: slow.n_resolved == 1)  # its time has begun
         await asyncio.sleep(0.15)
         slow.gate.set()
         assert 504 == await task

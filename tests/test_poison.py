@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from service.settings import Settings
 APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
 FEWEST = 300
-# Seconds of the processor on the thread that all requests share: a guard against the worst, not a timing.
-LONGEST_S = 10.0
 PASTED = {"title": "Floods", "abstract": "We fit a graph network. It forecasts floods."}
 INDEXED = {"paper_id": "demo:p03-m07"}
 # Bodies that are answered with results, so that hostile parts of them get as far as they can.
@@ -92,10 +89,8 @@ def test_what_is_poisoned_is_good_without(application: Application, path: str) -
         assert answer.status in {200, 202}, answer.content
 
 
-def faults(answer: Answer, took_s: float) -> Iterator[str]:
+def faults(answer: Answer) -> Iterator[str]:
     """What is wrong with an answer to a hostile request."""
-    if took_s > LONGEST_S:
-        yield f"took {took_s:.1f} s"
     if "x-injected" in answer.headers:
         yield "a header of the client's making"
     if answer.status >= 500:
@@ -118,9 +113,8 @@ def test_no_input_breaks_an_endpoint(application: Application, method: str, path
     """Hundreds of hostile inputs get no 5xx; every error is a problem of at most 4 kB without echo."""
     wrong, n = [], 0
     for poison in poisons(bodies(method, path), parameters(APP, method, path)):
-        started = time.thread_time()
         answer = application.send(method, raw_path(path, poison), poison)
-        found = list(faults(answer, time.thread_time() - started))
+        found = list(faults(answer))
         wrong += [f"{poison.name}: {', '.join(found)} {answer.content[:200]!r}"] if found else []
         n += 1
     assert n >= FEWEST

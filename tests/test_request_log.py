@@ -208,7 +208,7 @@ def test_work_stops_when_the_client_hangs_up(
     engine: SearchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Over a real connection: a search notices at its next look, and the line says that the client left."""
-    working, stopped_at = threading.Event(), []
+    working, stopped = threading.Event(), threading.Event()
 
     def endless(*_: object) -> None:
         working.set()
@@ -217,7 +217,7 @@ def test_work_stops_when_the_client_hangs_up(
                 check_deadline()
                 time.sleep(0.001)
         finally:
-            stopped_at.append(time.monotonic())
+            stopped.set()
 
     monkeypatch.setattr(SearchEngine, "search", endless)
     with served(create_app(Settings(data=tmp_path), engine), own_log=True) as url:
@@ -225,11 +225,8 @@ def test_work_stops_when_the_client_hangs_up(
         with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
             head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             connection.sendall(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
-            assert working.wait(20)
-        left_at = time.monotonic()
-        while not stopped_at:
-            time.sleep(0.001)
-    assert stopped_at[0] - left_at < 1  # milliseconds, where the machine does nothing else
+            assert working.wait(60)
+        assert stopped.wait(60)
     (line,) = lines(capsys)
     assert (499, "client-gone") == (line["status"], line["error"])
 
@@ -244,14 +241,14 @@ def test_refusals_of_an_overload_are_told_of_together(
 
     def slow(*given: Any) -> Any:
         begun.set()
-        gate.wait(20)
+        gate.wait(60)
         return search(*given)
 
     with pytest.MonkeyPatch.context() as patched, TestClient(create_app(settings, engine)) as client:
         patched.setattr(SearchEngine, "search", slow)
         asking = threading.Thread(target=client.post, args=("/v1/search",), kwargs={"json": body})
         asking.start()
-        assert begun.wait(20)
+        assert begun.wait(60)
         refused = [
             client.post("/v1/search", json=body, headers={"Origin": "https://a.example"}) for _ in range(5)
         ]

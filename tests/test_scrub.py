@@ -80,11 +80,12 @@ def test_every_file_is_compared_once_a_day(data: Path) -> None:
     clock = Clock()
     scrub, _ = scrub_of(data, clock)
     files = [path for path in files_of(data, "000002") if path.name != "manifest.json"]
+    began_at = time.time()
     for _ in range(3):
         scrub.step()
     assert (len(files), sum(path.stat().st_size for path in files)) == (scrub.files, scrub.read_bytes)
     assert scrub.passed_at is not None
-    assert time.time() - scrub.passed_at < 10
+    assert began_at <= scrub.passed_at <= time.time()
     clock.now = 86_401.0
     scrub.step()
     assert 2 * len(files) == scrub.files
@@ -194,6 +195,7 @@ def test_a_service_tells_of_damage_and_answers_on(client: TestClient, data: Path
 
 def test_the_collection_is_shown(client: TestClient) -> None:
     """Segments, deleted papers, pending changes, and when what is served was published and taken up."""
+    began_at = int(time.time())
     assert (1, 1, 0, None) == tuple(
         metric(client, f"akin_{name}")
         for name in ("segments", "deleted_papers", "pending_changes", "last_swap_timestamp_seconds")
@@ -205,7 +207,7 @@ def test_the_collection_is_shown(client: TestClient) -> None:
         metric(client, f"akin_{name}") for name in ("segments", "pending_changes", "failed_swaps_total")
     )
     for name in ("generation_created", "last_swap"):
-        assert time.time() - (metric(client, f"akin_{name}_timestamp_seconds") or 0) < 60
+        assert began_at <= (metric(client, f"akin_{name}_timestamp_seconds") or 0) <= time.time()
 
 
 def test_it_may_be_turned_off(data: Path) -> None:

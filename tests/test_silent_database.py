@@ -1,6 +1,7 @@
 """A database that is silent or busy keeps nobody waiting longer than an answer is wanted."""
 
 import gc
+import math
 import sqlite3
 import threading
 import time
@@ -28,10 +29,9 @@ from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence
 from service import ingest
 from service.app import create_app
-from service.auth import REFRESH_S, KeyRing
+from service.auth import KeyRing
 from service.deadline import ASIDE_S, within
 from service.engines import open_engine
-from service.repeating import STOP_S
 from service.settings import Settings
 
 PAPER = Paper("a", "", "One.", (Sentence("One.", 0, 4),))
@@ -47,12 +47,16 @@ def paused(own_postgres: Server) -> Iterator[Server]:
     own_postgres.resume()
 
 
-def expect_refused_after_s(seconds: float, work: Callable[[], object], reason: str) -> None:
-    """Work that is ended after so long, within a second, with a reason."""
-    started = time.monotonic()
-    with pytest.raises(StorageError, match=reason):
-        work()
-    assert seconds <= time.monotonic() - started < seconds + 1
+def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
+    """Work that its deadline ends, and nothing else would."""
+    with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
+        within(seconds, work)
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait for SQLite ends with its deadline, or not at all."""
+    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 100_000)
 
 
 def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server) -> None:
@@ -60,11 +64,11 @@ def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server) -> None:
     with Catalog.open(paused.url) as catalog:
         catalog.count()
         paused.pause()
-        expect_refused_after_s(0.5, lambda: within(0.5, catalog.count), "did not answer in the time")
+        expect_given_up(0.5, catalog.count, "did not answer in the time")
         paused.resume()
         assert 0 == catalog.count()
         paused.pause()
-        expect_refused_after_s(0.5, lambda: within(0.5, lambda: catalog.add([PAPER])), "did not answer")
+        expect_given_up(0.5, lambda: catalog.add([PAPER]), "did not answer")
         paused.resume()
         assert 1 == catalog.add([PAPER]).number
 
@@ -78,7 +82,8 @@ def test_a_server_that_is_silent_too_long_is_an_error(paused: Server) -> None:
             connection.execute(select(text("pg_sleep(1.5)")))
 
     with silent_at_most(0.5):
-        expect_refused_after_s(0.5, sleep, "frozen or overloaded")
+        with pytest.raises(StorageError, match="frozen or overloaded"):
+            sleep()
         with however_long():
             sleep()
     database.close()
@@ -111,7 +116,7 @@ def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server) -> None:
         with database.reading() as connection:
             return int(connection.execute(statement).scalar_one()) - 1  # it finds itself
 
-    expect_refused_after_s(0.3, lambda: within(0.3, sleep), "frozen or overloaded")
+    expect_given_up(0.3, sleep, "frozen or overloaded")
     soon(lambda: n_at_work() == 0)
     database.close()
 
@@ -128,7 +133,7 @@ def test_connecting_takes_no_longer_than_asked(paused: Server) -> None:
     ask()
     database.close()
     paused.pause()
-    expect_refused_after_s(0.5, lambda: within(0.5, ask), "catalog postgres")
+    expect_given_up(0.5, ask, "catalog postgres")
 
 
 def test_no_thread_waits_for_the_connections_of_others(catalog_place: str | Path) -> None:
@@ -144,7 +149,7 @@ def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) 
     """While another transaction writes; afterwards it may."""
     with Catalog.open(catalog_place) as catalog, Catalog.open(catalog_place) as other:
         with other._database.writing():
-            expect_refused_after_s(0.5, lambda: within(0.5, lambda: catalog.add([PAPER])), "catalog")
+            expect_given_up(0.5, lambda: catalog.add([PAPER]), "catalog")
         assert 1 == catalog.add([PAPER]).number
 
 
@@ -153,9 +158,7 @@ def test_sqlite_is_waited_for_as_long_as_asked_by_who_else_uses_it(tmp_path: Pat
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         other = sqlite3.connect(tmp_path / CATALOG_FILE, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
-        expect_refused_after_s(
-            0.3, lambda: within(0.3, lambda: catalog.add([PAPER])), "locked; another process has been writing"
-        )
+        expect_given_up(0.3, lambda: catalog.add([PAPER]), "locked; another process has been writing")
         threading.Timer(0.3, other.rollback).start()
         assert 1 == catalog.add([PAPER]).number
         other.close()
@@ -194,7 +197,7 @@ def test_keys_that_are_being_read_are_waited_for_at_the_end(
     async def used() -> None:
         async with ring.kept_fresh():
             monkeypatch.setattr(Keys, "all", slowly)
-            with anyio.fail_after(REFRESH_S + 5):
+            with anyio.fail_after(60):
                 while not reading.is_set():
                     await anyio.sleep(0.01)
 
@@ -219,15 +222,13 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(tmp_path: Path
 
         def given(method: str, path: str, body: object) -> None:
             with httpx.Client(base_url=address, timeout=30) as other:
-                started = time.monotonic()
-                answer = other.request(method, path, json=body)
-                answers.append((answer, time.monotonic() - started))
+                answers.append(other.request(method, path, json=body))
 
         assert 202 == wrote()
         soon(lambda: client.get("/v1/papers/whales").status_code == 200)
         batch = client.post("/v1/batches", json=BATCH).headers["Location"]
         soon(lambda: client.get(batch).json()["state"] == "done")
-        answers: list[tuple[httpx.Response, float]] = []
+        answers: list[httpx.Response] = []
         paused.pause()
         asked = [
             ("POST", "/v1/papers", {"papers": [{**WHALES, "id": "refused"}]}),
@@ -242,21 +243,18 @@ def test_writes_are_answered_in_time_while_the_database_is_frozen(tmp_path: Path
             writer.start()
         while any(writer.is_alive() for writer in writers):
             assert 200 == client.post("/v1/search", json=SEARCH).status_code
-        for answer, took_s in answers:
-            assert (503, True) == (answer.status_code, "Retry-After" in answer.headers)
-            assert took_s < 3
-        started = time.monotonic()
-        while not {"writes", "keys", "batches"} <= degraded():
-            assert time.monotonic() - started < 20
+        # All while it is frozen: none of them waits for the database to come back.
+        assert [(503, True)] * len(asked) == [
+            (answer.status_code, "Retry-After" in answer.headers) for answer in answers
+        ]
+        soon(lambda: {"writes", "keys", "batches"} <= degraded())
         assert 200 == client.post("/v1/search", json=SEARCH).status_code
         paused.resume()
         soon(lambda: wrote() == 202)
         soon(lambda: not degraded())
         assert 404 == client.get("/v1/papers/refused").status_code
         assert 200 == client.get(batch).status_code
-        paused.pause()
-        started = time.monotonic()
-    assert time.monotonic() - started < STOP_S + 2
+        paused.pause()  # it ends all the same
 
 
 def test_a_freeze_while_changes_are_absorbed_is_told_soon(

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from indexer.generations import (
 from indexer.manifest import Manifest
 from indexer.publishing import rollback
 from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
+from models.checksums import digest_of
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -127,6 +129,19 @@ def test_the_manifest_tells_what_the_snapshot_holds(data: Path, hashing: Encoder
     manifest = verify(data, current_generation(data))
     assert (100, hashing.spec, "L2") == (manifest.n_papers, manifest.encoder, manifest.metric)
     assert {p.name for p in all_files(data)} == {"manifest.json", *manifest.segments[0].files}
+
+
+@pytest.mark.parametrize("tau", [None, 5000.0])
+def test_the_manifest_keeps_the_temperature_of_its_encoder(data: Path, tau: float | None) -> None:
+    """Searches use it; a manifest from before there was one gives none."""
+    manifest = read_manifest(data, "000001")
+    content = replace(manifest, encoder=replace(manifest.encoder, tau=tau)).to_json()
+    if tau is None:
+        fields = json.loads(content)
+        del fields["encoder"]["tau"], fields["sha256"]
+        content = json.dumps({**fields, "sha256": digest_of(fields)}).encode()
+    read = Manifest.from_json(content, Path("manifest.json"))
+    assert (tau, manifest.encoder) == (read.encoder.tau, read.encoder)
 
 
 def test_a_folder_without_snapshot_says_what_to_do(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Training a function encoder: on a toy problem, and from a corpus to an evaluation by the command line."""
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +101,20 @@ def test_the_epoch_that_was_best_on_papers_held_out_is_kept() -> None:
     rising = iter(range(6))
     last = train_head(features, settings, measure=lambda *_: next(rising), on_progress=quiet)
     assert not np.array_equal(kept.head.weight, last.head.weight)
+
+
+def test_an_epoch_without_a_measure_is_not_the_best() -> None:
+    """A view without sentences is not measured, and what cannot be measured is not kept."""
+    features = toy_features()
+    in_context = ~features.alone
+    alone_left_out = Features(*(part[in_context] for part in astuple(features)))
+    settings = replace(QUICK, n_epochs=3)
+    kept, second = (
+        train_head(alone_left_out, settings, measure=lambda *_, w=worth: next(w), on_progress=quiet)
+        for worth in (iter([1.0, 9.0, float("nan")]), iter([1.0, 9.0, 2.0]))
+    )
+    assert (1.0, 9.0) == kept.held_out[:2]
+    assert np.array_equal(kept.head.weight, second.head.weight)
 
 
 def test_papers_held_out_teach_nothing() -> None:

@@ -1,5 +1,8 @@
 """Transport on the CPU against oracles: POT's solvers, optimality conditions, closed formulas."""
 
+import inspect
+from contextvars import copy_context
+
 import numpy as np
 import ot
 import pytest
@@ -7,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from vectors import clustered_vectors
 
-from models.errors import InputError
+from models.errors import DeadlineError, InputError
+from models.interruption import set_interruption
 from models.transport import (
     CHEAPEST,
     REFERENCE,
@@ -19,6 +23,7 @@ from models.transport import (
 )
 from models.transport import compiled as compilation
 from models.transport.kernels import _check_shapes
+from models.transport.newton import STALLED
 
 UNIT, RAW = 1.0, 12.0
 
@@ -218,6 +223,74 @@ def test_shapes_that_do_not_fit_are_refused(
         _check_shapes(
             np.zeros(query_shape, np.float32), np.zeros((3, 4), np.float32), np.array(offsets, np.int64)
         )
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_vectors_of_another_precision_are_refused(dtype: type) -> None:
+    """The message names the type given and the one expected, whichever side it is."""
+    unchecked = inspect.unwrap(score_papers)
+    wanted, other = np.ones((2, 4), np.float32), np.ones((2, 4), dtype)
+    for query, rows in ((wanted, other), (other, wanted)):
+        with pytest.raises(InputError, match=f"{np.dtype(dtype)}; expected float32"):
+            unchecked(query, rows, np.array([0, 2]))
+
+
+def hard_pair(n_query: int, n_sentence: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distances of 1e7: with equal weights, steps from epsilon to epsilon stall on such a pair."""
+    drawn = np.random.default_rng(0).normal(size=(n_query + n_sentence, 8)) * 3e6
+    vectors = drawn.astype(np.float32)
+    return vectors[:n_query], vectors[n_query:], np.array([0, n_sentence])
+
+
+EQUAL_WEIGHTS = TransportSettings(tau=1e9)
+
+
+@pytest.mark.parametrize("shape", [(10, 12), (12, 10), (60, 60)])
+def test_a_pair_that_stalls_starts_again_from_exact_transport(shape: tuple[int, int]) -> None:
+    """It then ends within a few steps, at the cost of exact transport."""
+    exact = score_papers(*hard_pair(*shape), scorer=Scorer.EXACT_OT, settings=EQUAL_WEIGHTS)
+    plans = score_papers(*hard_pair(*shape), settings=EQUAL_WEIGHTS)
+    assert plans.converged.all()
+    assert STALLED < plans.n_iterations[0] < STALLED + 50
+    assert plans.marginal_errors[0] < 1e-6
+    assert plans.scores[0] == pytest.approx(exact.scores[0], rel=1e-9)
+
+
+def test_a_plan_does_not_depend_on_where_the_work_was_interrupted() -> None:
+    """A pair that takes many slices of work gives the same bits alone and after others."""
+    query, rows, _ = hard_pair(60, 80)
+    unfinished = TransportSettings(tau=1e9, max_newton_steps=250)
+    alone = score_papers(query, rows[20:], np.array([0, 60]), settings=unfinished)
+    behind = score_papers(query, rows, np.array([0, 7, 20, 80]), settings=unfinished)
+    assert 250 == alone.n_iterations[0] == behind.n_iterations[2]
+    np.testing.assert_array_equal(alone[0].mass, behind[2].mass)
+
+
+def test_a_hard_pair_ends_with_the_time_for_it() -> None:
+    """Newton asks again and again whether anybody still waits."""
+    looks = []
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) == 4:
+            raise DeadlineError("time is up")
+
+    def ask() -> None:
+        set_interruption(look)
+        score_papers(*hard_pair(100, 100), settings=EQUAL_WEIGHTS)
+
+    with pytest.raises(DeadlineError):
+        copy_context().run(ask)
+    assert 4 == len(looks)
+
+
+def test_a_plan_at_a_larger_epsilon_has_not_converged() -> None:
+    """However small its error: the plan asked for is another."""
+    papers = clustered_vectors(3, n_papers=20, norm=1000.0)
+    few = TransportSettings(tau=5000.0, tolerance=0.9, max_newton_steps=2)
+    plans = score_papers(*papers, settings=few)
+    assert plans.marginal_errors.max() < 0.9
+    assert not plans.converged.any()
 
 
 @pytest.mark.parametrize("field", ["tau", "epsilon", "tolerance"])

@@ -1,16 +1,14 @@
 """Runs a BERT-style checkpoint over token sequences in length-sorted batches and pools windows of tokens."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import structlog
 import torch
 from jaxtyping import Float32
-from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, AutoModel, PreTrainedModel
-from transformers.utils import logging as transformers_logging
+from safetensors import safe_open
+from transformers import PreTrainedModel
 
 from models.checkpoints import (
     LAYER_MIX,
@@ -21,7 +19,8 @@ from models.checkpoints import (
     verify_weights,
 )
 from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
-from models.encoders.wordpieces import PaperTokens, WordPieces, plan_batches
+from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import EncoderError, WeightsError
 from models.interruption import check_interruption
 from models.types import EncoderSpec, Paper, Precision, Unit
@@ -59,22 +58,16 @@ class Transformer:
         weights_sha256 = verify_weights(checkpoint)
         self._models = {self.device: self._load(self.device)}
         config = self._models[self.device].config
-        # A folder with few position embeddings reads less of each abstract rather than failing.
-        self.max_tokens = min(max_tokens, config.max_position_embeddings - 2)
+        self.wordpieces = load_wordpieces(checkpoint.folder, self._models[self.device], max_tokens=max_tokens)
+        self.max_tokens = self.wordpieces.max_tokens
         self.dim = int(config.hidden_size)
         self.fingerprint = fingerprint(checkpoint, weights_sha256, max_tokens=self.max_tokens)
-        self.wordpieces = WordPieces(checkpoint.folder, max_tokens=self.max_tokens)
-        if self.wordpieces.vocabulary_size > config.vocab_size:
-            raise WeightsError(
-                f"The tokenizer in {checkpoint.folder} has {self.wordpieces.vocabulary_size} tokens, but the "
-                f"model {config.vocab_size}: they belong to different checkpoints."
-            )
         self._layer_mix = self._read_layer_mix(config.num_hidden_layers)
 
     def spec(self, unit: Unit) -> EncoderSpec:
         """What a snapshot remembers of an encoder that pools this transformer's states by ``unit``."""
-        checkpoint = self.checkpoint
-        return EncoderSpec(checkpoint.name, self.fingerprint, self.dim, checkpoint.pooling.normalise, unit)
+        name, pooling = self.checkpoint.name, self.checkpoint.pooling
+        return EncoderSpec(name, self.fingerprint, self.dim, pooling.normalise, unit, pooling.tau)
 
     def vectors(
         self, papers: Sequence[Paper], *, with_sentences: bool, layers: Sequence[int] = ()
@@ -211,26 +204,7 @@ class Transformer:
         return [mixed, *asked]
 
     def _load(self, device: torch.device) -> PreTrainedModel:
-        folder = str(self.checkpoint.folder)
-        try:
-            with _quiet_transformers():
-                config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-                model, report = AutoModel.from_pretrained(
-                    folder,
-                    config=config,
-                    dtype=torch.float32,
-                    attn_implementation="sdpa",
-                    use_safetensors=True,
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    output_loading_info=True,
-                )
-        except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-            raise WeightsError(f"{folder} cannot be loaded as a transformer: {error}") from error
-        # transformers fills what is missing with random numbers; only the pooler, never used here, may be.
-        missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
-        if missing:
-            raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
+        model: Any = load_transformer(self.checkpoint.folder)
         if self.precision is Precision.BFLOAT16:
             # Only the products: with residuals and layer norms in float32 the vectors' error is a third
             # (1 - cos 1.8e-5 against 5.1e-5, minilm) at 3 % of the speed. Cast here once, not at every call.
@@ -267,18 +241,3 @@ def unit_rows(rows: Float32[np.ndarray, "n_rows dim"]) -> Float32[np.ndarray, "n
 
 def _between_layers(*_: object) -> None:
     check_interruption()
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """No progress bar and no loading report: what matters of it is checked and raised by the caller."""
-    verbosity = transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call] # transformers is half typed
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call] # the same
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call] # the same

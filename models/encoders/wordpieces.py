@@ -42,7 +42,7 @@ class WordPieces:
         # Some tokenizer.json carry a truncation and a padding of their own (all-MiniLM-L6-v2: both to 128).
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self._cls = self._special(folder, "[CLS]")
         self._sep = self._special(folder, "[SEP]")
         self._unknown = self._special(folder, UNKNOWN)
@@ -63,12 +63,12 @@ class WordPieces:
         return tokenised
 
     def _assemble(self, title: list[int], sentences: list[list[int]]) -> PaperTokens:
-        if len(title) + 1 >= self._max_tokens:
+        if len(title) + 1 >= self.max_tokens:
             # ASPIRE's code stops with an assertion here. Half the room is more than any real title needs, and
             # leaves the other half to the abstract, which is what the reader asked about.
-            title = title[: self._max_tokens // 2 - 1]
+            title = title[: self.max_tokens // 2 - 1]
         ids = [self._cls, *title, self._sep]
-        end = self._max_tokens + 1  # +1: [CLS] stands before the counted tokens
+        end = self.max_tokens + 1  # +1: [CLS] stands before the counted tokens
         spans: list[tuple[int, int]] = []
         for sentence in sentences:
             if len(ids) == end:

@@ -130,7 +130,8 @@ def train_head(
             heads.append(head)
             scores.append(_score(head, features, held_out, measure))
             on_progress("epochs", len(scores), settings.n_epochs)
-    return TrainedHead(heads[int(np.argmax(scores))], tuple(scores))
+    best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+    return TrainedHead(heads[best], tuple(scores))
 
 
 def _heads(
@@ -191,9 +192,9 @@ def _held_out(papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator) ->
 
 
 def _score(head: Head, features: Features, held_out: Bool[np.ndarray, " n_rows"], measure: Measure) -> float:
-    """The mean of ``measure`` over the held-out sentences in context and over those alone."""
+    """The mean of ``measure`` over the held-out sentences in context and over those alone, if there are."""
     values = []
-    for view in (held_out & ~features.alone, held_out & features.alone):
+    for view in filter(np.any, (held_out & ~features.alone, held_out & features.alone)):
         layers = features.rows[view].swapaxes(0, 1).astype(np.float32)
         values.append(measure(head.vectors(layers), features.labels[view]))
     return float(np.mean(values))

@@ -14,14 +14,15 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 from safetensors.torch import save_file
-from transformers import AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from models.checkpoints import WEIGHTS, Pooling, locate_checkpoint, verify_weights, write_pooling
 from models.conversion import COMPANIONS
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.devices import resolve_device
-from models.encoders.wordpieces import PaperTokens, WordPieces
-from models.errors import StorageError
+from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.wordpieces import PaperTokens
+from models.new_folder import expect_new, new_folder
 from models.training.functions import BATCH, balanced_batches, lone_sentence
 from models.training.objectives import OBJECTIVES, build_loss
 from models.training.phrases import Example
@@ -53,29 +54,23 @@ def tune_encoder(
     The vectors it then gives are of functions and of unit norm. Raises what ``load_encoder`` raises, and
     StorageError where ``target`` has files or cannot be written.
     """
-    if target.is_dir() and any(target.iterdir()):
-        raise StorageError(f"{target} is not empty; give a new folder.")
+    expect_new(target)
     checkpoint = locate_checkpoint(name)
     verify_weights(checkpoint)
     labels = np.array([functions.index(example.function) for example in examples])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model = AutoModel.from_pretrained(
-            str(checkpoint.folder), dtype=torch.float32, use_safetensors=True, local_files_only=True
-        ).to(resolve_device(device))
-        max_tokens = min(MAX_TOKENS, model.config.max_position_embeddings - 2)
-        wordpieces = WordPieces(checkpoint.folder, max_tokens=max_tokens)
+        model = load_transformer(checkpoint.folder)
+        wordpieces = load_wordpieces(checkpoint.folder, model, max_tokens=MAX_TOKENS)
+        model.to(resolve_device(device))  # type: ignore[arg-type] # transformers hides torch's own signature
         tokens = wordpieces.tokenise([lone_sentence(example) for example in examples])
         _tune(model, tokens, labels, settings, on_progress)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        save_file(model.state_dict(), target / WEIGHTS, metadata={"format": "pt"})
+    with new_folder(target) as prepared:
+        save_file(model.state_dict(), prepared / WEIGHTS, metadata={"format": "pt"})
         for companion in COMPANIONS:
             if (checkpoint.folder / companion).is_file():
-                shutil.copyfile(checkpoint.folder / companion, target / companion)
-        write_pooling(target, Pooling(kind="contextual", normalise=True))
-    except OSError as error:
-        raise StorageError(f"{target} cannot be written: {error}.") from error
+                shutil.copyfile(checkpoint.folder / companion, prepared / companion)
+        write_pooling(prepared, Pooling(kind="contextual", normalise=True))
 
 
 def _tune(

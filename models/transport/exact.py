@@ -50,7 +50,7 @@ def _solve_pairs(
     n_query = problem.query_weights.shape[1]
     for pair in range(len(offsets) - 1):
         start, end = offsets[pair], offsets[pair + 1]
-        n_paths[pair] = _solve_pair(
+        n_paths[pair] = solve_exactly(
             cost[n_query * start : n_query * end].reshape((n_query, end - start)),
             problem.query_weights[pair].copy(),
             problem.sentence_weights[start:end].copy(),
@@ -65,7 +65,7 @@ def _solve_pairs(
 
 
 @compiled
-def _solve_pair(
+def solve_exactly(
     cost: Float64[np.ndarray, "n m"],
     supply: Float64[np.ndarray, " n"],
     demand: Float64[np.ndarray, " m"],

@@ -28,9 +28,10 @@ def score_papers(
     is the same bit for bit whatever else is in the call. Semantics 3.4; memory is 16 bytes per cell of the
     result and at most some 20 MiB beside it.
 
-    Raises InputError for vectors that are not finite, a paper without sentences, or offsets that do not
-    match the rows.
+    Raises InputError for vectors that are not finite or not float32, a paper without sentences, or offsets
+    that do not match the rows; and what ``check_interruption`` raises.
     """
+    _check_types(query=query, rows=rows)
     _check_shapes(query, rows, offsets)
     k, n_query = len(offsets) - 1, len(query)
     offsets = np.array(offsets)  # own, contiguous, writable: one type to compile for, and safe in the result
@@ -120,6 +121,16 @@ def _exact_plans(
         converged=exact.converged,
         n_iterations=exact.n_paths,
     )
+
+
+def _check_types(**vectors: np.ndarray) -> None:
+    """Raise InputError for what the loops are not compiled for."""
+    for name, given in vectors.items():
+        if given.dtype != np.float32:
+            raise InputError(
+                f"The {name} vectors are {given.dtype}; expected float32. Convert them with "
+                ".astype(np.float32)."
+            )
 
 
 def _check_shapes(

@@ -1,15 +1,19 @@
 """Entropic transport of hard pairs on the CPU: Newton on the semi-dual, in float64, one pair at a time.
 
 Where distances span many epsilon (un-normalised vectors), Sinkhorn needs thousands of sweeps and stops
-short; Newton with epsilon scaling reaches full precision in a few dozen steps.
+short; Newton with epsilon scaling reaches full precision in a few dozen steps. Where it stalls (distances of
+1e4 and more with almost equal weights), it starts again from the potentials of exact transport.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
+from models.interruption import check_interruption
 from models.transport.compiled import compiled
+from models.transport.exact import solve_exactly
 from models.transport.problem import Outcome, Problem
 
 FIRST_EPSILON = 0.05  # of the spread of distances, where epsilon scaling starts
@@ -17,10 +21,20 @@ EPSILON_FACTOR = 0.25  # from one level of epsilon to the next; 0.15 to 0.4 cost
 LEVEL_TOLERANCE = 0.3  # L1 marginal error good enough to go down a level; 0.03 costs twice the steps
 FIRST_RADIUS = 3.0  # longest first step, in units of epsilon: exp(3) per cell is what Newton can foresee
 SUFFICIENT_RISE = 1e-4  # of the rise the slope promises, for a step to be taken (Armijo)
+STALLED = 300  # steps after which a pair starts again from exact transport; 15 are usual
+SLICE = 50_000_000  # work between two looks at the deadline, in units of 0.3 to 2 ns
+EVALUATION = 16  # of a cell of the plan, in the units of a multiplication in Newton's linear system
 LEAK = 1e-14  # relative to a sentence's mass: a group without edges to the rest does not move by rounding
 
 
-@compiled
+class _Progress(NamedTuple):
+    """Where the work stands between two slices of it, in arrays that compiled code can write."""
+
+    counts: Int64[np.ndarray, " 2"]  # the pair, and the steps it has taken
+    scale: Float64[np.ndarray, " 2"]  # its level of epsilon (0: not begun) and trust radius
+    potentials: Float64[np.ndarray, " longest"]  # the moved side's f, as far as the side is long
+
+
 def newton(
     problem: Problem,
     epsilon: float,
@@ -28,11 +42,34 @@ def newton(
     max_steps: int,
     outcome: Outcome,
 ) -> None:
-    """Write the plans of all pairs that have not converged yet into ``outcome``."""
-    offsets = problem.offsets
+    """Write the plans of all pairs that have not converged yet into ``outcome``.
+
+    Raises what ``check_interruption`` raises, which it asks every few hundredths of a second.
+    """
+    longest = problem.query_weights.shape[1]  # the shorter side moves
+    progress = _Progress(np.zeros(2, np.int64), np.zeros(2), np.zeros(longest))
+    while progress.counts[0] < len(outcome.converged):
+        check_interruption()
+        _work_slice(problem, epsilon, tolerance, max_steps, outcome, progress)
+
+
+@compiled
+def _work_slice(
+    problem: Problem,
+    epsilon: float,
+    tolerance: float,
+    max_steps: int,
+    outcome: Outcome,
+    progress: _Progress,
+) -> None:
+    """Solve pairs from where ``progress`` stands until SLICE is used up; the last may stay half done."""
+    offsets, counts = problem.offsets, progress.counts
     n_query = problem.query_weights.shape[1]
-    for pair in range(len(offsets) - 1):
+    left = SLICE
+    while left > 0 and counts[0] < len(outcome.converged):
+        pair = counts[0]
         if outcome.converged[pair]:
+            counts[0] += 1
             continue
         start, end = offsets[pair], offsets[pair + 1]
         # Newton's linear system has the size of the side it moves: take the shorter one.
@@ -42,10 +79,24 @@ def newton(
         exact = weights if move_query else problem.query_weights[pair]
         pair_cost = np.empty((len(exact), len(moved)))
         _copy(problem.cost[n_query * start : n_query * end], pair_cost, move_query, True)
-        plan, error, steps = _solve_pair(pair_cost, moved, exact, epsilon, tolerance, max_steps)
-        _copy(outcome.mass[n_query * start : n_query * end], plan, move_query, False)
-        outcome.converged[pair] = error < tolerance
-        outcome.n_iterations[pair] += steps
+        if progress.scale[0] == 0.0:
+            _begin(pair_cost, moved, epsilon, progress)
+        elif counts[1] == STALLED:
+            _begin_exactly(pair_cost, moved, exact, epsilon, progress)
+        step_cost = pair_cost.size * (len(moved) + EVALUATION)
+        before = counts[1]
+        most = min(max_steps, before + 1 + left // step_cost)
+        if before < STALLED:
+            most = min(most, STALLED)
+        plan, error, is_done = _solve_pair(pair_cost, moved, exact, epsilon, tolerance, most, progress)
+        left -= step_cost * (1 + counts[1] - before)
+        if is_done or counts[1] >= max_steps:
+            _copy(outcome.mass[n_query * start : n_query * end], plan, move_query, False)
+            outcome.converged[pair] = is_done and error < tolerance
+            outcome.n_iterations[pair] += counts[1]
+            progress.scale[0] = 0.0
+            counts[0] += 1
+            counts[1] = 0
 
 
 @compiled
@@ -67,6 +118,42 @@ def _copy(
 
 
 @compiled
+def _begin(
+    cost: Float64[np.ndarray, "m n"],
+    moved: Float64[np.ndarray, " n"],
+    epsilon: float,
+    progress: _Progress,
+) -> None:
+    """Start at f = 0, at a level of epsilon where the plan is smooth."""
+    f = progress.potentials[: len(moved)]
+    smallest, largest = cost[0, 0], cost[0, 0]
+    for i in range(len(moved)):
+        f[i] = 0.0 if moved[i] > 0.0 else -np.inf
+        for j in range(len(cost)):
+            smallest, largest = min(smallest, cost[j, i]), max(largest, cost[j, i])
+    progress.scale[0] = max(epsilon, FIRST_EPSILON * (largest - smallest))
+    progress.scale[1] = FIRST_RADIUS
+
+
+@compiled
+def _begin_exactly(
+    cost: Float64[np.ndarray, "m n"],
+    moved: Float64[np.ndarray, " n"],
+    exact: Float64[np.ndarray, " m"],
+    epsilon: float,
+    progress: _Progress,
+) -> None:
+    """Start again at the potentials of exact transport, of which small epsilon is a small perturbation."""
+    f = progress.potentials[: len(moved)]
+    solve_exactly(cost, exact.copy(), moved.copy(), np.empty(cost.shape), np.empty(len(exact)), f)
+    for i in range(len(moved)):
+        if moved[i] == 0.0:
+            f[i] = -np.inf
+    progress.scale[0] = epsilon
+    progress.scale[1] = FIRST_RADIUS
+
+
+@compiled
 def _solve_pair(
     cost: Float64[np.ndarray, "m n"],
     moved: Float64[np.ndarray, " n"],
@@ -74,25 +161,20 @@ def _solve_pair(
     epsilon: float,
     tolerance: float,
     max_steps: int,
-) -> tuple[Float64[np.ndarray, "m n"], float, int]:
-    """The plan of one pair, its L1 error on the ``moved`` side and the steps taken.
+    progress: _Progress,
+) -> tuple[Float64[np.ndarray, "m n"], float, bool]:
+    """The plan of one pair, its L1 error on the ``moved`` side, and whether the solve came to its end.
 
     Maximises H(f) = <moved, f> + <exact, g(f)>, g the soft c-transform of f, which is concave in the n
     potentials f (the semi-dual: Cuturi and Peyre 2018, arXiv 1807.07114): Newton steps within a trust
     radius, epsilon lowered from level to level. The ``exact`` side's marginal holds by construction.
+
+    Goes on from where ``progress`` stands, up to ``max_steps``, and leaves there how far it came.
     """
-    f = np.zeros(len(moved))
-    smallest, largest = cost[0, 0], cost[0, 0]
-    for i in range(len(moved)):
-        if moved[i] == 0.0:
-            f[i] = -np.inf
-        for j in range(len(exact)):
-            smallest, largest = min(smallest, cost[j, i]), max(largest, cost[j, i])
-    level = max(epsilon, FIRST_EPSILON * (largest - smallest))
-    rounding = 1e-14 * largest  # differences of H below this mean nothing
+    f, steps = progress.potentials[: len(moved)].copy(), progress.counts[1]
+    level, radius = progress.scale
+    rounding = 1e-14 * cost.max()  # differences of H below this mean nothing
     plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
-    radius = FIRST_RADIUS
-    steps = 0
     while steps < max_steps and (level > epsilon or error >= tolerance):
         steps += 1
         balance = error < LEVEL_TOLERANCE and level > epsilon
@@ -117,10 +199,14 @@ def _solve_pair(
         if balance:  # what Newton's model does not reach, such as a sentence whose mass has vanished
             f = _balance(cost, g, moved, level)
             plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
+    progress.potentials[: len(moved)] = f
+    progress.scale[:] = level, radius
+    progress.counts[1] = steps
+    is_done = level <= epsilon and error < tolerance
     # A closing half-step bounds the spread of f by that of the cost, as the gap of a plan assumes.
     f = _balance(cost, g, moved, level)
     plan, slope, g, value, error = _evaluate(cost, f, moved, exact, level)
-    return plan, error, steps
+    return plan, error, is_done
 
 
 @compiled

@@ -30,7 +30,7 @@ class TransportSettings:
     epsilon: float = 0.05  # weight of the entropy, distance; 1 / lambda, ASPIRE's lambda is 20
     tolerance: float = 1e-7  # L1 distance of the plan's marginals to theirs; moves a score by about as much
     max_sweeps: int = 96  # Sinkhorn sweeps before a pair is handed to Newton, which then costs less
-    max_newton_steps: int = 10_000  # 15 are usual; one that needs more is reported unconverged
+    max_newton_steps: int = 2_000  # 15 are usual; one that needs more is reported unconverged
 
     def __post_init__(self) -> None:
         if not (0 < self.tau < np.inf and 0 < self.epsilon < np.inf and 0 < self.tolerance < 1):

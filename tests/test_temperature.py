@@ -1,0 +1,44 @@
+"""The temperature of a search that names none: the one that its encoder was tuned at."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from indexer.snapshot import Snapshot
+from service.recommend import RecommendQuery, recommend
+from service.search import SearchEngine, SearchQuery
+from service.seeds import Seed
+
+
+def scores_of(snapshot: Snapshot, ask: Callable[[SearchEngine], Any]) -> list[float]:
+    """The scores of the answer over a snapshot."""
+    engine = SearchEngine(snapshot, pytest.fail, n_candidates=20)
+    return [ranked.score for ranked in ask(engine).results]
+
+
+def tuned(snapshot: Snapshot, tau: float | None) -> Snapshot:
+    """The same snapshot as if its encoder had been tuned at a temperature."""
+    encoder = replace(snapshot.manifest.encoder, tau=tau)
+    snapshot.manifest = replace(snapshot.manifest, encoder=encoder)
+    return snapshot
+
+
+@pytest.mark.parametrize("named", [None, 5.0])
+def test_a_search_uses_what_its_encoder_was_tuned_at(hashed_snapshot: Snapshot, named: float | None) -> None:
+    """Unless it names another."""
+    query = SearchQuery(paper_id="demo:p03-m07", limit=3)
+    expected = scores_of(hashed_snapshot, lambda engine: engine.search(replace(query, tau=named or 7.0)))
+    tuned(hashed_snapshot, 7.0)
+    assert expected == scores_of(hashed_snapshot, lambda engine: engine.search(replace(query, tau=named)))
+    tuned(hashed_snapshot, None)
+    other = scores_of(hashed_snapshot, lambda engine: engine.search(query))
+    assert other != expected
+
+
+def test_recommendations_use_it_too(hashed_snapshot: Snapshot) -> None:
+    """They name none."""
+    query = RecommendQuery(seeds=(Seed(paper_id="demo:p03-m07"),), limit=3)
+    before = scores_of(hashed_snapshot, lambda engine: recommend(engine, query))
+    assert before != scores_of(tuned(hashed_snapshot, 7.0), lambda engine: recommend(engine, query))
