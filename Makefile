@@ -9,7 +9,7 @@ PORT ?= 8000
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench screenshots schema-trial trials lock clean
+.PHONY: help setup demo test check format bench screenshots trials lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,18 +43,16 @@ format: setup ## Format the code
 
 bench: setup ## Measure speed side by side with the alternatives
 	$(BIN)/python -m benchmarks.transport
-	$(BIN)/python benchmarks/index.py
-	$(BIN)/python benchmarks/encoders.py akin/demo/papers.jsonl
-	$(BIN)/python benchmarks/sentences.py
+	$(BIN)/python -m benchmarks.index
+	$(BIN)/python -m benchmarks.encoders akin/demo/papers.jsonl
+	$(BIN)/python -m benchmarks.sentences
 
 screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium
-	$(BIN)/python docs/screenshots.py
+	$(BIN)/python -m docs.screenshots
 
-schema-trial: setup ## Send 10,000 requests made from the OpenAPI document, and check every answer
-	SCHEMA_EXAMPLES=1000 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/test_schema.py --capture=no
-
-trials: setup ## Run the trials of size, which take minutes and gigabytes of disk
-	OMP_NUM_THREADS=2 $(BIN)/python -m pytest -m trial --capture=no
+# One of them: make trials TRIAL=tests/trials/test_crashes.py
+trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --capture=no $(or $(TRIAL),tests/trials)
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/pip install --quiet uv

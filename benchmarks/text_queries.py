@@ -1,6 +1,6 @@
 """What words would add to vectors for short texts: BM25 beside, summed with, and choosing for single match.
 
-python benchmarks/text_queries.py SCIFACT_FOLDER [--cache FOLDER]
+python -m benchmarks.text_queries SCIFACT_FOLDER [--cache FOLDER]
 
 Only what is ranked by the vectors' own distances can be explained by alignments that add up to the score: of
 the mixtures those that "choose", not the sums.

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from models.transport import REFERENCE, SERVING, Scorer, score_papers
 from models.transport.tensor import score_batch
-from tests.vectors import clustered_vectors
+from tests.support.examples.vectors import clustered_vectors
 
 
 @dataclass(frozen=True, slots=True)

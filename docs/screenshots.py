@@ -1,6 +1,6 @@
 """Screenshots of the page over the demo corpus, light and dark, wide and narrow: `make screenshots`.
 
-python docs/screenshots.py [--into docs/images]
+python -m docs.screenshots [--into docs/images]
 """
 
 import argparse
@@ -16,10 +16,8 @@ import numpy as np
 from jaxtyping import UInt8
 from playwright.sync_api import Browser, sync_playwright
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
-
-from browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
-from processes import akin_process
+from tests.support.servers.browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
+from tests.support.servers.processes import akin_process
 
 WIDE, NARROW = (1280, 860), (400, 860)
 RESULTS = "/?paper=demo%3Ap03-m07&facet=method"

@@ -1,67 +1,58 @@
-"""Collections the tests share: the demo corpus, indexed once with each encoder that needs no download."""
+"""Collections that tests share: the demo corpus, indexed once with each encoder that needs no download."""
+
+from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import structlog
-from annotators import KeywordTagger
+from jaxtyping import install_import_hook
 
-import akin
-from indexer.build import BuildArguments, BuildReport, build
-from indexer.snapshot import Snapshot, open_snapshot
-from models.annotator import Annotator
-from models.encoder import Encoder, load_encoder
-from models.facets import FacetTagger
-from models.functions import FunctionEncoder
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
 
-pytest_plugins = ["postgres", "redis_server", "sentence_engines", "browser"]
+    from indexer.snapshot import Snapshot
+    from models.annotator import Annotator
+    from models.encoder import Encoder
+    from service.search import SearchEngine
 
-DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
-SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
-
-BuildFn = Callable[..., BuildReport]
-
-
-def build_quietly(
-    corpus: Path,
-    data: Path,
-    encoder: Encoder,
-    *,
-    tagger: FacetTagger | None = None,
-    functions: FunctionEncoder | None = None,
-    replace: bool = False,
-    **arguments: object,
-) -> BuildReport:
-    """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
-    annotator = Annotator(encoder, tagger=tagger or KeywordTagger(), functions=functions)
-    given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
-    return build(
-        [corpus],
-        data,
-        annotator,
-        arguments=given,
-        on_progress=lambda stage, done, total: None,
-        replace=replace,
-    )
+ROOT = Path(__file__).parents[1]
+# Shapes are checked in the modules that state them; to wrap every other function costs seconds a process.
+WITH_SHAPES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for package in ("models", "indexer", "service", "evaluation")
+    for path in (ROOT / package).rglob("*.py")
+    if "from jaxtyping import" in path.read_text(encoding="utf-8")
+]
+install_import_hook(WITH_SHAPES, "beartype.beartype")
+# What tests share is imported where it is used: a test of one module loads neither torch nor a service.
+pytest.register_assert_rewrite("tests.support")
+pytest_plugins = ["tests.support.servers.postgres", "tests.support.servers.redis"]
 
 
 @pytest.fixture(scope="session")
 def hashing() -> Encoder:
     """The encoder without weights."""
+    from models.encoder import load_encoder
+
     return load_encoder("hashing")
 
 
 @pytest.fixture(scope="session")
 def minilm() -> Encoder:
     """The default encoder."""
+    from models.encoder import load_encoder
+
     return load_encoder("minilm", device="cpu")
 
 
 @pytest.fixture(scope="session")
 def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
     """A data folder with the demo corpus under the hashing encoder; treat it as read-only."""
+    from tests.support.builds import DEMO_CORPUS, build_quietly
+
     data = tmp_path_factory.mktemp("hashed")
     build_quietly(DEMO_CORPUS, data, hashing)
     return data
@@ -70,6 +61,8 @@ def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> P
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
     """A data folder with the demo corpus under the default encoder; treat it as read-only."""
+    from tests.support.builds import DEMO_CORPUS, build_quietly
+
     data = tmp_path_factory.mktemp("demo")
     build_quietly(DEMO_CORPUS, data, minilm)
     return data
@@ -78,12 +71,54 @@ def demo_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path
 @pytest.fixture
 def hashed_snapshot(hashed_data: Path) -> Snapshot:
     """The demo corpus under the hashing encoder, opened anew."""
+    from indexer.snapshot import open_snapshot
+
     return open_snapshot(hashed_data)
+
+
+@pytest.fixture(scope="session")
+def sentence_annotator(hashing: Encoder) -> Annotator:
+    """The hashing encoder with layers, facets by keywords and a stand-in for the encoder of functions."""
+    from tests.support.sentence_engines import layered_annotator
+
+    return layered_annotator(hashing)
+
+
+@pytest.fixture(scope="session")
+def sentence_engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> SearchEngine:
+    """The demo corpus, whose facets are its own, with function vectors."""
+    from tests.support.sentence_engines import demo_engine
+
+    return demo_engine(tmp_path_factory.mktemp("functions"), sentence_annotator)
+
+
+@pytest.fixture(scope="session")
+def plain_engine(hashed_data: Path, hashing: Encoder) -> SearchEngine:
+    """The demo corpus without function vectors."""
+    from models.annotator import Annotator
+    from tests.support.annotators import KeywordTagger
+    from tests.support.sentence_engines import opened
+
+    return opened(hashed_data, Annotator(hashing, tagger=KeywordTagger()))
+
+
+@pytest.fixture(scope="session")
+def sentence_client(sentence_engine: SearchEngine) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus with function vectors."""
+    from fastapi.testclient import TestClient
+
+    from service.app import create_app
+    from service.settings import Settings
+
+    with TestClient(create_app(Settings(), sentence_engine), raise_server_exceptions=False) as client:
+        yield client
 
 
 @pytest.fixture
 def log_left_alone() -> Iterator[None]:
     """Takes back what a test configures of logging."""
+    import structlog
+
     handlers, level = logging.root.handlers[:], logging.root.level
     yield
     structlog.reset_defaults()

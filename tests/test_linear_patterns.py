@@ -13,13 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from growing import grows_too_fast
 
 import akin
 import indexer
 import models
 import service
 from service.identifiers import address_key
+from tests.support.growing import grows_too_fast
 
 PACKAGES: tuple[ModuleType, ...] = (akin, indexer, models, service)
 WAYS = {"search", "match", "fullmatch", "finditer", "findall", "split", "sub"}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from pickles import opens_pickles
 
 import service
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
+from tests.support.pickles import opens_pickles
 
 PACKAGES = Path(service.__file__).parents[1]
 # The one place for published checkpoints, on explicit request and with weights only.

@@ -1,0 +1,146 @@
+"""Batches from Python: started once whatever breaks, read to the end whatever breaks."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import akin
+from akin import batch_answers, queries
+from akin.client import Retries
+from models.errors import ServiceError
+from service.app import create_app
+from service.engines import open_engine
+from service.schemas.batches import BatchIn, BatchOut
+from service.settings import Settings
+from tests.support.servers.loopback import served
+
+SEEDS = [f"demo:p{i:02}-m07" for i in range(10)]
+
+
+@pytest.fixture
+def address(hashed_data: Path, tmp_path: Path) -> Iterator[str]:
+    """Where a service over the demo corpus listens."""
+    data = Path(copytree(hashed_data, tmp_path / "data"))
+    settings = Settings(data=data, device="cpu")
+    with served(create_app(settings, open_engine(settings))) as address:
+        yield address
+
+
+def test_a_batch_from_start_to_end(address: str) -> None:
+    """Results come in order while the batch goes on, each as the search's answer, or as its problem."""
+    with akin.Client(address) as client:
+        batch = client.batch(seeds=[*SEEDS, "nobody"], facet="method", limit=2)
+        results = list(client.batch_results(batch.id, poll_s=0.05))
+        assert [(i, seed) for i, seed in enumerate([*SEEDS, "nobody"])] == [
+            (result.seed, result.paper_id) for result in results
+        ]
+        answer = results[3].answer
+        assert answer is not None
+        assert client.search(paper_id=SEEDS[3], facet="method", limit=2).results == answer.results
+        assert (None, 404) == (results[-1].answer, results[-1].problem and results[-1].problem.status)
+        now = client.batch_progress(batch.id)
+        assert ("done", 11, 1) == (now.state, now.done, now.problems)
+        assert results[9:] == list(client.batch_results(batch.id, start=9))
+        client.cancel_batch(batch.id)
+        with pytest.raises(ServiceError, match="no such batch"):
+            client.batch_progress(batch.id)
+
+
+def test_async_clients_have_the_same(address: str) -> None:
+    """AsyncClient starts, watches, reads and ends a batch."""
+
+    async def ask() -> tuple[list[batch_answers.SeedAnswer], batch_answers.Batch]:
+        async with akin.AsyncClient(address) as client:
+            asked: Any = [{"text": "graphs forecast floods", "limit": 1}, {"paper_id": SEEDS[0]}]
+            batch = await client.batch(queries=asked)
+            results = [result async for result in client.batch_results(batch.id, poll_s=0.05)]
+            finished = await client.batch_progress(batch.id)
+            await client.cancel_batch(batch.id)
+            return results, finished
+
+    results, finished = anyio.run(ask)
+    assert [(0, None), (1, SEEDS[0])] == [(result.seed, result.paper_id) for result in results]
+    assert [1, 10] == [len(result.answer.results) for result in results if result.answer is not None]
+    assert "done" == finished.state
+
+
+class Breaking:
+    """A service whose results break off, whose first answers to a POST and a DELETE get lost."""
+
+    def __init__(self) -> None:
+        self.lines = [json.dumps({"seed": i, "paper_id": f"\u2028{i}", "problem": PROBLEM}) for i in range(5)]
+        self.starts: list[int] = []
+        self.keys: list[str] = []
+        self.n_deletes = 0
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """What it answers."""
+        if request.method == "POST":
+            self.keys.append(request.headers["Idempotency-Key"])
+            if len(self.keys) == 1:
+                raise httpx.ReadError("lost", request=request)
+            return httpx.Response(202, json=BATCH)
+        if request.method == "DELETE":
+            self.n_deletes += 1
+            raise httpx.ReadError("lost", request=request)
+        start = int(request.url.params["start"])
+        self.starts.append(start)
+        headers = {"X-Akin-Batch-State": "done" if len(self.starts) > 3 else "running"}
+        text = "".join(f"{line}\n" for line in self.lines[start : start + 2])
+        return httpx.Response(
+            200, headers=headers, stream=Broken(text.encode(), breaks=len(self.starts) == 2)
+        )
+
+
+class Broken(httpx.SyncByteStream):
+    """A body that comes in small pieces and may break in the middle of its second line."""
+
+    def __init__(self, content: bytes, *, breaks: bool) -> None:
+        self._content = content
+        self._breaks = breaks
+
+    def __iter__(self) -> Iterator[bytes]:
+        for at in range(0, len(self._content), 7):
+            if self._breaks and at > 0.8 * len(self._content):
+                raise httpx.ReadError("broken")
+            yield self._content[at : at + 7]
+
+
+PROBLEM = {"type": "urn:akin:problem:x", "title": "X", "status": 404, "detail": "No."}
+BATCH = {
+    "id": "a",
+    "state": "queued",
+    "generation": "000001",
+    **dict.fromkeys(("queries", "done", "problems", "ready", "created_at"), 0),
+    "error": None,
+    "finished_at": None,
+    "results": "/",
+}
+
+
+def test_what_breaks_is_taken_up_again() -> None:
+    """No second batch, no line twice; a cancellation, which would find no batch then, is not sent again."""
+    script = Breaking()
+    patient = Retries(backoff_s=0.001)
+    with akin.Client(transport=httpx.MockTransport(script), retries=patient) as client:
+        batch = client.batch(seeds=["a"])
+        results = list(client.batch_results(batch.id, poll_s=0.001))
+        assert list(range(5)) == [result.seed for result in results]
+        assert [f"\u2028{i}" for i in range(5)] == [result.paper_id for result in results]
+        assert [0, 2, 3, 5] == script.starts
+        assert 1 == len(set(script.keys)) < len(script.keys)
+        with pytest.raises(ServiceError, match="cannot be reached"):
+            client.cancel_batch(batch.id)
+        assert 1 == script.n_deletes
+
+
+def test_the_fields_are_those_of_the_service() -> None:
+    """What a batch takes and tells has the same names on both sides."""
+    assert set(BatchIn.model_fields) == set(queries.BatchRequest.__annotations__)
+    assert set(BatchOut.model_fields) == set(batch_answers.Batch.__annotations__)

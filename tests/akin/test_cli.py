@@ -1,0 +1,240 @@
+"""The command line: what a person types and sees."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from akin.cli import app
+from models.encoder import load_encoder
+from service.app import create_app
+from service.settings import Settings
+from tests.support.builds import DEMO_CORPUS, SHARED_DATA, build_quietly
+from tests.support.servers.loopback import free_port
+
+AKIN = [sys.executable, "-m", "akin"]
+
+
+def run(*arguments: str | Path, stdin: str | None = None, status: int = 0) -> str:
+    """What a command prints to standard output and error; its exit status must be ``status``."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    assert status == result.exit_code, result.output
+    return result.output
+
+
+def flat(text: str) -> str:
+    """Text without line wrapping."""
+    return " ".join(text.split())
+
+
+def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
+    """A printed result shows title, score, id and the share of each matching sentence."""
+    shown = flat(
+        run("search", "--data", hashed_data, "--paper", "demo:p03-m07", "--sentences", "3", "--limit", "2")
+    )
+    assert "▶ 3 We posit a structural causal model" in shown
+    assert re.search(r"1\. .+ -\d\.\d{4} demo:p\d\d-m\d\d · ", shown)
+    assert re.search(r"\d\d% [A-Z].+ ← 3", shown)
+    assert "2 results in" in shown
+
+
+def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
+    """`akin search --json` prints what POST /v1/search answers, but for took_ms and the service's cursor."""
+    printed = json.loads(
+        run(
+            "search",
+            "--data",
+            hashed_data,
+            "--paper",
+            "demo:p03-m07",
+            "--facet",
+            "method",
+            "--limit",
+            "3",
+            "--json",
+        )
+    )
+    body = {"query": {"paper_id": "demo:p03-m07"}, "facet": "method", "limit": 3}
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
+        answered = client.post("/v1/search", json=body).json()
+    assert answered.pop("next_cursor") is not None
+    assert printed.pop("next_cursor") is None
+    del printed["took_ms"], answered["took_ms"]
+    assert answered == printed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffA Title\r\n \r\nWe forecast floods. A gauge network is used.\r\n",
+        "A Title\n\nWe forecast floods. A gauge network is used.",
+        "We forecast floods. A gauge network is used.",
+        '{"title": "A Title", "abstract": ["We forecast floods.", "A gauge network is used."]}',
+    ],
+)
+def test_a_query_may_come_from_a_file_or_standard_input(hashed_data: Path, tmp_path: Path, text: str) -> None:
+    """Title and abstract as text, the abstract alone and JSON are understood, from a file and from `-`."""
+    file = tmp_path / "query.txt"
+    file.write_text(text, encoding="utf-8")
+    arguments = ("search", "--data", hashed_data, "--limit", "2", "--json")
+    answers = [
+        json.loads(run(*arguments, "--abstract", file)),
+        json.loads(run(*arguments, "-", stdin=text)),
+    ]
+    for answer in answers:
+        texts = [sentence["text"] for sentence in answer["query"]["sentences"]]
+        assert ["We forecast floods.", "A gauge network is used."] == texts
+        assert 2 == len(answer["results"])
+
+
+def test_a_first_paragraph_of_several_sentences_is_no_title(hashed_data: Path) -> None:
+    """Two paragraphs of prose are one abstract, none of it the title."""
+    text = "We forecast floods. We do it early.\n\nA gauge network is used."
+    answer = json.loads(run("search", "--data", hashed_data, "--json", "-", stdin=text))
+    assert ("", 3) == (answer["query"]["title"], len(answer["query"]["sentences"]))
+
+
+def test_a_foreign_abstract_gets_a_note(hashed_data: Path) -> None:
+    """A query that does not look English is answered with a note."""
+    text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
+    assert "abstract not english (fr)" in run("search", "--data", hashed_data, "-", stdin=text)
+
+
+BAD_SEARCHES: list[tuple[list[str], str]] = [
+    (["--paper", "nope"], "No paper of this collection"),
+    (["--paper", "demo:p00-m00", "--sentences", "99"], "numbered 0 to"),
+    (["--paper", "demo:p00-m00", "--sentences", "a,b"], "as 0,3"),
+    (["--paper", "demo:p00-m00", "--abstract", "x.txt"], "once"),
+    ([], "once"),
+    (["--abstract", "absent.txt"], "no such file"),
+    (["--paper", "demo:p00-m00", "--sentences", "0", "--facet", "method"], "not both"),
+    (["-", "--abstract", "absent.txt"], "once"),
+    (["--paper", "demo:p00-m00", "--scorer", "magic"], "magic"),
+    (["--paper", "demo:p00-m00", "--year-from", "99999999999999999999"], "2100"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_SEARCHES)
+def test_a_wrong_search_says_what_to_do(hashed_data: Path, arguments: list[str], message: str) -> None:
+    """Wrong arguments end with a message and a non-zero status, without a traceback."""
+    result = CliRunner().invoke(app, ["search", "--data", str(hashed_data), *arguments])
+    assert 0 != result.exit_code
+    assert message in flat(result.output.replace("│", ""))
+    assert isinstance(result.exception, SystemExit)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \n ", "{", '{"abstract": 3}', '{"title": "x"}', '{"a":' * 10_000, "x" * 200_000]
+)
+def test_a_query_that_is_no_paper_is_an_error(hashed_data: Path, text: str) -> None:
+    """Standard input without a usable abstract ends with one clear line."""
+    assert run("search", "--data", hashed_data, "-", stdin=text, status=1).startswith("error: The query")
+
+
+def test_embed_prints_every_paper() -> None:
+    """One JSON line a paper: id, sentences, a vector for each kept one, the document's, what was dropped."""
+    lines = run("embed", DEMO_CORPUS, "--encoder", "hashing").splitlines()
+    assert 100 == len(lines)
+    first = json.loads(lines[0])
+    assert {"id", "sentences", "facets", "vectors", "document", "dropped_sentences"} == set(first)
+    assert len(first["sentences"]) == len(first["vectors"]) + first["dropped_sentences"]
+    assert {256} == {len(vector) for vector in [*first["vectors"], first["document"]]}
+
+
+def test_embed_reproduces_aspire() -> None:
+    """`akin embed` over a local ASPIRE-style folder gives the vectors ASPIRE's public code computes."""
+    oracle = SHARED_DATA / "oracle-aspire"
+    if not oracle.is_dir():
+        pytest.skip("the oracle's checkpoint and vectors are not on this machine")
+    expected = np.load(oracle / "vectors.npz")
+    lines = run("embed", oracle / "papers.jsonl", "--encoder", oracle).splitlines()
+    assert 2 * len(lines) == len(expected.files)
+    for paper in map(json.loads, lines):
+        np.testing.assert_allclose(paper["vectors"], expected[f"{paper['id']}/sentences"], atol=1e-5)
+        np.testing.assert_allclose(paper["document"], expected[f"{paper['id']}/cls"], atol=1e-5)
+
+
+def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_data: Path) -> None:
+    """list marks the served generation, verify names a damaged file, rollback goes back one."""
+    data = tmp_path / "data"
+    shutil.copytree(hashed_data, data)
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=5, replace=True)
+    assert re.search(r"→\W+000002", run("snapshot", "list", "--data", data))
+    assert "all as the manifest says" in run("snapshot", "verify", "--data", data)
+    assert "000001" in run("snapshot", "rollback", "--data", data)
+    assert re.search(r"→\W+000001", run("snapshot", "list", "--data", data))
+    (data / "segments" / "000001" / "offsets.npy").write_bytes(b"")
+    assert "offsets.npy" in run("snapshot", "verify", "--data", data, status=1)
+    (data / "snapshots" / "000002" / "manifest.json").write_bytes(b"{}")
+    (data / "CURRENT").unlink()
+    listed = run("snapshot", "list", "--data", data)
+    assert re.search(r"000001.*100", listed)
+    assert re.search(r"000002\W+cannot be read", listed)
+
+
+def test_the_demo_answers_its_own_curl_line(tmp_path: Path) -> None:
+    """`akin demo` indexes, serves, prints a curl line that works, and ends cleanly on SIGINT."""
+    port = free_port()
+    process = subprocess.Popen(
+        [*AKIN, "demo", "--data", str(tmp_path / "demo"), "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "300"},
+    )
+    try:
+        assert process.stdout is not None
+        curl = next(line for line in process.stdout if line.startswith("curl "))
+        url, body = re.fullmatch(r"curl -s (\S+) -H '[^']+' -d '([^']+)'\n", curl).groups()  # type: ignore[union-attr]  # asserted by fullmatch
+        request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})  # noqa: S310 - our own address
+        with urllib.request.urlopen(request) as response:  # noqa: S310 - the same
+            answer = json.load(response)
+        assert 3 == len(answer["results"])
+        assert answer["results"][0]["alignments"]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode in {0, 130}
+
+
+def test_a_taken_port_is_a_clear_error(hashed_data: Path) -> None:
+    """Serving on a port in use says to choose another."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert "choose another --port" in flat(run("serve", "--data", hashed_data, "--port", port, status=1))
+
+
+def test_help_names_every_command_and_imports_no_torch() -> None:
+    """`akin --help` lists the commands and loads no library that takes seconds."""
+    code = "import sys, akin.cli; assert 'torch' not in sys.modules; assert 'transformers' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    shown = run("--help")
+    for command in ("index", "serve", "search", "embed", "convert", "snapshot", "demo"):
+        assert command in shown
+
+
+def test_ids_to_delete_come_from_a_file(hashed_data: Path, tmp_path: Path) -> None:
+    """A byte order mark is no part of the first id; what is no text is refused, and told."""
+    data = tmp_path / "data"
+    shutil.copytree(hashed_data, data)
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(b"\xef\xbb\xbfdemo:p00-m00\r\ndemo:p00-m01\n")
+    shown = run("delete", "--data", data, "--from-file", ids)
+    assert "Deleted 2 papers; generation 000002 is served from now on." in flat(shown)
+    shown = run("delete", "--data", data, "--from-file", ids)
+    assert "Nothing was deleted; generation 000002 is served as before." in flat(shown)
+    ids.write_bytes(b"demo:p00-m02\xff\n")
+    assert "not UTF-8 text (byte 12)" in flat(run("delete", "--data", data, "--from-file", ids, status=1))

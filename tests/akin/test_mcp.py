@@ -1,0 +1,233 @@
+"""`akin mcp`: language-model clients list the tools and use them, over standard input and output and HTTP."""
+
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult
+from pydantic import SecretStr
+from typer.testing import CliRunner
+
+import akin
+from akin.cli import app
+from akin.client import Retries
+from akin.mcp import in_process
+from akin.tools import make_server
+from indexer.job import ChunkContent, NewJob
+from indexer.jobs import Jobs
+from indexer.keys import Keys, Scope
+from models.types import Facet
+from service.app import create_app
+from service.aspect import Aspect
+from service.search import SearchEngine, SearchQuery
+from service.settings import Settings
+from tests.support.builds import ROOT
+from tests.support.servers.loopback import served
+
+TOOLS = {"search_papers", "recommend", "find_sentences", "analyze_text", "get_paper"}
+PAPER = "demo:p03-m07"
+ABSTRACT = "Rivers flood towns. We propose a graph network over gauges. It is accurate."
+
+
+@pytest.fixture(scope="module")
+def address(sentence_engine: SearchEngine) -> Iterator[str]:
+    """Where a service over the demo corpus listens."""
+    with served(create_app(Settings(), sentence_engine)) as address:
+        yield address
+
+
+def text_of(result: Any, *, failed: bool = False) -> str:
+    """The one text of a result, which must have succeeded, or failed."""
+    assert isinstance(result, CallToolResult)
+    (content,) = result.content
+    assert failed == bool(result.is_error), content
+    text: str = content.text  # type: ignore[union-attr]  # the tools answer with text alone
+    return text
+
+
+def asked(address: str, tool: str, *, failed: bool = False, **arguments: Any) -> str:
+    """What a tool answers."""
+
+    async def ask() -> str:
+        once = Retries(attempts=1)
+        async with akin.AsyncClient(address, retries=once) as client, Client(make_server(client)) as model:
+            return text_of(await model.call_tool(tool, arguments), failed=failed)
+
+    return anyio.run(ask)
+
+
+def run_with(server: StdioServerParameters | str, use: Callable[[Client], Awaitable[None]]) -> None:
+    """Use a client of ``server`` within a minute."""
+
+    async def run() -> None:
+        with anyio.fail_after(60):
+            async with Client(server) as client:
+                await use(client)
+
+    anyio.run(run)
+
+
+def found_ids(text: str) -> list[str]:
+    """The ids of the papers found, best first."""
+    return re.findall(r"^\d+\. .* \| id (\S+) \| score", text, re.M)
+
+
+def test_a_model_searches_over_standard_input_and_output(
+    hashed_data: Path, plain_engine: SearchEngine
+) -> None:
+    """`akin mcp --data` lists its tools, all read-only, and answers a search by facet."""
+
+    async def use(client: Client) -> None:
+        listed = (await client.list_tools()).tools
+        assert {tool.name for tool in listed} == TOOLS
+        assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
+        text = text_of(await client.call_tool("search_papers", {"paper_id": PAPER, "facet": ["method"]}))
+        query = SearchQuery(paper_id=PAPER, aspect=Aspect(facets=(Facet.METHOD,)), limit=5)
+        expected = plain_engine.search(query)
+        assert [ranked.paper.id for ranked in expected.results] == found_ids(text)
+        assert list(expected.selected) == [int(n) for n in re.findall(r"counts \[(\d+)\]", text)]
+        refused = await client.call_tool("get_paper", {"paper_id": "nobody"})
+        assert "No paper of this collection" in text_of(refused, failed=True)
+
+    command = ["-m", "akin", "mcp", "--data", str(hashed_data)]
+    run_with(StdioServerParameters(command=sys.executable, args=command, cwd=ROOT), use)
+
+
+def test_a_model_searches_over_http(address: str) -> None:
+    """`akin mcp --url --transport http` asks a running service, and tells a page of the web nothing."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "akin", "mcp", "--url", address, "--transport", "http"]
+    server = subprocess.Popen([*command, "--port", str(port)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        place = f"http://127.0.0.1:{port}/mcp"
+        wait_for(port, server)
+
+        async def use(client: Client) -> None:
+            assert {tool.name for tool in (await client.list_tools()).tools} == TOOLS
+            assert PAPER in text_of(await client.call_tool("get_paper", {"paper_id": PAPER}))
+
+        run_with(place, use)
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        headers = {"Host": "evil.example", "Accept": "application/json"}
+        assert 421 == httpx.post(place, json=body, headers=headers).status_code
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Wait until something listens there."""
+    deadline = time.monotonic() + 60
+    while True:
+        assert server.poll() is None, "the server ended"
+        assert time.monotonic() < deadline, "the server did not start in time"
+        with socket.socket() as knock:
+            if knock.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+
+
+def test_results_are_short(address: str) -> None:
+    """A search tells of each paper its title, id, score and the sentences that match, not its abstract."""
+    pasted: dict[str, Any] = {"title": "A draft", "abstract": ABSTRACT, "sentences": [1], "limit": 3}
+    text = asked(address, "search_papers", **pasted)
+    assert "Query: A draft" in text
+    assert "counts [1] “We propose a graph network over gauges.”" in text
+    assert 3 == len(found_ids(text))
+    assert len(text) < 3_000
+    with akin.Client(address) as client:
+        best = client.search(title="A draft", abstract=ABSTRACT, sentences=[1], limit=1).results[0]
+    sentence, share = best.matching()[0]
+    assert f"{share:.0%} “{sentence}”" in text
+    assert best.paper.abstract not in text
+
+
+def test_contrast_and_filters(address: str) -> None:
+    """What a model asks for beside the facet reaches the search."""
+    facet: dict[str, Any] = {"paper_id": PAPER, "facet": ["method"]}
+    plain = asked(address, "search_papers", **facet)
+    contrast = asked(address, "search_papers", **facet, unlike=["background"])
+    assert found_ids(plain) != found_ids(contrast)
+    assert re.search(r"^  unlike \[\d\] “\w", contrast, re.M)
+    nothing = asked(address, "search_papers", **facet, year_from=2090)
+    assert "Nothing found: No paper passes the filters" in nothing
+    by_venue = asked(address, "search_papers", **facet, venues=["no such venue"])
+    assert "Nothing found" in by_venue
+
+
+def test_the_other_tools(address: str) -> None:
+    """Recommendations, sentences, analysis and papers are told in a few lines too."""
+    text = asked(address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"])
+    assert "Unlike: " in text
+    assert "Left out: positive number 2: No paper of this collection has this id" in text
+    assert 5 == len(found_ids(text))
+    text = asked(address, "find_sentences", text="We release our code.", by="function", limit=2)
+    assert 2 == len(re.findall(r"^   sentence \d+ \(\w+\) of .* \| id \S+ \| distance \d", text, re.M))
+    text = asked(address, "analyze_text", abstract=ABSTRACT)
+    assert re.search(r"^\[1\] method \(\d\.\d\d\): “We propose a graph network over gauges.”", text, re.M)
+    text = asked(address, "get_paper", paper_id=PAPER)
+    assert re.search(rf"^.+ \(20\d\d, .+\) \| id {PAPER}$", text.splitlines()[0])
+    assert re.search(r"^\[3\] method: \w", text, re.M)
+
+
+def test_a_model_is_told_what_it_did_wrong(address: str) -> None:
+    """What the service refuses, or the tool cannot take, is an error the model can read."""
+    text = asked(address, "search_papers", failed=True, paper_id=PAPER, sentences=[99])
+    assert "99" in text
+    assert "limit" in asked(address, "search_papers", failed=True, paper_id=PAPER, limit=51)
+    assert "facet" in asked(address, "search_papers", failed=True, paper_id=PAPER, facet=["colour"])
+    assert "cannot be reached" in asked("http://127.0.0.1:9", "get_paper", failed=True, paper_id=PAPER)
+
+
+def test_a_folder_needs_no_key(tmp_path: Path, hashed_data: Path) -> None:
+    """Keys guard the service: whoever may read the folder searches it without one, and nothing is written."""
+    data = tmp_path / "data"
+    shutil.copytree(hashed_data, data)
+    made = CliRunner().invoke(app, ["keys", "create", "someone", "--data", str(data)])
+    assert 0 == made.exit_code, made.output
+    before = {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+
+    async def ask() -> str:
+        async with in_process(Settings(data=data, device="cpu")) as client:
+            return (await client.paper(PAPER)).id
+
+    assert anyio.run(ask) == PAPER
+    assert before == {path: path.stat().st_mtime_ns for path in data.rglob("*")}
+
+
+def test_what_a_service_keeps_elsewhere_is_left_alone(tmp_path: Path, hashed_data: Path) -> None:
+    """Keys in the service's database do not count here either, and its batches are not worked on."""
+    place = f"sqlite:///{tmp_path / 'catalog.sqlite3'}"
+    with Keys.open(place) as keys:
+        keys.create("someone", scope=Scope.READ, expires_days=None)
+    jobs = Jobs.open(place)
+    chunk = ChunkContent(1, b"")
+    waiting = jobs.add(NewJob("", None, "hash", "000009", b"", [chunk]), most=1, most_of_owner=1)
+    settings = Settings(data=hashed_data, device="cpu", catalog_url=SecretStr(place))
+
+    async def ask() -> str:
+        async with in_process(settings) as client:
+            return (await client.paper(PAPER)).id
+
+    assert anyio.run(ask) == PAPER
+    assert jobs.get(waiting.id, owner=None) == waiting
+    jobs.close()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--url", "http://127.0.0.1:9", "--data", "x"]])
+def test_one_place_to_search(arguments: list[str]) -> None:
+    """Either an address or a folder is given."""
+    result = CliRunner().invoke(app, ["mcp", *arguments])
+    assert (1, True) == (result.exit_code, "Give either --url" in " ".join(result.output.split()))

@@ -1,0 +1,196 @@
+"""Test collections: the contract every entry of SETS meets, and each on an example in its own layout."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import akin
+from evaluation.collection import SETS
+from evaluation.measures import per_query
+from evaluation.run import Run
+from models.errors import BrokenRowError, CollectionMissingError, InputError
+from tests.support.builds import SHARED_DATA
+from tests.support.examples.set_examples import EXAMPLES, REQUIRED, example, lines, query, reader_of, write
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_collection_keeps_the_contract(name: str, tmp_path: Path) -> None:
+    """Ids are consistent and one word, pools hold no query paper, grades are not negative, measures known."""
+    collection = example(name, tmp_path)
+    assert collection.papers
+    assert [paper.id for paper in collection.papers.values()] == list(collection.papers)
+    for paper in collection.papers.values():
+        assert paper.sentences
+        assert all(paper.abstract[s.start : s.end] == s.text for s in paper.sentences)
+    ids = [each.id for each in collection.queries]
+    assert ids == [each for each in dict.fromkeys(ids) if len(each.split()) == 1]
+    assert set(ids) == collection.qrels.keys()
+    for each in collection.queries:
+        assert each.paper.id not in each.pool
+        assert collection.papers.keys() >= set(each.pool)
+        assert set(range(len(each.paper.sentences))) >= set(each.selected or ())
+        assert (
+            each.is_text == (each.paper.title == "" and each.paper.id not in collection.papers)
+            or not each.pool
+        )
+        assert all(grade >= 0 for grade in collection.qrels[each.id].values())
+    nothing = per_query(collection, Run("nothing", {}))
+    assert {measure: dict.fromkeys(ids, 0.0) for measure in collection.measures} == nothing
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [(name, file) for name, files in REQUIRED.items() for file in files]
+)
+def test_a_missing_file_is_named_with_its_publisher_and_layout(name: str, file: str, tmp_path: Path) -> None:
+    """Without a required file the message says which, who offers the collection, and how it should look."""
+    EXAMPLES[name](tmp_path)
+    for found in tmp_path.glob(f"{file.removesuffix('*')}*"):
+        found.unlink()
+    reader = reader_of(name)
+    with pytest.raises(CollectionMissingError) as caught:
+        reader.load(tmp_path)
+    message = str(caught.value)
+    assert file in message
+    assert reader.publisher in message
+    assert reader.layout.strip() in message
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_folder_that_does_not_exist_is_a_missing_collection(name: str, tmp_path: Path) -> None:
+    """A wrong path is told like a missing file."""
+    with pytest.raises(CollectionMissingError, match="nowhere"):
+        reader_of(name).load(tmp_path / "nowhere")
+
+
+def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) -> None:
+    """The test side counts; a title stands in for a missing text; a document without either is left out."""
+    collection = example("beir", tmp_path)
+    assert ["d1", "7", "d3"] == list(collection.papers)
+    assert ("", "Only a title") == (collection.papers["d3"].title, collection.papers["d3"].abstract)
+    assert ["7", "d1"] == [each.id for each in collection.queries]
+    tides = query(collection, "7")
+    assert (True, (), "Do tides fall?") == (tides.is_text, tides.pool, tides.paper.sentences[0].text)
+    assert {"7": {"d1": 2, "7": 0}, "d1": {"d3": 1, "lost": 1}} == collection.qrels
+    assert ("nDCG@10", "MAP", "R@100") == collection.measures
+    assert (
+        "Judgements: test.tsv.",
+        "Papers left out, with neither title nor abstract: 1.",
+        "Judged papers that the collection does not hold: 1.",
+    ) == collection.notes
+
+
+def test_a_text_query_is_itself_only_where_the_text_is_the_same(tmp_path: Path) -> None:
+    """A document that shares a query's number stays in its pool; one that is the query does not."""
+    collection = example("beir", tmp_path)
+    assert "query:7" == query(collection, "7").paper.id
+    assert "d1" == query(collection, "d1").paper.id
+
+
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    """What cannot be read is told with file and line."""
+    EXAMPLES["beir"](tmp_path)
+    write(tmp_path, "qrels/test.tsv", "query-id\tcorpus-id\tscore\n7\td1\tgood\n")
+    with pytest.raises(BrokenRowError, match=r"test\.tsv:2: the grade 'good'"):
+        reader_of("beir").load(tmp_path)
+
+
+def test_scifact_reads_as_its_publishers_offer_it() -> None:
+    """5,183 abstracts, and the 809 claims of the train side, all judged."""
+    folder = SHARED_DATA / "scifact"
+    if not folder.exists():
+        pytest.skip("SciFact is not there")
+    collection = reader_of("beir").load(folder)
+    assert (5183, 809, 919) == (
+        len(collection.papers),
+        len(collection.queries),
+        sum(len(grades) for grades in collection.qrels.values()),
+    )
+    first = collection.queries[0]
+    assert ("0", {"31715818": 1}) == (first.id, collection.qrels["0"])
+    assert "0-dimensional biomaterials lack inductive properties." == first.paper.abstract
+    assert (14, "Alterations of the architecture") == (
+        len(collection.papers["4983"].sentences),
+        collection.papers["4983"].abstract[:31],
+    )
+
+
+def test_demo_asks_for_rows_and_columns(tmp_path: Path) -> None:
+    """Background selects what leads to the problem and finds its row, method its sentences and its column."""
+    collection = example("demo", tmp_path)
+    assert (4, 8, ("P@9", "MAP")) == (len(collection.papers), len(collection.queries), collection.measures)
+    background, method = (query(collection, f"demo:p00-m01:{facet}") for facet in ("background", "method"))
+    assert ((0, 1), "background", "demo:p00-m01") == (
+        background.selected,
+        background.facet,
+        background.cluster,
+    )
+    assert ((2,), "method") == (method.selected, method.facet)
+    assert {"demo:p00-m00": 1} == collection.qrels[background.id]
+    assert {"demo:p01-m01": 1} == collection.qrels[method.id]
+
+
+def test_the_demo_grid_has_nine_relevant_papers_for_each_query() -> None:
+    """The grid that comes with the package, its file given or its folder."""
+    folder = Path(akin.__file__).parent / "demo"
+    collection = reader_of("demo").load(folder / "papers.jsonl")
+    assert (100, 200) == (len(collection.papers), len(collection.queries))
+    assert {9} == {len(grades) for grades in collection.qrels.values()}
+    assert collection == reader_of("demo").load(folder)
+
+
+def test_iclr2022_queries_rank_all_papers_but_themselves(tmp_path: Path) -> None:
+    """A query is found in the corpus by its id, else by its text."""
+    collection = example("iclr2022", tmp_path)
+    assert ["tides", "q2"] == [each.id for each in collection.queries]
+    assert ("dunes", "moons", "winds") == query(collection, "tides").pool
+    assert {"moons": 2, "dunes": 1, "winds": 0} == collection.qrels["tides"]
+    dunes = query(collection, "q2")
+    assert ("dunes", ("tides", "moons", "winds"), "q2", False) == (
+        dunes.paper.id,
+        dunes.pool,
+        dunes.cluster,
+        dunes.is_text,
+    )
+    assert (1, "nDCG@10") == (collection.relevant_from, collection.measures[0])
+
+
+def test_relish_reads_graded_pools_and_folds(tmp_path: Path) -> None:
+    """Grades 0 to 2 of which 2 is relevant, each query's own pool, without itself."""
+    collection = example("relish", tmp_path)
+    assert (5, 2, 2) == (len(collection.papers), len(collection.queries), collection.relevant_from)
+    first = query(collection, "11")
+    assert (("12", "13", "14"), "test", "11") == (first.pool, first.fold, first.cluster)
+    assert "We study 11. Then 11 is measured." == first.paper.abstract
+    assert {"12": 2, "13": 1, "14": 0} == collection.qrels["11"]
+    assert (("11", "12"), "dev") == (query(collection, "15").pool, query(collection, "15").fold)
+    assert {"11": 0, "12": 2} == collection.qrels["15"]
+    assert ("NDCG%20", "MAP") == collection.measures[:2]
+
+
+def test_scidocs_ranks_four_tasks(tmp_path: Path) -> None:
+    """A query for each task, its task as facet, its paper as cluster."""
+    collection = example("scidocs", tmp_path)
+    assert {"coview", "coread", "cite", "cocite"} == {each.facet for each in collection.queries}
+    cite = query(collection, "cite:tides")
+    assert (("dunes", "moons"), "tides", "On tides") == (cite.pool, cite.cluster, cite.paper.title)
+    assert {"dunes": 1, "moons": 0} == collection.qrels["cite:tides"]
+    assert ("nDCG", "MAP") == collection.measures
+
+
+def test_a_paper_that_comes_twice_is_refused(tmp_path: Path) -> None:
+    """Two papers under one id would make every figure doubtful."""
+    EXAMPLES["relish"](tmp_path)
+    twice = {"paper_id": "11", "title": "T", "abstract": ["A."]}
+    write(tmp_path, "abstracts-relish.jsonl", lines(twice, twice))
+    with pytest.raises(InputError, match="'11' comes twice"):
+        reader_of("relish").load(tmp_path)
+
+
+def test_pools_and_grades_of_different_length_are_refused(tmp_path: Path) -> None:
+    """A damaged annotation is not read as a shorter one."""
+    EXAMPLES["relish"](tmp_path)
+    damaged = {"11": {"cands": ["12", "13"], "relevance_adju": [1]}}
+    write(tmp_path, "test-pid2anns-relish.json", json.dumps(damaged))
+    with pytest.raises(InputError, match="of one length"):
+        reader_of("relish").load(tmp_path)

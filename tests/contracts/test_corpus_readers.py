@@ -1,0 +1,242 @@
+"""Corpus readers: one contract for every format, and what is particular to each."""
+
+import gzip
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from indexer.corpus import READERS, CorpusReader, CorpusReport, read_corpus
+from indexer.source import read_head
+from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError
+from models.registry import resolve
+from tests.support.builds import SHARED_DATA
+from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, WriteFn, paper, reasons, write_lines
+
+FORMATS = SHARED_DATA / "formats"
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> WriteFn:
+    """Write lines to a file."""
+    return partial(write_lines, tmp_path)
+
+
+# The contract
+
+
+def test_every_reader_has_an_example() -> None:
+    """A new reader comes with a file."""
+    assert EXAMPLES.keys() == READERS.keys()
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_is_a_corpus_reader(name: str) -> None:
+    """Every entry of the registry satisfies the protocol."""
+    assert isinstance(resolve(READERS, name, "corpus format")(), CorpusReader)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_is_recognised_by_its_reader_alone(name: str) -> None:
+    """No two readers claim one file."""
+    head = read_head(CORPORA / EXAMPLES[name].file)
+    claiming = [other for other in READERS if resolve(READERS, other, "corpus format")().recognises(head)]
+    assert [name] == claiming
+
+
+@pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("name", READERS)
+def test_papers_are_read_and_a_broken_row_is_reported(name: str, gzipped: bool, tmp_path: Path) -> None:
+    """The format is found by looking; the broken row in the middle is reported, the rest is read."""
+    example = EXAMPLES[name]
+    path = CORPORA / example.file
+    if gzipped:
+        path = tmp_path / "no-telling-name"
+        path.write_bytes(gzip.compress((CORPORA / example.file).read_bytes()))
+    report = CorpusReport()
+    assert example.papers == tuple(read_corpus(path, report=report))
+    assert [example.broken_line] == [broken.line for broken in report.broken_rows]
+    assert example.reason in report.broken_rows[0].reason
+    assert str(path) == report.broken_rows[0].path
+    assert (2, example.without_abstract, 1, 0) == (
+        report.papers,
+        report.without_abstract,
+        report.broken,
+        report.duplicates,
+    )
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_broken_row_can_be_fatal(name: str) -> None:
+    """With on_error="fail" the papers before the broken row come, then it raises."""
+    example = EXAMPLES[name]
+    papers = read_corpus(CORPORA / example.file, on_error="fail")
+    assert example.papers[0] == next(papers)
+    with pytest.raises(BrokenRowError, match=example.reason) as caught:
+        next(papers)
+    assert example.broken_line == caught.value.line
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> None:
+    """A gzip file without its end gives what is whole, then says where it broke off, or reports it."""
+    content = (CORPORA / EXAMPLES[name].file).read_bytes()
+    first_paper_ends = {"acl": b"</paper>", "pubmed": b"</PubmedArticle>"}.get(name, b"\n")
+    if name == "csv":
+        first_paper_ends = b"Control,x\r\n"
+    cut = content.index(first_paper_ends) + len(first_paper_ends) + 5
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(content[:cut], compresslevel=0)[:-8])
+    papers = read_corpus(path, on_error="fail")
+    assert EXAMPLES[name].papers[0] == next(papers)
+    line = content[:cut].count(b"\n") + 1
+    with pytest.raises(BrokenFileError, match=rf"cut\.gz:{line}: the gzip file is cut short"):
+        list(papers)
+    report = CorpusReport()
+    assert [EXAMPLES[name].papers[0]] == list(read_corpus(path, report=report))
+    assert [(str(path), line)] == [(broken.path, broken.line) for broken in report.broken_rows]
+    assert report.broken_rows[0].reason.startswith("the file breaks off here: the gzip file is cut short")
+
+
+# What is particular to a format
+
+
+def test_semantic_scholar_datasets() -> None:
+    """A merged record of the datasets is read; an abstract without its paper says what to merge."""
+    report = CorpusReport()
+    (fern,) = read_corpus(CORPORA / "s2-datasets.jsonl", report=report)
+    expected = paper(
+        "s2:21",
+        "Ferns in Shade",
+        "Ferns like shade.",
+        year=2020,
+        venue="Fern World",
+        authors=("Cy Umber",),
+        url="https://www.semanticscholar.org/paper/21",
+        doi="10.5555/fern.1",
+        fields=("Biology",),
+    )
+    assert expected == fern
+    assert "merge the abstracts dataset" in report.broken_rows[0].reason
+
+
+def test_semantic_scholar_full_texts() -> None:
+    """Title (annotated twice) and abstract (in two pieces) are cut out of the text, by characters."""
+    report = CorpusReport()
+    path = CORPORA / "s2orc-fulltext.jsonl"
+    (lichen,) = read_corpus(path, report=report)
+    expected = paper(
+        "s2:31",
+        "Lichen on Büchner Funnels",
+        "Lichen grows on glass.",
+        "We grew it on seven funnels.",
+        doi="10.5555/lichen.1",
+    )
+    assert expected == lichen
+    assert [(str(path), 2)] == report.rows_without_abstract
+    assert ["the annotation abstract has a span outside the text, or without start and end"] == [
+        broken.reason for broken in report.broken_rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"text": "T", "annotations": {"title": "[{"}}, "the annotation title is no valid JSON"),
+        ({"text": "T", "annotations": {"title": "{}"}}, "the annotation title is no list of spans"),
+        ({"text": "T", "annotations": {"title": "[1]"}}, "the annotation title has a span outside"),
+        (
+            {"text": "T", "annotations": {"title": '[{"start":-1,"end":1}]'}},
+            "the annotation title has a span",
+        ),
+        ({"text": "T", "annotations": {"title": 7}}, "the annotation title is no text"),
+        ({"text": None, "annotations": {"title": "[]"}}, "content.text or"),
+        ({"text": "T", "annotations": {"title": None, "abstract": '[{"start":0,"end":1}]'}}, "no title"),
+    ],
+)
+def test_unusable_annotations_are_broken_rows(write: WriteFn, content: object, reason: str) -> None:
+    """Whatever the spans hold, the row says what is wrong."""
+    ((line, given),) = reasons(write({"corpusid": 1, "content": content}))
+    assert 1 == line
+    assert reason in given
+
+
+def test_a_full_text_without_annotations_is_passed_over(write: WriteFn) -> None:
+    """Full texts may lack all annotations; that is no fault."""
+    report = CorpusReport()
+    assert [] == list(read_corpus(write({"corpusid": 1, "content": None}), report=report))
+    assert (1, 0) == (report.without_abstract, report.broken)
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
+def test_the_delimiter_of_a_table_is_found(write: WriteFn, delimiter: str) -> None:
+    """Commas, tabs, semicolons and bars all separate columns, in any order of columns."""
+    path = write(delimiter.join(["ABSTRACT", "id", "Title"]), delimiter.join(["Short.", "t1", "T"]))
+    assert [paper("t1", "T", "Short.")] == list(read_corpus(path))
+
+
+def test_broken_rows_of_a_table_have_their_line(write: WriteFn) -> None:
+    """A quoted line end moves the lines behind it; a row with another number of values is broken."""
+    path = write("id,title,abstract", 'a,"T\n\nU",Short.', "b,T,too,many", b"c,T,\xff\n", "d,T,Last.")
+    assert [
+        (5, "4 values for 3 columns; is a delimiter not quoted?"),
+        (6, "no valid UTF-8 at byte 5 of the line; save the file as UTF-8"),
+    ] == reasons(path)
+
+
+def test_a_quote_never_closed_is_a_broken_row(write: WriteFn) -> None:
+    """It is reported at the line where it opened."""
+    path = write("id,title,abstract", 'a,"T,An abstract.', *["b,T,An abstract."] * 10_000)
+    line, reason = reasons(path)[0]
+    assert 2 == line
+    assert "is a quote never closed?" in reason
+
+
+def test_a_table_without_a_needed_column(write: WriteFn) -> None:
+    """The message names the columns."""
+    with pytest.raises(CorpusFormatError, match="no column abstract and no id"):
+        list(read_corpus(write("title,year", "T,2001"), format_name="csv"))
+
+
+@pytest.mark.parametrize(
+    ("collection", "volume", "number", "expected"),
+    [
+        ("2021.eacl", "main", "7", "2021.eacl-main.7"),
+        ("J10", "1", "2", "J10-1002"),
+        ("W05", "1", "3", "W05-0103"),
+        ("D19", "50", "4", "D19-5004"),
+    ],
+)
+def test_anthology_ids_are_derived(
+    write: WriteFn, collection: str, volume: str, number: str, expected: str
+) -> None:
+    """A paper without a url gets the id the Anthology gives it."""
+    path = write(
+        f'<collection id="{collection}"><volume id="{volume}"><paper id="{number}">'
+        "<title>T</title><abstract>Short.</abstract></paper></volume></collection>"
+    )
+    assert [f"acl:{expected}"] == [found.id for found in read_corpus(path)]
+
+
+# The real files
+
+
+@pytest.mark.parametrize(
+    ("file", "papers", "without_abstract"),
+    [
+        ("2021.eacl.xml", 396, 0),
+        ("2022.scil.xml", 0, 26),
+        ("J10.xml", 0, 46),
+        ("s2orc-metadata-sample.jsonl", 488, 512),
+        ("unarxive-sample.jsonl", 3, 0),
+    ],
+)
+def test_real_files(file: str, papers: int, without_abstract: int) -> None:
+    """Files as their publishers ship them are read whole, without a broken row."""
+    path = FORMATS / file
+    if not path.exists():
+        pytest.skip(f"{path} is not here; it is not ours to ship")
+    report = CorpusReport()
+    for found in read_corpus(path, report=report):
+        assert all(found.abstract[s.start : s.end] == s.text for s in found.sentences)
+    assert (papers, without_abstract, 0) == (report.papers, report.without_abstract, report.broken)

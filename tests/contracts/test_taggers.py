@@ -1,0 +1,156 @@
+"""Taggers of facets: the contract of every one, and which is loaded for an encoder."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from models import facets
+from models.encoder import Encoder
+from models.errors import UnknownNameError, WeightsError
+from models.facets import FACETS, SHIPPED_WEIGHTS, TAGGERS, FacetTagger, facet_codes, load_tagger, with_facets
+from models.registry import resolve
+from models.types import EncodedPaper, Facet, Paper
+from tests.support.annotators import KeywordTagger
+from tests.support.examples.tiny_bert import paper
+
+ABSTRACT = (
+    "Sentence vectors carry the topic of their paper.",
+    "We propose a method that turns them away from it.",
+    "Experiments on two collections show gains of 3 points.",
+    "Our code is public.",
+)
+PAPERS = [
+    paper("Transport", *ABSTRACT),
+    paper("", "One."),
+    paper("Marks", "...", "\x00", "We show that (i) 5 < 6; (ii) 𝔘nicode is fine 🙂!"),
+    paper("Long", *(f"Sentence number {i} says a little more about lakes and rivers." for i in range(120))),
+]
+SHIPPED = sorted(SHIPPED_WEIGHTS.glob("facets-*.safetensors"))
+
+
+def shipped_tagger(path: Path) -> FacetTagger:
+    """The tagger in one of the shipped files."""
+    tagger: FacetTagger = resolve(TAGGERS, facets.read_metadata(path)["kind"], "tagger")(path)
+    return tagger
+
+
+def test_every_kind_of_tagger_is_shipped() -> None:
+    """Each name in the registry has weights that keep the contract below."""
+    assert set(TAGGERS) == {facets.read_metadata(path)["kind"] for path in SHIPPED}
+
+
+@pytest.mark.parametrize("path", [None, *SHIPPED], ids=lambda path: path.stem if path else "keywords")
+def test_every_tagger_keeps_the_contract(path: Path | None, minilm: Encoder) -> None:
+    """A row for every sentence, past the token limit too, summing to 1; order kept; batch equals singles."""
+    tagger = KeywordTagger() if path is None else shipped_tagger(path)
+    spec = tagger.spec
+    assert isinstance(tagger, FacetTagger)
+    assert re.fullmatch(r"[0-9a-f]{64}", spec.fingerprint)
+    if spec.encoder not in {None, minilm.spec.fingerprint}:
+        pytest.skip(f"{spec.name} reads the layers of an encoder that is not here")
+    assert bool(spec.layers) == (spec.encoder is not None)
+    encoded = minilm.encode(PAPERS, layers=spec.layers)
+    assert encoded[3].dropped_sentences > 0
+    tagged = tag(tagger, PAPERS, encoded)
+    assert [] == tag(tagger, [], [])
+    for given, vectors, own in zip(PAPERS, encoded, tagged, strict=True):
+        assert (len(given.sentences), 5) == own.shape
+        assert np.float32 == own.dtype
+        assert (own >= 0).all()
+        np.testing.assert_allclose(own.sum(axis=1), 1, atol=1e-5)
+        np.testing.assert_allclose(tag(tagger, [given], [vectors])[0], own, atol=1e-4)
+
+
+def tag(tagger: FacetTagger, papers: Sequence[Paper], encoded: Sequence[EncodedPaper]) -> list[np.ndarray]:
+    """What a tagger says, given the layers it wants."""
+    read = [(own.layers, own.openings) for own in encoded if own.layers is not None]
+    return tagger.tag(papers, [np.concatenate(pair) for pair in read])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_taggers_know_a_plain_abstract(path: Path, minilm: Encoder) -> None:
+    """Background, method and result of an abstract that says them plainly are told apart."""
+    tagger = shipped_tagger(path)
+    if tagger.spec.encoder not in {None, minilm.spec.fingerprint}:
+        pytest.skip("reads the layers of an encoder that is not here")
+    (own,) = tag(tagger, PAPERS[:1], minilm.encode(PAPERS[:1], layers=tagger.spec.layers))
+    expected = [Facet.BACKGROUND, Facet.METHOD, Facet.RESULT]
+    assert expected == [FACETS[code] for code in own.argmax(axis=1)[:3]]
+
+
+def test_given_facets_stay() -> None:
+    """Only sentences without a facet get the most probable one; nothing else of the paper changes."""
+    given = PAPERS[0]
+    kept = replace(given.sentences[1], facet=Facet.OTHER)
+    given = replace(given, year=2020, sentences=(given.sentences[0], kept, *given.sentences[2:]))
+    probabilities = np.eye(5, dtype=np.float32)[[2, 2, 3, 1]]
+    filled = with_facets(given, probabilities)
+    expected = [Facet.METHOD, Facet.OTHER, Facet.RESULT, Facet.OBJECTIVE]
+    assert expected == [sentence.facet for sentence in filled.sentences]
+    bare = [replace(sentence, facet=None) for sentence in filled.sentences]
+    assert [replace(sentence, facet=None) for sentence in given.sentences] == bare
+    assert replace(filled, sentences=given.sentences) == given
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([[0.5, 0.2, 0.3, 0, 0], [0.2, 0.3, 0.4, 0.1, 0]], [0, 2]),
+        ([[0.2, 0.35, 0.4, 0.05, 0], [0.1, 0.1, 0.7, 0.1, 0]], [1, 2]),
+        ([[0.3, 0.25, 0.4, 0.05, 0], [0.1, 0.1, 0.2, 0.6, 0]], [0, 3]),
+        ([[0.2, 0.2, 0.6, 0, 0], [0, 0.1, 0.1, 0.8, 0]], [2, 3]),
+    ],
+)
+def test_aims_count_as_background_where_there_is_no_other(
+    rows: list[list[float]], expected: list[int]
+) -> None:
+    """The most probable facet, but for an abstract that else had neither background nor objective."""
+    assert expected == facet_codes(np.array(rows, dtype=np.float32)).tolist()
+
+
+class Named(KeywordTagger):
+    """A tagger built from a path, as those with weights are."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path.stem)
+
+
+@pytest.fixture
+def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in place of the shipped weights, and a kind of tagger that says which file it was given."""
+    monkeypatch.setattr(facets, "SHIPPED_WEIGHTS", tmp_path)
+    monkeypatch.setattr(facets, "TAGGERS", {"named": f"{__name__}:Named"})
+    return tmp_path
+
+
+def write_weights(path: Path, *, kind: str = "named", encoder: str | None = None) -> None:
+    """A safetensors file with nothing but metadata of interest."""
+    told = json.dumps({"kind": kind, "encoder": encoder})
+    save_file({"weight": np.zeros(1, dtype=np.float32)}, path, metadata={facets.METADATA: told})
+
+
+def test_the_tagger_trained_on_the_encoder_is_loaded(weights: Path, hashing: Encoder) -> None:
+    """The file whose metadata names the encoder's fingerprint, else the one that reads the text alone."""
+    write_weights(weights / "facets-surface.safetensors")
+    write_weights(weights / "facets-other.safetensors", encoder="0" * 64)
+    assert "facets-surface" == load_tagger(hashing.spec).spec.name
+    write_weights(weights / "facets-own.safetensors", encoder=hashing.spec.fingerprint)
+    assert "facets-own" == load_tagger(hashing.spec).spec.name
+
+
+def test_unusable_weights_are_named(weights: Path, hashing: Encoder) -> None:
+    """Missing, damaged and unknown weights are errors that name the file or the kind."""
+    with pytest.raises(WeightsError, match=r"facets-surface\.safetensors"):
+        load_tagger(hashing.spec)
+    (weights / "facets-surface.safetensors").write_bytes(b"no weights")
+    with pytest.raises(WeightsError, match=r"facets-surface\.safetensors"):
+        load_tagger(hashing.spec)
+    write_weights(weights / "facets-surface.safetensors", kind="novel")
+    with pytest.raises(UnknownNameError, match="novel"):
+        load_tagger(hashing.spec)

@@ -1,0 +1,277 @@
+"""The CSFCube collection: its layout, its queries, and the figures its authors publish for SPECTER."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.collection import SETS, Collection, CollectionReader
+from evaluation.measures import per_query
+from evaluation.run import Run
+from evaluation.sets.csfcube import FACETS, CsfcubeSet
+from evaluation.summary import summarise
+from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
+from models.registry import resolve
+from models.types import Facet
+from tests.support.builds import SHARED_DATA
+
+CSFCUBE = SHARED_DATA / "csfcube"
+needs_csfcube = pytest.mark.skipif(not CSFCUBE.is_dir(), reason="CSFCube's development fold is not here")
+
+# The authors' names (eval_scripts/ranking_eval.py) for what is measured here; "r_precision" is a misnomer.
+AUTHORS_NAMES = {
+    "precision": "P@20",
+    "recall": "R@20",
+    "f1": "F1@20",
+    "r_precision": "precision@last-relevant",
+    "mean_av_precision": "MAP",
+    "mean_reciprocal_rank": "RR",
+    "ndcg": "NDCG",
+    "ndcg@20": "NDCG@20",
+    "ndcg%20": "NDCG%20",
+}
+
+LABELLED = {
+    "q1": [
+        ("What is known.", "background_label"),
+        ("", "method_label"),
+        ("What we aim at.", "objective_label"),
+        ("What we do.", "method_label"),
+        ("Thanks.", "other_label"),
+        ("What we find.", "result_label"),
+    ],
+    "q2": [("We do this.", "method_label"), ("We find that.", "result_label")],
+    "c1": [("A candidate.", "background_label")],
+    "c2": [("Another candidate.", "method_label")],
+}
+ANNOTATIONS: dict[str, Any] = {
+    "background": {"q1": {"cands": ["c1", "c2"], "relevance_adju": [3, 0], "relevance_max": [3, 3]}},
+    "method": {"q2": {"cands": ["c2", "q2", "c1"], "relevance_adju": [1, 3, -1]}},
+    "result": {"q1": {"cands": ["c2", "q2"], "relevance_adju": [0, 2]}},
+}
+SPLITS = {
+    "background": {"fold1_dev": ["q1_background"], "fold2_test": ["q1_background"]},
+    "method": {"fold2_dev": ["q2_method"], "fold1_test": ["q2_method"]},
+    "result": {"fold2_test": ["q1_result"]},
+}
+
+
+def write(folder: Path, *, annotations: dict[str, Any] = ANNOTATIONS, splits: Any = SPLITS) -> None:
+    """Write an invented collection of four papers in CSFCube's own layout."""
+    rows = [
+        {
+            "paper_id": name,
+            "metadata": {"year": "2017"},
+            "title": f"Title of {name}",
+            "abstract": [text for text, _ in sentences],
+            "pred_labels": [label for _, label in sentences],
+        }
+        for name, sentences in LABELLED.items()
+    ]
+    folder.mkdir(exist_ok=True)
+    (folder / "abstracts-csfcube-preds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "evaluation_splits.json").write_text(json.dumps(splits))
+    for facet in FACETS:
+        (folder / f"test-pid2anns-csfcube-{facet}.json").write_text(json.dumps(annotations[facet]))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The invented collection."""
+    write(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def development_fold() -> Collection:
+    """The half of the collection that is measured while developing."""
+    return CsfcubeSet().load(CSFCUBE)
+
+
+@pytest.fixture(scope="module")
+def published() -> Run:
+    """SPECTER's rankings as the collection ships them, paper and distance."""
+    rankings = {
+        facet: json.loads((CSFCUBE / f"specter-ranking-{facet}.json").read_text()) for facet in FACETS
+    }
+    return Run(
+        "specter",
+        {
+            f"{query}-{facet}": {paper_id: -distance for paper_id, distance in ranking}
+            for facet, of_queries in rankings.items()
+            for query, ranking in of_queries.items()
+        },
+    )
+
+
+@needs_csfcube
+@pytest.mark.parametrize("facet", [*FACETS, "all"])
+@pytest.mark.parametrize("authors_name", AUTHORS_NAMES)
+def test_specters_published_rankings_have_the_published_figures(
+    authors_name: str, facet: str, development_fold: Collection, published: Run
+) -> None:
+    """Every measure of the authors' script, to 0.01; like ours, these rankings leave out the query itself."""
+    expected = json.loads((CSFCUBE / "specter-fold1-expected.json").read_text())[facet][authors_name]
+    name = AUTHORS_NAMES[authors_name]
+    values = per_query(development_fold, published, [name])[name]
+    of_facet = [values[query.id] for query in development_fold.queries if facet in {query.facet, "all"}]
+    assert expected == pytest.approx(sum(of_facet) / len(of_facet), abs=0.01)
+
+
+@needs_csfcube
+def test_the_table_of_the_development_fold_has_the_published_figures(
+    development_fold: Collection, published: Run
+) -> None:
+    """The rows that are printed hold the same numbers, each within its interval."""
+    expected = json.loads((CSFCUBE / "specter-fold1-expected.json").read_text())
+    rows = summarise(development_fold, [published], n_resamples=1000)
+    authors_name = {name: theirs for theirs, name in AUTHORS_NAMES.items()}
+    compared = [row for row in rows if row.measure in authors_name]
+    assert 7 * 4 * 2 == len(compared)
+    for row in compared:
+        assert expected[row.facet][authors_name[row.measure]] == pytest.approx(row.value, abs=0.01)
+        assert row.low < row.value < row.high
+
+
+@needs_csfcube
+def test_the_development_fold_is_read_whole(development_fold: Collection) -> None:
+    """Eight queries a facet, each with sentences of its facet, judged on every paper of its pool."""
+    collection = development_fold
+    assert (4205, 24, {"fold1"}) == (
+        len(collection.papers),
+        len(collection.queries),
+        {query.fold for query in collection.queries},
+    )
+    for query in collection.queries:
+        assert query.pool
+        assert query.paper.id not in query.pool
+        assert set(query.pool) == collection.qrels[query.id].keys() <= collection.papers.keys()
+        assert {query.paper.sentences[i].facet for i in query.selected or ()} <= {
+            Facet(query.facet),
+            *([Facet.OBJECTIVE] if query.facet == "background" else []),
+        }
+        assert query.selected
+
+
+def test_the_registry_names_the_reader() -> None:
+    """It satisfies the protocol."""
+    assert isinstance(resolve(SETS, "csfcube", "test collection")(), CollectionReader)
+
+
+def test_queries_carry_their_pool_facet_fold_and_paper(folder: Path) -> None:
+    """The pool never holds the query itself, also where the files list it."""
+    collection = CsfcubeSet().load(folder)
+    assert [
+        ("q1-background", "q1", ("c1", "c2"), "background", "fold1", "q1"),
+        ("q2-method", "q2", ("c2", "c1"), "method", "fold2", "q2"),
+        ("q1-result", "q1", ("c2", "q2"), "result", "fold1", "q1"),
+    ] == [(q.id, q.paper.id, q.pool, q.facet, q.fold, q.cluster) for q in collection.queries]
+
+
+def test_grades_are_the_adjudicated_ones(folder: Path) -> None:
+    """Not the highest of the annotators'; what was not rated is 0; the query itself has none."""
+    collection = CsfcubeSet().load(folder)
+    assert {
+        "q1-background": {"c1": 3, "c2": 0},
+        "q2-method": {"c2": 1, "c1": 0},
+        "q1-result": {"c2": 0, "q2": 2},
+    } == collection.qrels
+    assert (2, "NDCG%20", "MAP") == (collection.relevant_from, *collection.measures[:2])
+
+
+def test_aims_count_as_background_and_an_empty_sentence_goes_with_its_label(folder: Path) -> None:
+    """Sentence numbers are those of the abstract as it is encoded."""
+    collection = CsfcubeSet().load(folder)
+    background, method, result = collection.queries
+    assert ["What is known.", "What we aim at."] == [
+        background.paper.sentences[i].text for i in background.selected or ()
+    ]
+    assert ["We do this."] == [method.paper.sentences[i].text for i in method.selected or ()]
+    assert ["What we find."] == [result.paper.sentences[i].text for i in result.selected or ()]
+    assert "What is known. What we aim at. What we do. Thanks. What we find." == background.paper.abstract
+
+
+def test_a_query_without_a_sentence_of_its_facet_uses_its_whole_abstract(tmp_path: Path) -> None:
+    """The collection says so."""
+    annotations = {**ANNOTATIONS, "background": {"q2": {"cands": ["c1"], "relevance_adju": [1]}}}
+    splits = {**SPLITS, "background": {"fold1_dev": ["q2_background"]}}
+    write(tmp_path, annotations=annotations, splits=splits)
+    collection = CsfcubeSet().load(tmp_path)
+    assert None is collection.queries[0].selected
+    assert (
+        "Query q2-background: no sentence has its facet, so the whole abstract counts.",
+    ) == collection.notes
+
+
+def test_half_a_collection_says_what_is_missing(tmp_path: Path) -> None:
+    """A figure of one fold is not the papers' test figure."""
+    write(tmp_path, annotations={**ANNOTATIONS, "method": {}})
+    assert (
+        "1 of the 3 queries of the splits have no judgements in this folder.",
+        "Only fold1 is here: half of the collection, and not what the papers report.",
+    ) == CsfcubeSet().load(tmp_path).notes
+
+
+def test_papers_may_be_gzipped(folder: Path) -> None:
+    """Nothing else changes."""
+    plain = CsfcubeSet().load(folder)
+    papers = folder / "abstracts-csfcube-preds.jsonl"
+    (folder / f"{papers.name}.gz").write_bytes(gzip.compress(papers.read_bytes()))
+    papers.unlink()
+    assert plain == CsfcubeSet().load(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["evaluation_splits.json", "abstracts-csfcube-preds.jsonl", "test-pid2anns-csfcube-method.json"]
+)
+def test_a_missing_file_says_where_the_collection_is_offered(name: str, folder: Path) -> None:
+    """With the layout that is expected."""
+    (folder / name).unlink()
+    with pytest.raises(CollectionMissingError, match=rf"(?s){name}.*github.com/iesl/CSFCube.*test-pid2anns"):
+        CsfcubeSet().load(folder)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "splits", "message"),
+    [
+        ({}, {"method": {}, **{f: SPLITS[f] for f in ("background", "result")}}, "q2_method is in no fold"),
+        ({}, {**SPLITS, "all": {"fold1_dev": ["q2_method"]}}, "q2_method is in both folds"),
+        ({}, {"method": []}, "'method' holds no splits"),
+        ({"method": {"q2": {"cands": ["c9"], "relevance_adju": [1]}}}, SPLITS, "1 papers, c9 for one"),
+        ({"method": {"q2": {"cands": ["c1"], "relevance_adju": []}}}, SPLITS, "of one length"),
+        ({"method": {"q2": {"cands": ["c1"]}}}, SPLITS, "relevance_adju"),
+    ],
+)
+def test_files_that_contradict_one_another_are_refused(
+    annotations: dict[str, Any], splits: Any, message: str, tmp_path: Path
+) -> None:
+    """The message names the query."""
+    write(tmp_path, annotations={**ANNOTATIONS, **annotations}, splits=splits)
+    with pytest.raises(CorpusFormatError, match=message):
+        CsfcubeSet().load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"paper_id": "x", "title": "X", "abstract": ["One."]}, "no list pred_labels"),
+        (
+            {"paper_id": "x", "title": "X", "abstract": ["One."], "pred_labels": ["aim_label"]},
+            "unknown facet 'aim'",
+        ),
+        (
+            {"paper_id": "x", "title": "X", "abstract": ["One."], "pred_labels": []},
+            "0 facets for 1 sentences",
+        ),
+    ],
+)
+def test_a_paper_that_cannot_be_used_is_named_with_its_line(
+    row: dict[str, Any], message: str, folder: Path
+) -> None:
+    """A collection is read whole or not at all."""
+    with (folder / "abstracts-csfcube-preds.jsonl").open("a") as file:
+        file.write(json.dumps(row) + "\n")
+    with pytest.raises(BrokenRowError, match=rf"preds.jsonl:5: .*{message}"):
+        CsfcubeSet().load(folder)

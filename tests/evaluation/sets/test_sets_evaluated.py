@@ -1,0 +1,214 @@
+"""Collections that are no ranking of papers: sentences by function, SciDocs' classes and recommendation."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jaxtyping import Float32
+
+from evaluation.sets import functions
+from evaluation.sets.classification import macro_f1
+from evaluation.sets.functions import FunctionsSet, retrieval_by_label
+from evaluation.sets.recommendation import Click, Metadata, recommend
+from evaluation.sets.scidocs import ScidocsSet
+from evaluation.summary import Row
+from models.encoder import Encoder
+from models.errors import BrokenRowError, CollectionMissingError, EncoderError, InputError
+from models.types import Paper, Sentence
+from tests.support.builds import SHARED_DATA
+from tests.support.examples.set_examples import EXAMPLES, write
+
+
+def value(rows: Sequence[Row], facet: str, measure: str) -> float:
+    """One figure of a table."""
+    (row,) = [row for row in rows if (row.facet, row.measure) == (facet, measure)]
+    assert row.low <= row.value <= row.high or math.isnan(row.low)
+    return row.value
+
+
+def reference(vectors: np.ndarray, labels: np.ndarray, query: int) -> tuple[float, float, float]:
+    """P@1, R-precision and MAP@R of one query as their definitions read, rank by rank."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    others = [i for i in range(len(labels)) if i != query]
+    ranked = sorted(others, key=lambda i: -float(unit[query] @ unit[i]))
+    hits = [labels[i] == labels[query] for i in ranked]
+    r = sum(hits)
+    precisions = [sum(hits[: i + 1]) / (i + 1) for i in range(r) if hits[i]]
+    return 100.0 * hits[0], 100.0 * sum(hits[:r]) / r, 100.0 * sum(precisions) / r
+
+
+@pytest.mark.parametrize("block_bytes", [1, 1000, functions.BLOCK_BYTES])
+def test_retrieval_by_label_follows_its_definitions(
+    block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every query's values, whatever the size of the blocks, equal those computed rank by rank."""
+    monkeypatch.setattr(functions, "BLOCK_BYTES", block_bytes)
+    draw = np.random.default_rng(3)
+    vectors = draw.normal(size=(40, 5)).astype(np.float32)
+    labels = np.arange(40) % 3
+    values = retrieval_by_label(vectors, labels)
+    expected = np.array([reference(vectors, labels, query) for query in range(40)])
+    found = np.stack([values[measure] for measure in ("P@1", "Rprec", "MAP@R")], axis=1)
+    np.testing.assert_allclose(expected, found, atol=1e-9)
+
+
+def test_retrieval_by_label_worked_by_hand() -> None:
+    """On a line of angles: ranks right, wrong, right give MAP@R (1 + 0) / 2 with two others of the label."""
+    angles = np.radians([0, 10, 25, 45])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) * 7
+    values = retrieval_by_label(vectors, np.array([0, 0, 1, 0]))
+    assert (100.0, 50.0, 50.0) == tuple(values[m][0] for m in ("P@1", "Rprec", "MAP@R"))
+    assert (0.0, 50.0, 25.0) == tuple(values[m][3] for m in ("P@1", "Rprec", "MAP@R"))
+    assert (0.0, 0.0, 0.0) == tuple(values[m][2] for m in ("P@1", "Rprec", "MAP@R"))
+
+
+def test_functions_reports_every_label_and_clusters_by_abstract(tmp_path: Path) -> None:
+    """Sentences that name their function find each other; a label of one sentence finds nothing."""
+    EXAMPLES["functions"](tmp_path)
+    axes = {"background": 0, "method": 1, "other": 2}
+
+    def encode(papers: Sequence[Paper]) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+        return [np.eye(3, dtype=np.float32)[[axes[str(s.facet)] for s in p.sentences]] for p in papers]
+
+    rows = FunctionsSet().evaluate(tmp_path, encode, system="labels")
+    assert {"all", "background", "method", "other"} == {row.facet for row in rows}
+    assert (80.0, 100.0, 0.0) == tuple(value(rows, f, "P@1") for f in ("all", "method", "other"))
+    assert 80.0 == value(rows, "all", "MAP@R")
+    assert {("functions", "labels", 5)} == {(r.set, r.system, r.n) for r in rows if r.facet == "all"}
+
+
+def test_functions_leaves_out_sentences_without_a_vector(tmp_path: Path) -> None:
+    """What the encoder did not read neither asks nor answers."""
+    EXAMPLES["functions"](tmp_path)
+    rows = FunctionsSet().evaluate(
+        tmp_path, lambda papers: [np.ones((1, 2), dtype=np.float32) for _ in papers], system="first"
+    )
+    assert {2} == {row.n for row in rows}
+    assert {"all", "background"} == {row.facet for row in rows}
+
+
+def test_functions_refuses_vectors_that_are_not_of_sentences(tmp_path: Path) -> None:
+    """More rows than sentences cannot belong to them."""
+    EXAMPLES["functions"](tmp_path)
+    with pytest.raises(EncoderError, match="needs an encoder of sentences"):
+        FunctionsSet().evaluate(
+            tmp_path, lambda papers: [np.ones((9, 2), dtype=np.float32) for _ in papers], system="x"
+        )
+
+
+def test_functions_refuses_labels_it_does_not_know(tmp_path: Path) -> None:
+    """An unknown label is told with its line."""
+    write(tmp_path, "dev.jsonl", '{"sentences": ["A."], "labels": ["mood"]}\n')
+    with pytest.raises(BrokenRowError, match=r"dev\.jsonl:1: unknown labels mood"):
+        FunctionsSet().load(tmp_path)
+
+
+def test_functions_on_csabstruct(hashing: Encoder) -> None:
+    """295 abstracts, 2,026 sentences; with shared words alone, better than chance."""
+    folder = SHARED_DATA / "csabstruct"
+    if not folder.exists():
+        pytest.skip("CSAbstruct is not there")
+    assert 295 == len(FunctionsSet().load(folder / "dev.jsonl").papers)
+    rows = FunctionsSet().evaluate(
+        folder / "dev.jsonl",
+        lambda papers: [encoded.sentences for encoded in hashing.encode(papers)],
+        system="hashing",
+    )
+    counts = {row.facet: row.n for row in rows}
+    expected = {"background": 681, "method": 624, "objective": 244, "result": 410, "other": 67}
+    assert {"all": 2026, **expected} == counts
+    by_chance = 100.0 * sum(n * (n - 1) for n in expected.values()) / (2026 * 2025)
+    assert value(rows, "all", "P@1") > by_chance + 5
+
+
+def by_words(papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
+    """Vectors that tell cats from ores, and hardly more."""
+    return np.array([["cat" in p.abstract, "ore" in p.abstract, 0.1] for p in papers], dtype=np.float32)
+
+
+def test_scidocs_measures_classes_and_clicks(tmp_path: Path) -> None:
+    """Vectors that tell the classes apart classify all test papers and rank what was clicked first."""
+    EXAMPLES["scidocs"](tmp_path)
+    rows = ScidocsSet().evaluate(tmp_path, by_words, system="words")
+    assert [
+        ("mag", "macro-F1", 8),
+        ("mesh", "macro-F1", 8),
+        ("recomm", "adj-NDCG", 2),
+        ("recomm", "adj-P@1", 2),
+    ] == [(row.facet, row.measure, row.n) for row in rows]
+    assert [100.0] * 4 == [value(rows, row.facet, row.measure) for row in rows]
+
+
+def test_scidocs_without_knowledge_is_at_the_floor(tmp_path: Path) -> None:
+    """Equal vectors put every paper into one class: F1 is 2/3 of that one and 0 of the other."""
+    EXAMPLES["scidocs"](tmp_path)
+    rows = ScidocsSet().evaluate(
+        tmp_path, lambda papers: np.ones((len(papers), 3), dtype=np.float32), system="nothing"
+    )
+    assert pytest.approx(100 / 3) == value(rows, "mag", "macro-F1")
+
+
+@pytest.mark.parametrize(
+    "file", ["mag/test.csv", "recomm/propensity_scores.json", "paper_metadata_recomm.json"]
+)
+def test_scidocs_names_what_its_other_tasks_lack(file: str, tmp_path: Path) -> None:
+    """The files that only evaluate needs are told by it, before anything is encoded."""
+    EXAMPLES["scidocs"](tmp_path)
+    (tmp_path / file).unlink()
+    with pytest.raises(CollectionMissingError, match=Path(file).name):
+        ScidocsSet().evaluate(tmp_path, lambda papers: pytest.fail("encoded"), system="x")
+
+
+def test_macro_f1_counts_classes_alike() -> None:
+    """Two classes of 4 and 1 papers with F1 of 6/7 and 0; an empty class does not count."""
+    table = np.array([[[3, 1, 0], [0, 0, 0], [0, 0, 0]], [[4, 0, 0], [0, 1, 0], [0, 0, 0]]])
+    np.testing.assert_allclose([100 * (6 / 7 + 0) / 2, 100.0], macro_f1(table))
+
+
+def test_a_click_weighs_the_more_the_rarer_its_position_is_clicked() -> None:
+    """With the other paper preferred at a position of propensity 0.2, P@1 is 1/0.4 over 1/0.4 + 1/0.2."""
+    papers = {n: Paper(n, "", n, (Sentence(n, 0, len(n)),)) for n in ("q", "near", "far")}
+    angles = {"q": 0.0, "near": 0.1, "far": 1.5}
+
+    def encode(given: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
+        return np.array([[math.cos(angles[p.id]), math.sin(angles[p.id])] for p in given], dtype=np.float32)
+
+    liked, disliked = Click("q", "near", ("near", "far")), Click("q", "far", ("near", "far"))
+    rows = recommend(
+        {"train": [liked] * 400, "val": [liked], "test": [liked, disliked]},
+        dict.fromkeys(papers, Metadata("", None, frozenset(), frozenset(), frozenset())),
+        (0.4, 0.2),
+        papers,
+        encode,
+        system="angles",
+    )
+    weight_liked, weight_disliked = 1 / 0.4, 1 / 0.2
+    total = weight_liked + weight_disliked
+    assert pytest.approx(100 * weight_liked / total) == value(rows, "recomm", "adj-P@1")
+    expected = 100 * (weight_liked + weight_disliked / math.log2(3)) / total
+    assert pytest.approx(expected) == value(rows, "recomm", "adj-NDCG")
+
+
+def test_a_click_beyond_the_known_positions_is_refused() -> None:
+    """Weights of another file would silently be wrong."""
+    click = Click("q", "b", ("a", "b"))
+    with pytest.raises(InputError, match="position 2, but propensities of 1 positions"):
+        recommend({"test": [click]}, {}, (0.4,), {}, lambda papers: pytest.fail("encoded"), system="x")
+
+
+def test_a_tie_with_the_clicked_paper_counts_half() -> None:
+    """Two papers that nothing tells apart share ranks 1 and 2: NDCG is 1 / log2(2.5), P@1 is 0."""
+    papers = {n: Paper(n, "", n, (Sentence(n, 0, len(n)),)) for n in ("q", "one", "twin")}
+    click = Click("q", "twin", ("one", "twin"))
+    rows = recommend(
+        {"train": [click] * 10, "val": [click], "test": [click]},
+        {},
+        (0.4, 0.2),
+        papers,
+        lambda given: np.ones((len(given), 2), dtype=np.float32),
+        system="blind",
+    )
+    assert pytest.approx(100 / math.log2(2.5)) == value(rows, "recomm", "adj-NDCG")
+    assert 0.0 == value(rows, "recomm", "adj-P@1")

@@ -1,0 +1,116 @@
+"""Collections in TREC's formats: its topics in all their shapes, and TREC-COVID as ASPIRE rebuilt it."""
+
+import csv
+import random
+from pathlib import Path
+
+import pytest
+
+from evaluation.sets.treccovid import TreccovidRfSet, draw_queries, split_topics
+from models.errors import InputError
+from tests.support.examples.set_examples import EXAMPLES, example, lines, query, reader_of, write
+
+
+def test_treccovid_reads_the_prepared_files(tmp_path: Path) -> None:
+    """Queries of one topic are one cluster; a pool of all the other papers is the empty one."""
+    collection = example("treccovid-rf", tmp_path)
+    first = query(collection, "a")
+    assert ("treccovid-rf", 1) == (collection.name, collection.relevant_from)
+    assert ((), "topic:1", "dev") == (first.pool, first.cluster, first.fold)
+    assert {"a": {"b": 1}, "b": {"a": 1}} == collection.qrels
+
+
+def test_treccovid_is_built_by_aspires_rule(tmp_path: Path) -> None:
+    """Papers judged 2, with title and abstract; queries of one topic only, relevant what shares the topic."""
+    judged = [("1", "a", 2), ("1", "b", 2), ("1", "ab", 2), ("2", "ab", 2), ("2", "c", 2), ("2", "d", 2)]
+    judged += [("2", "e", 2), ("1", "partly", 1), ("1", "untold", 2), ("2", "na", 2)]
+    write(tmp_path, "qrels-covid_d5_j0.5-5.txt", "".join(f"{t} 4.5 {p} {g}\n" for t, p, g in judged))
+    with (tmp_path / "metadata-2021-06-21.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["cord_uid", "sha", "title", "abstract"])
+        for paper in ("a", "b", "ab", "c", "d", "e", "partly", "unjudged"):
+            rows.writerow([paper, "", f"On {paper}", ""])
+            rows.writerow([paper, "", f"On {paper}", f"We study {paper},\nat length."])
+        rows.writerow(["na", "", "On na", "N/A"])
+    collection = TreccovidRfSet().load(tmp_path)
+    assert {"a", "b", "ab", "c", "d", "e"} == collection.papers.keys()
+    assert {"a", "b", "c", "d", "e"} == {each.id for each in collection.queries}
+    assert {"b": 1, "ab": 1} == collection.qrels["a"]
+    assert {"ab": 1, "d": 1, "e": 1} == collection.qrels["c"]
+    assert "topic:2" == query(collection, "c").cluster
+    folds = {query(collection, "a").fold, query(collection, "c").fold}
+    assert {"dev", "test"} == folds
+
+
+def test_treccovid_draws_fifty_queries_in_the_published_order() -> None:
+    """One stream of shuffles from the publishers' seed, the topic with fewest papers first."""
+    relevant = {"1": [f"p{i}" for i in range(80)], "2": [f"q{i}" for i in range(3)]}
+    drawn = draw_queries(relevant, dict.fromkeys([*relevant["1"], *relevant["2"]], 1))
+    random.seed(472945)
+    first, second = list(relevant["2"]), list(relevant["1"])
+    random.shuffle(first)
+    random.shuffle(second)
+    assert {"2": first, "1": second[:50]} == drawn
+    assert ["2", "1"] == list(drawn)
+
+
+def test_treccovid_splits_topics_as_published() -> None:
+    """Half of the topics, in text order and shuffled with the publishers' seed, is dev."""
+    topics = [str(number) for number in range(1, 6)]
+    order = sorted(topics)
+    random.seed(582)
+    random.shuffle(order)
+    assert order[:2] == [t for t in order if split_topics(topics)[t] == "dev"]
+
+
+def test_trec_reads_topics_that_are_texts_or_papers(tmp_path: Path) -> None:
+    """A text, chosen sentences or a facet of a paper; junk has grade 0; unjudged topics drop out."""
+    collection = example("trec", tmp_path)
+    assert ["t1", "t2", "t3"] == [each.id for each in collection.queries]
+    text, chosen, facet = collection.queries
+    assert (True, "Who weighs tides?", "t1") == (text.is_text, text.paper.abstract, text.cluster)
+    assert (False, (0,), "all", "tides") == (chosen.is_text, chosen.selected, chosen.facet, chosen.cluster)
+    assert ((1,), "method", "tides") == (facet.selected, facet.facet, facet.paper.id)
+    assert {"tides": 1, "moons": 0} == collection.qrels["t1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("topics.tsv", "t1\tWho weighs tides?\nt9\tUnjudged?\n"),
+        (
+            "topics.xml",
+            '<topics><topic number="t1"><query>Who weighs tides?</query></topic></topics>',
+        ),
+        (
+            "topics.txt",
+            "<top>\n<num> Number: t1\n<title> Who weighs tides?\n\n<desc> Description:\nMore.\n</top>\n",
+        ),
+    ],
+)
+def test_trec_topics_come_in_many_formats(name: str, content: str, tmp_path: Path) -> None:
+    """Tables, XML and TREC's classic blocks give the same query."""
+    EXAMPLES["trec"](tmp_path)
+    (tmp_path / "topics.jsonl").unlink()
+    write(tmp_path, name, content)
+    (found,) = reader_of("trec").load(tmp_path).queries
+    assert ("t1", "Who weighs tides?", True) == (found.id, found.paper.abstract, found.is_text)
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        ({"id": "t1", "paper_id": "lost"}, "is not in the corpus"),
+        ({"id": "t1"}, "either a query or a paper_id"),
+        ({"id": "t1", "paper_id": "tides", "facet": "mood"}, "unknown facet 'mood'"),
+        ({"id": "t1", "paper_id": "tides", "sentences": [7]}, "numbered 0 to 1"),
+    ],
+)
+def test_trec_topics_that_cannot_be_used_are_refused(
+    topic: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    """The message says what is wrong with the topic."""
+    EXAMPLES["trec"](tmp_path)
+    write(tmp_path, "topics.jsonl", lines(topic))
+    with pytest.raises(InputError, match=reason):
+        reader_of("trec").load(tmp_path)

@@ -1,0 +1,255 @@
+"""``akin evaluate``: what it prints and writes, and how runs and candidates are judged."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+from evaluation.candidates import measure_candidates
+from evaluation.collection import SETS
+from evaluation.run import Run, read_trec, write_trec
+from indexer.backends.exact import ExactIndex
+from indexer.index import BACKENDS
+from indexer.snapshot import Snapshot
+from models.encoder import Encoder
+from models.errors import InputError, SnapshotMissingError, UnknownNameError
+from models.transport import Scorer, TransportSettings, score_papers
+from models.types import Hits
+from tests.support.builds import DEMO_CORPUS, build_quietly
+from tests.support.commands import flat, run
+
+QUICK = ("demo", "--limit-queries", "12", "--system", "bm25-facet", "--system", "hashing:ot")
+
+
+def test_a_set_is_measured_by_its_name(app: typer.Typer) -> None:
+    """`akin evaluate demo` prints each system with value and interval by facet, best first, and a verdict."""
+    shown = run(app, *QUICK)
+    assert "demo (12 queries, 100 papers): P@9, percent" in flat(shown)
+    assert shown.index("bm25-facet") < shown.index("hashing:ot")
+    assert re.search(r"bm25-facet +\d\d\.\d +\d\d\.\d +\d\d\.\d\s+\d\d\.\d–\d\d\.\d", shown)
+    assert "First by P@9 over all 12 queries: bm25-facet. Its lead over hashing:ot is resolvable." in flat(
+        shown
+    )
+    assert "Only 12 of 200 queries" in shown
+
+
+def test_a_narrow_terminal_shows_every_interval(app: typer.Typer) -> None:
+    """In 80 columns no figure is cut short."""
+    assert "…" not in run(app, *QUICK, width=80)
+
+
+def test_every_known_set_has_a_command(app: typer.Typer) -> None:
+    """The commands are the sets and the two verbs; a folder without a collection tells where to get it."""
+    shown = run(app, "--help")
+    for name in (*SETS, "compare", "candidates"):
+        assert f" {name} " in shown
+
+
+@pytest.mark.parametrize("name", list(SETS))
+def test_a_missing_collection_says_where_it_is(app: typer.Typer, tmp_path: Path, name: str) -> None:
+    """Each set, pointed at an empty folder, names what it expects there."""
+    with pytest.raises(InputError, match="Expected is the layout"):
+        run(app, name, tmp_path)
+
+
+def test_json_holds_every_figure(app: typer.Typer, tmp_path: Path) -> None:
+    """--json is a list of flat objects, one for each system, facet, fold and measure, in percent."""
+    file = tmp_path / "figures.json"
+    run(app, *QUICK, "--json", file)
+    rows = json.loads(file.read_bytes())
+    keys = ["set", "system", "facet", "fold", "measure", "value", "low", "high", "n"]
+    assert [keys] * len(rows) == [list(row) for row in rows]
+    assert {("demo", system, facet, "all", measure) for system in ("bm25-facet", "hashing:ot")
+            for facet in ("background", "method", "all") for measure in ("P@9", "MAP")} == {
+        tuple(row[key] for key in keys[:5]) for row in rows
+    }  # fmt: skip
+    assert all(0 <= row["low"] <= row["value"] <= row["high"] <= 100 for row in rows)
+
+
+def test_runs_are_written_one_file_a_system(app: typer.Typer, tmp_path: Path) -> None:
+    """--runs writes TREC files that give back the runs, under names a file system takes."""
+    run(app, *QUICK, "--runs", tmp_path / "runs")
+    assert ["bm25-facet.run", "hashing-ot.run"] == sorted(path.name for path in (tmp_path / "runs").iterdir())
+    read = read_trec(tmp_path / "runs" / "hashing-ot.run")
+    assert ("hashing:ot", 12) == (read.system, len(read.scores))
+
+
+def test_the_report_is_written(app: typer.Typer, tmp_path: Path) -> None:
+    """--report writes an HTML page with the systems and some explained rankings."""
+    run(app, *QUICK, "--report", tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "bm25-facet" in page
+    assert "<svg" in page
+    assert "demo:p" in page
+
+
+def test_vectors_come_from_a_snapshot(app: typer.Typer, hashed_data: Path, tmp_path: Path) -> None:
+    """--data takes the snapshot's encoder and vectors; the figures are those of encoding anew."""
+    figures = []
+    for number, source in enumerate((("--data", hashed_data), ("--encoder", "hashing"))):
+        file = tmp_path / f"{number}.json"
+        run(app, "demo", "--limit-queries", "12", *source, "--scorer", "mean_min", "--json", file)
+        figures.append(
+            {(r["system"], r["facet"], r["measure"]): r["value"] for r in json.loads(file.read_bytes())}
+        )
+    stored, encoded = figures
+    assert {"hashing:mean_min", "hashing:mean_min:focus", "bm25"} <= {system for system, _, _ in stored}
+    assert {"hashing:document"} == {key[0] for key in encoded.keys() - stored.keys()} - {
+        "hashing:alone:mean_min"
+    }
+    # The snapshot stores float16, which may swap near ties.
+    assert stored == pytest.approx({key: encoded[key] for key in stored}, abs=2)
+
+
+def test_classification_by_function_needs_no_queries(app: typer.Typer, tmp_path: Path) -> None:
+    """A set of labelled sentences is measured for each encoder, in context and alone."""
+    lines = [
+        {
+            "abstract_id": str(i),
+            "sentences": [f"We study topic {i}.", f"Gain {i} is large."],
+            "labels": ["a", "b"],
+        }
+        for i in range(6)
+    ]
+    labels = {"a": "background", "b": "result"}
+    content = [json.dumps({**line, "labels": [labels[label] for label in line["labels"]]}) for line in lines]
+    (tmp_path / "test.jsonl").write_text("\n".join(content), encoding="utf-8")
+    shown = run(app, "functions", tmp_path, "--encoder", "hashing")
+    assert "functions: P@1, percent" in flat(shown)
+    assert {"hashing:context", "hashing:alone"} <= set(shown.split())
+
+
+def two_runs(folder: Path, app: typer.Typer) -> tuple[Path, Path]:
+    """The runs of two systems on a few demo queries."""
+    run(app, *QUICK, "--runs", folder)
+    return folder / "bm25-facet.run", folder / "hashing-ot.run"
+
+
+def test_two_runs_are_compared(app: typer.Typer, tmp_path: Path) -> None:
+    """`compare A B` prints differences with intervals and says plainly what can be told from chance."""
+    a, b = two_runs(tmp_path, app)
+    file = tmp_path / "differences.json"
+    shown = flat(run(app, "compare", a, b, "--set", "demo", "--json", file))
+    assert re.search(r"Resolvable: bm25-facet is better than hashing:ot in P@9 over all 200 queries", shown)
+    first = json.loads(file.read_bytes())[0]
+    assert {"set", "a", "b", "measure", "facet", "value", "low", "high", "n", "resolvable"} == set(first)
+    assert first["low"] <= first["value"] <= first["high"]
+    turned = flat(run(app, "compare", b, a, "--set", "demo"))
+    assert "Resolvable: bm25-facet is better than hashing:ot" in turned
+
+
+def test_equal_runs_cannot_be_told_apart(app: typer.Typer, tmp_path: Path) -> None:
+    """A run against itself differs by nothing, and nothing is resolvable."""
+    a, _ = two_runs(tmp_path, app)
+    shown = flat(run(app, "compare", a, a, "--set", "demo"))
+    assert "Not resolvable: in P@9, 200 queries cannot tell" in shown
+
+
+def test_two_runs_of_one_system_go_by_their_files(app: typer.Typer, tmp_path: Path) -> None:
+    """Before and after of one system are told apart by the names of their files."""
+    a, _ = two_runs(tmp_path, app)
+    later = tmp_path / "later.run"
+    later.write_bytes(a.read_bytes())
+    assert f"{a.stem} − later" in run(app, "compare", a, later, "--set", "demo")
+
+
+@pytest.mark.parametrize("more", [["--encoder", "hashing"], ["--scorer", "ot"]])
+def test_a_named_system_leaves_nothing_to_choose(app: typer.Typer, more: list[str]) -> None:
+    """--system with --encoder or --scorer is refused rather than half obeyed."""
+    with pytest.raises(InputError, match="leave out"):
+        run(app, "demo", "--system", "bm25", *more)
+
+
+def test_output_folders_are_made(app: typer.Typer, tmp_path: Path) -> None:
+    """Files asked for in folders that are not there yet are written there."""
+    file = tmp_path / "new" / "figures.json"
+    run(app, "demo", "--system", "bm25", "--json", file)
+    assert json.loads(file.read_bytes())
+
+
+def test_a_run_of_another_collection_is_refused(app: typer.Typer, tmp_path: Path) -> None:
+    """A run that answers none of the queries is an error, not a column of zeros."""
+    write_trec(Run("other", {"x": {"y": 1.0}}), tmp_path / "other.run")
+    with pytest.raises(InputError, match="answers none of the 200 queries"):
+        run(app, "compare", tmp_path / "other.run", tmp_path / "other.run", "--set", "demo")
+    with pytest.raises(UnknownNameError, match="known: beir"):
+        run(app, "compare", tmp_path / "other.run", tmp_path / "other.run", "--set", "nothing")
+
+
+def candidates_of(data: Path, **given: Any) -> dict[tuple[str, int, str], float]:
+    """Figures of the candidate stage by backend, depth and measure."""
+    found = measure_candidates(data, n_queries=8, on_progress=lambda *_: None, **given)
+    assert {8} == {row.n for row in found}
+    return {(row.backend, row.depth, row.measure): row.value for row in found}
+
+
+def test_exact_candidates_miss_nothing(hashed_data: Path) -> None:
+    """Exact search has full recall at each depth up to the collection's size, under its own name."""
+    found = candidates_of(hashed_data)
+    assert {("exact", depth, "recall"): 100.0 for depth in (10, 20, 50)} == {
+        key: value for key, value in found.items() if key[2] == "recall"
+    }
+
+
+def test_a_poor_backend_is_found_out(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that proposes the wrong rows has low recall and loses papers of the exhaustive ranking."""
+    monkeypatch.setitem(BACKENDS, "poor", f"{__name__}:PoorIndex")
+    found = candidates_of(hashed_data, backends=["poor"])
+    for measure in ("recall", "top@20"):
+        assert found["poor", 20, measure] < found["exact", 20, measure] - 20
+
+
+class PoorIndex(ExactIndex):
+    """Finds what is farthest from each query."""
+
+    def search(self, queries: np.ndarray, k: int, *, allowed: np.ndarray | None = None) -> Hits:
+        """The rows nearest to the query's opposite."""
+        return super().search(-queries, k, allowed=allowed)
+
+
+def test_depth_20_of_an_exhaustive_ranking(hashed_data: Path, hashed_snapshot: Snapshot) -> None:
+    """``top@20`` is the overlap of exact candidates with the first 20 when every paper is scored, by hand."""
+    drawn = np.random.default_rng(0).permutation(len(hashed_snapshot))[:8]
+    overlaps = []
+    for position in drawn:
+        query = hashed_snapshot.vectors(int(position))
+        others = [p for p in range(len(hashed_snapshot)) if p != position]
+        scores: dict[str, list[float]] = {"single": [], "ot": []}
+        for other in others:
+            rows = hashed_snapshot.vectors(other)
+            for scorer, of_scorer in scores.items():
+                settings = TransportSettings(tau=0.15)
+                plans = score_papers(
+                    query, rows, np.array([0, len(rows)]), scorer=Scorer(scorer), settings=settings
+                )
+                of_scorer.append(float(plans.scores[0]))
+        best = {
+            name: set(np.argsort(-np.array(values), kind="stable")[:20]) for name, values in scores.items()
+        }
+        overlaps.append(5.0 * len(best["single"] & best["ot"]))
+    assert pytest.approx(np.mean(overlaps)) == candidates_of(hashed_data)["exact", 20, "top@20"]
+
+
+def test_candidates_are_shown(app: typer.Typer, hashed_data: Path, tmp_path: Path) -> None:
+    """`akin evaluate candidates` prints a line a backend and depth, and writes the figures."""
+    file = tmp_path / "candidates.json"
+    shown = run(
+        app, "candidates", "--data", hashed_data, "--backend", "hnsw", "--queries", "5", "--json", file
+    )
+    assert re.search(r"hnsw +20 +\d+\.\d \(", shown)
+    assert {"backend", "depth", "measure", "value", "low", "high", "n"} == set(
+        json.loads(file.read_bytes())[0]
+    )
+
+
+def test_candidates_need_a_collection(tmp_path: Path, hashing: Encoder) -> None:
+    """An empty folder and a handful of papers are clear errors."""
+    with pytest.raises(SnapshotMissingError):
+        candidates_of(tmp_path)
+    build_quietly(DEMO_CORPUS, tmp_path / "few", hashing, limit=10)
+    with pytest.raises(InputError, match="holds 10 papers"):
+        candidates_of(tmp_path / "few")

@@ -1,0 +1,208 @@
+"""The systems a table compares: what each takes as query and what it ranks."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.dense import SUFFIXES, Choice, chosen_sentences, parse_name
+from evaluation.measurement import Request, load_collection, measure
+from evaluation.systems import DEPTH, TEXT_SYSTEMS, Systems, default_tau
+from evaluation.vectors import VectorSource
+from indexer.snapshot import Snapshot
+from models.encoder import Encoder
+from models.errors import InputError, UnknownNameError
+from models.transport import SERVING, Scorer
+from models.types import Facet, Unit
+from service.aspect import Aspect
+from service.search import SearchEngine, SearchQuery
+from tests.support.annotators import annotated
+from tests.support.builds import DEMO_CORPUS, SHARED_DATA
+from tests.support.examples.system_examples import (
+    METHOD,
+    OTHERS,
+    PAPERS,
+    WHOLE,
+    Counting,
+    LastIsMethod,
+    collection,
+    ignore,
+    paper,
+)
+
+
+@pytest.fixture
+def systems(hashing: Encoder) -> Callable[..., Systems]:
+    """Systems over the invented papers, under the encoder without weights."""
+
+    def over(*queries: EvalQuery, encoder: Encoder = hashing, tau: float | None = None) -> Systems:
+        source = VectorSource(encoder, on_progress=ignore)
+        return Systems(collection(*queries), lambda _: source, tau=tau, open_tagger=lambda _: LastIsMethod())
+
+    return over
+
+
+@pytest.mark.parametrize("name", ["bm25", "tfidf", "hashing:ot", "hashing:alone:single"])
+def test_the_selected_sentence_decides(systems: Callable[..., Systems], name: str) -> None:
+    """With the method selected, the paper of the same method comes first; for words under ``-facet``."""
+    asked = name if ":" in name else f"{name}-facet"
+    assert "same-method" == systems(METHOD).rank(asked).ranking("q:method")[0]
+
+
+@pytest.mark.parametrize("name", ["bm25", "tfidf"])
+def test_whole_abstract_systems_ignore_the_selection(systems: Callable[..., Systems], name: str) -> None:
+    """bm25 and tfidf read title and abstract, whatever is selected."""
+    run = systems(METHOD, WHOLE).rank(name)
+    assert run.scores["q:whole"] == run.scores["q:method"]
+
+
+@pytest.mark.parametrize("scorer", list(Scorer))
+def test_whole_counts_every_sentence(systems: Callable[..., Systems], scorer: Scorer) -> None:
+    """``:whole`` of a query with a selection is the plain system of the query without one."""
+    ranked = systems(METHOD, WHOLE)
+    whole = ranked.rank(f"hashing:{scorer}:whole").scores["q:method"]
+    assert ranked.rank(f"hashing:{scorer}").scores["q:whole"] == whole
+    assert ranked.rank(f"hashing:{scorer}").scores["q:method"] != whole
+
+
+def test_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
+    """``ENCODER:ot:focus`` over a snapshot gives the papers and scores that the service answers with."""
+    demo = load_collection("demo", DEMO_CORPUS)
+    queries = [query for query in demo.queries if query.facet == "method"][:3]
+    source = VectorSource(hashing, snapshot=hashed_snapshot, on_progress=ignore)
+    ranked = Systems(replace(demo, queries=tuple(queries)), lambda _: source).rank("hashing:ot:focus")
+    engine = SearchEngine(hashed_snapshot, lambda: annotated(hashing), n_candidates=100)
+    for query in queries:
+        answer = engine.search(
+            SearchQuery(paper_id=query.paper.id, aspect=Aspect(facets=(Facet.METHOD,)), limit=10)
+        )
+        expected = {result.paper.id: result.score for result in answer.results}
+        found = {paper_id: ranked.scores[query.id][paper_id] for paper_id in ranked.ranking(query.id)[:10]}
+        assert pytest.approx(expected, abs=1e-9) == found
+
+
+def test_the_query_paper_is_never_ranked(systems: Callable[..., Systems]) -> None:
+    """Neither a pool that lists the query's own paper nor a query of the whole collection returns it."""
+    own = replace(WHOLE, pool=("q", *OTHERS))
+    anywhere = replace(WHOLE, id="anywhere", pool=())
+    for name in ("bm25", "hashing:ot", "hashing:document"):
+        scores = systems(own, anywhere).rank(name).scores
+        assert [set(OTHERS), set(OTHERS)] == [set(scores["q:whole"]), set(scores["anywhere"])]
+
+
+def test_a_judged_paper_that_is_not_there_is_passed_over(systems: Callable[..., Systems]) -> None:
+    """A pool may name papers that the collection lacks."""
+    run = systems(replace(WHOLE, pool=(*OTHERS, "lost"))).rank("bm25")
+    assert set(OTHERS) == set(run.scores["q:whole"])
+
+
+def test_a_query_without_usable_sentences_is_not_answered(systems: Callable[..., Systems]) -> None:
+    """Nothing selected, or only what lies past the token limit: the run leaves the query out."""
+    ranked = systems(replace(METHOD, selected=()), replace(METHOD, id="past", selected=(9,)))
+    assert {} == ranked.rank("hashing:ot").scores
+    assert {} == systems(replace(METHOD, selected=())).rank("bm25-facet").scores
+
+
+def test_a_short_text_is_a_query_too(systems: Callable[..., Systems]) -> None:
+    """A text query, whose paper is not in the collection, ranks the whole collection."""
+    text = EvalQuery("t", paper("t", "", "kernel regression of oven heat"), (), "t", is_text=True)
+    for name in ("bm25", "tfidf", "hashing:ot", "hashing:document"):
+        run = systems(text).rank(name)
+        assert ("same-method", set(PAPERS)) == (run.ranking("t")[0], set(run.scores["t"]))
+
+
+def test_only_a_text_over_a_whole_collection_is_cut(hashing: Encoder) -> None:
+    """A short text keeps TREC's depth of a large collection, the best; a paper keeps all that it scores."""
+    many = {f"p{i}": paper(f"p{i}", "", f"word{i} filler text") for i in range(DEPTH + 50)}
+    query = EvalQuery("t", paper("t", "", "word1049"), (), "t", is_text=True)
+    large = Collection("large", many, (query,), {"t": {}}, 1, ("MAP",))
+    run = Systems(large, lambda _: VectorSource(hashing, on_progress=ignore)).rank("bm25")
+    assert (DEPTH, "p1049") == (len(run.scores["t"]), run.ranking("t")[0])
+    as_paper = replace(large, queries=(replace(query, is_text=False),))
+    whole = Systems(as_paper, lambda _: VectorSource(hashing, on_progress=ignore)).rank("hashing:ot")
+    assert len(many) == len(whole.scores["t"])
+
+
+def test_names_leave_out_what_says_nothing_new(systems: Callable[..., Systems], hashing: Encoder) -> None:
+    """Without selections there is no ``-facet``, ``:whole``, ``:focus``; a document encoder: one system."""
+    plain = systems(WHOLE).names(["hashing"], scorers=[Scorer.OT])
+    assert [*TEXT_SYSTEMS, "hashing:document", "hashing:alone:ot", "hashing:ot"] == plain
+    selecting = systems(METHOD).names(["hashing"])
+    assert {f"{name}{ending}" for name in TEXT_SYSTEMS for ending in ("", "-facet")} | {
+        f"hashing:{suffix}" for suffix in SUFFIXES
+    } == set(selecting)
+    document = Counting(hashing, replace(hashing.spec, unit=Unit.DOCUMENT))
+    only = systems(METHOD, encoder=document).names(["x"])
+    assert ["x:document"] == [name for name in only if ":" in name]
+    with pytest.raises(InputError, match="one vector a paper"):
+        systems(METHOD, encoder=document).rank("x:ot")
+
+
+def test_every_system_can_be_ranked(systems: Callable[..., Systems]) -> None:
+    """Each name that ``names`` gives is a system that answers the query."""
+    ranked = systems(METHOD)
+    for name in ranked.names(["hashing"]):
+        assert set(OTHERS) == set(ranked.rank(name).scores["q:method"]), name
+
+
+@pytest.mark.parametrize("name", ["bm26", "hashing:magic", "hashing:ot:hole", ":ot", "bm25-facet-facet"])
+def test_an_unknown_system_is_named(systems: Callable[..., Systems], name: str) -> None:
+    """A name that is no system is an error that lists what there is."""
+    with pytest.raises(UnknownNameError, match="Unknown system"):
+        systems(METHOD).rank(name)
+
+
+def test_a_folder_may_be_an_encoders_name() -> None:
+    """The suffix is read from the end, so a path with colons is still an encoder, and ``alone`` a suffix."""
+    assert ("/models/a:b c", "ot:focus") == parse_name("/models/a:b c:ot:focus")
+    assert ("minilm", "alone:exact_ot") == parse_name("minilm:alone:exact_ot")
+
+
+def test_tau_is_the_services_unless_given(systems: Callable[..., Systems], hashing: Encoder) -> None:
+    """Unit vectors get a sharper temperature; one that is given changes the scores."""
+    assert default_tau(hashing.spec) < SERVING.tau == default_tau(replace(hashing.spec, normalised=False))
+    default = systems(METHOD).rank("hashing:attention").scores
+    assert default == systems(METHOD, tau=default_tau(hashing.spec)).rank("hashing:attention").scores
+    assert default != systems(METHOD, tau=5.0).rank("hashing:attention").scores
+
+
+def test_sentences_past_the_token_limit_take_no_part() -> None:
+    """Only sentences with a vector are chosen, each once, in order."""
+    query = replace(METHOD, selected=(4, 1, 1, 0))
+    assert [0, 1] == chosen_sentences(query, 3, Choice.SELECTED)
+    assert [0, 1, 2] == chosen_sentences(query, 3, Choice.WHOLE)
+
+
+def test_an_explanation_adds_up_to_its_score(systems: Callable[..., Systems]) -> None:
+    """Explained papers come in the run's order, with its scores; words and documents have no plan."""
+    ranked = systems(METHOD)
+    run = ranked.rank("hashing:ot:focus")
+    explained = ranked.explain(run, METHOD, limit=2)
+    assert run.ranking("q:method")[:2] == [result.paper.id for result in explained]
+    for result in explained:
+        assert pytest.approx(run.scores["q:method"][result.paper.id]) == result.score
+        total = sum(cell.weight * cell.distance for cell in result.alignments)
+        assert pytest.approx(-result.score, abs=1e-5) == total
+        assert {1} == {cell.query_sentence for cell in result.alignments}
+    assert () == ranked.explain(ranked.rank("bm25"), METHOD, limit=2)
+
+
+def test_a_quick_look_spreads_over_the_queries() -> None:
+    """With a limit, queries are taken evenly, so that every facet keeps some, and a note says so."""
+    few = load_collection("demo", DEMO_CORPUS, limit_queries=10)
+    assert {"background": 5, "method": 5} == {
+        facet: sum(query.facet == facet for query in few.queries) for facet in ("background", "method")
+    }
+    assert any("Only 10 of 200" in note for note in few.notes)
+
+
+def test_bm25_on_csfcube_is_the_floor_to_beat() -> None:
+    """BM25 over whole abstracts lands where the development fold's baseline is known to be."""
+    if not (SHARED_DATA / "csfcube").is_dir():
+        pytest.skip("the test collection is not on this machine")
+    measured = measure("csfcube", SHARED_DATA / "csfcube", Request(systems=("bm25",)), on_progress=ignore)
+    found = {row.measure: row.value for row in measured.rows if (row.facet, row.fold) == ("all", "all")}
+    assert {"NDCG%20": pytest.approx(55.9, abs=0.5), "MAP": pytest.approx(38.0, abs=0.5)} == {
+        name: found[name] for name in ("NDCG%20", "MAP")
+    }

@@ -1,0 +1,287 @@
+"""The catalog's database: its schema over time, several users at once, and failures of disk and server."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import event, inspect, text
+
+from indexer import migrations
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.database import Database
+from indexer.tables import Base
+from models.errors import InputError, MissingPackageError, StorageError
+from models.types import Paper, Sentence
+from tests.support.builds import ROOT
+
+
+def titled(paper_id: str, title: str = "") -> Paper:
+    """A paper of which only id and title matter."""
+    return Paper(id=paper_id, title=title, abstract="One.", sentences=(Sentence("One.", 0, 4),))
+
+
+@pytest.fixture
+def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
+    """An empty catalog."""
+    with Catalog.open(catalog_place) as catalog:
+        yield catalog
+
+
+def test_models_and_migrations_agree(catalog: Catalog) -> None:
+    """What the migrations build is what the models describe: no difference is left to migrate."""
+    with catalog._database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
+    """From nothing to the newest schema, back to nothing, and up again to a catalog that works."""
+    with Catalog.open(catalog_place) as catalog:
+        catalog.add([titled("a")])
+        with catalog._database.writing() as connection:
+            command.downgrade(migrations.configuration(connection), "base")
+        with catalog._database.reading() as connection:
+            assert set(inspect(connection).get_table_names()) <= {"alembic_version", "sqlite_sequence"}
+    with Catalog.open(catalog_place) as catalog:
+        assert catalog.count() == 0
+        assert catalog.add([titled("a")]).n_new == 1
+
+
+def test_failed_migration_leaves_the_schema_as_it_was(catalog_place: str | Path) -> None:
+    """A migration that breaks off halfway takes back the tables it had already made."""
+    database = Database(catalog_place)
+    with database.writing() as connection:
+        connection.execute(text("CREATE TABLE sentences (mine INTEGER)"))
+    with pytest.raises(StorageError, match="sentences"):
+        Catalog.open(catalog_place)
+    with database.reading() as connection:
+        assert set(inspect(connection).get_table_names()) == {"sentences"}
+    database.close()
+
+
+def test_catalog_of_a_newer_version_is_refused(catalog_place: str | Path) -> None:
+    """A schema that this version does not know is left alone, and the message says to upgrade."""
+    with Catalog.open(catalog_place) as catalog, catalog._database.writing() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StorageError, match=r"schema 9999.*upgrade this one"):
+        Catalog.open(catalog_place)
+
+
+def run_python(code: str, *arguments: str) -> "subprocess.Popen[str]":
+    """Starts another process on the same code."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+
+
+OPEN_AND_ADD = """
+import sys
+from indexer.catalog import Catalog
+from models.types import Paper, Sentence
+print("ready", flush=True)
+sys.stdin.readline()
+with Catalog.open(sys.argv[1]) as catalog:
+    papers = [Paper(str(i), "", "One.", (Sentence("One.", 0, 4),)) for i in range(200)]
+    print(catalog.add(papers[::-1] if sys.argv[2] == "0" else papers).n_new)
+"""
+
+
+def test_several_processes_may_open_and_add_at_once(catalog_place: str | Path) -> None:
+    """Processes that create one catalog and add the same papers at once all succeed, each row once."""
+    processes = [run_python(OPEN_AND_ADD, str(catalog_place), str(number)) for number in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    outcomes = [process.communicate(timeout=30) for process in processes]
+    assert [errors for _, errors in outcomes] == ["", "", ""]
+    assert sorted(int(output) for output, _ in outcomes) == [0, 0, 200]
+    with Catalog.open(catalog_place) as catalog:
+        assert catalog.count() == 200
+
+
+def test_several_threads_may_open_at_once(tmp_path: Path) -> None:
+    """Threads of one process that create catalogs at the same time, the same or others, all get theirs."""
+    counts: list[int] = []
+    barrier = threading.Barrier(8)
+
+    def open_and_count(number: int) -> None:
+        barrier.wait()
+        with Catalog.open(tmp_path / f"{number}.sqlite3") as catalog:
+            counts.append(catalog.count())
+
+    threads = [threading.Thread(target=open_and_count, args=[i // 2]) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [0] * 8
+
+
+def test_opening_waits_for_another_that_uses_the_new_file(tmp_path: Path) -> None:
+    """A file that another process is just making is opened once that is done, not refused at once."""
+    file = tmp_path / CATALOG_FILE
+    other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.1, other.close)
+    timer.start()
+    with Catalog.open(file) as catalog:
+        assert catalog.count() == 0
+    timer.join()
+
+
+def test_what_was_acknowledged_survives_a_kill(catalog_place: str | Path) -> None:
+    """A process killed right after ``add`` returned has lost nothing."""
+    code = OPEN_AND_ADD + "    import os; os.kill(os.getpid(), 9)\n"
+    process = run_python(code, str(catalog_place), "0")
+    process.communicate("go\n", timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    with Catalog.open(catalog_place) as catalog:
+        assert catalog.count() == 200
+
+
+def test_readers_do_not_wait_for_the_writer(catalog: Catalog) -> None:
+    """While one transaction writes, others read the state before it."""
+    catalog.add([titled("a")])
+    with catalog._database.writing() as connection:
+        connection.execute(text("DELETE FROM current_papers"))
+        assert catalog.count() == 1
+    assert catalog.count() == 0
+
+
+def test_sqlite_keeps_what_it_acknowledges(tmp_path: Path) -> None:
+    """Each connection synchronises at every commit, writes ahead and enforces foreign keys."""
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog, catalog._database.reading() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+
+
+def test_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
+    """A disk that fills up during ``add`` is a StorageError that says so; the catalog is as before."""
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        catalog.add([titled("a")])
+        limit = "PRAGMA max_page_count = 20"
+        event.listen(catalog._database._engine, "begin", lambda connection: connection.exec_driver_sql(limit))
+        with pytest.raises(StorageError, match="full; free disk space"):
+            catalog.add([titled(str(i), "A long title " * 20) for i in range(1000)])
+        assert catalog.count() == 1
+        assert catalog.paper("a") == titled("a")
+
+
+def test_read_only_catalog_can_be_read(tmp_path: Path) -> None:
+    """A catalog opened read-only answers; adding to it says what is needed."""
+    file = tmp_path / CATALOG_FILE
+    with Catalog.open(file) as catalog:
+        catalog.add([titled("a")])
+    with Catalog.open(f"sqlite:///file:{file}?mode=ro&uri=true") as catalog:
+        assert catalog.paper("a") == titled("a")
+        with pytest.raises(StorageError, match="readonly database; make the file and its folder writable"):
+            catalog.add([titled("b")])
+
+
+def garbage(folder: Path) -> Path:
+    """A file that is no database."""
+    file = folder / CATALOG_FILE
+    file.write_bytes(b"not a database " * 1000)
+    return file
+
+
+def damaged(folder: Path) -> Path:
+    """A catalog overwritten in the middle."""
+    file = folder / CATALOG_FILE
+    with Catalog.open(file) as catalog:
+        catalog.add([titled(str(i), "title " * 20) for i in range(100)])
+    content = bytearray(file.read_bytes())
+    content[4096:-4096] = b"\xff" * (len(content) - 8192)
+    file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (garbage, "not a database; name another file, or move this one away"),
+        (damaged, "malformed; restore the file from a backup"),
+        (lambda folder: folder, "unable to open database file; name a file in a folder that exists"),
+        (lambda folder: folder / "missing" / CATALOG_FILE, "unable to open database file; name a file"),
+    ],
+)
+def test_unusable_file_is_named_with_the_remedy(
+    tmp_path: Path, make: Callable[[Path], Path], reason: str
+) -> None:
+    """A file that SQLite cannot use is a StorageError with its path and what to do."""
+    file = make(tmp_path)
+    with pytest.raises(StorageError, match=reason) as caught, Catalog.open(file) as catalog:
+        catalog.find_title("title")
+    assert str(file) in str(caught.value)
+
+
+def test_file_that_another_process_keeps_busy_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer gives up after the busy timeout and says why."""
+    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 0)
+    file = tmp_path / CATALOG_FILE
+    with Catalog.open(file) as catalog:
+        other = sqlite3.connect(file, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StorageError, match="locked; another process has been writing"):
+            catalog.add([titled("a")])
+        other.close()
+        assert catalog.add([titled("a")]).n_new == 1
+
+
+@pytest.mark.parametrize("url", ["mysql://u:secret@h/d", "postgresql://u:secret@h:port/d", "://secret"])
+def test_url_of_another_kind_is_refused(url: str) -> None:
+    """A URL that is neither SQLite's nor PostgreSQL's is refused without repeating its password."""
+    with pytest.raises(InputError, match="expected a file path") as caught:
+        Catalog.open(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_server_that_is_away_is_named_without_its_password() -> None:
+    """A PostgreSQL that does not answer is a StorageError that shows where, not how, one signs in."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError, match="check that the database server runs") as caught:
+        Catalog.open("postgresql://akin:secret@127.0.0.1:1/papers")
+    assert "secret" not in str(caught.value)
+    assert "papers on 127.0.0.1" in str(caught.value)
+
+
+def test_missing_driver_names_the_install_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL without its driver says what to install."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingPackageError, match=r'pip install "akin\[postgres\]"'):
+        Catalog.open("postgresql://localhost/papers")
+
+
+def test_empty_environment_is_enough() -> None:
+    """Importing the catalog reads no environment and opens no file."""
+    code = "import indexer.catalog, indexer.database, indexer.tables, indexer.migrations"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stderr == b""

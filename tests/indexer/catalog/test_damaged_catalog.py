@@ -1,0 +1,76 @@
+"""A damaged row of the catalog is found when it is read, never published, written again with its paper."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from indexer.build import KEEP, BuildArguments
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import delete_papers
+from indexer.reindex import prepare
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.errors import StorageError
+from models.types import Facet, Paper, Sentence
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import build_quietly, many_papers, write_corpus
+
+WHALES = Paper(
+    "whales",
+    "Whales",
+    "Whales sing. We listen.",
+    (Sentence("Whales sing.", 0, 12, Facet.BACKGROUND), Sentence("We listen.", 13, 23)),
+    year=2020,
+    authors=("A. Hab",),
+)
+SEALS = replace(WHALES, id="seals", title="Seals")
+DAMAGE = [
+    "UPDATE papers SET abstract = 'Whales sink. We listen.' WHERE paper_id = 'whales'",
+    "UPDATE papers SET year = 2021 WHERE paper_id = 'whales'",
+    "UPDATE papers SET authors = '7' WHERE paper_id = 'whales'",
+    'UPDATE sentences SET "end" = 11 WHERE position = 0 AND paper_key = 1',
+    "UPDATE sentences SET facet = 'backgrounds' WHERE position = 0 AND paper_key = 1",
+    "DELETE FROM sentences WHERE position = 1 AND paper_key = 1",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_row_is_found_and_mended(catalog_place: str | Path, damage: str) -> None:
+    """Reading the paper is refused with the remedy, which works; others are read on."""
+    with Catalog.open(catalog_place) as catalog:
+        catalog.add([WHALES])
+        catalog.add([SEALS])
+        with catalog._database.writing() as connection:
+            assert 1 == connection.execute(text(damage)).rowcount
+        with pytest.raises(StorageError, match=r"damaged.*akin delete"):
+            catalog.paper("whales")
+        assert SEALS == catalog.paper("seals")
+        catalog.delete(["whales"])
+        assert (0, 1) == ((change := catalog.add([SEALS, WHALES])).n_new, change.n_changed)
+        assert WHALES == catalog.paper("whales")
+
+
+def test_a_flipped_bit_in_the_file_is_not_published(tmp_path: Path, hashing: Encoder) -> None:
+    """`akin reindex` names the damaged paper instead of giving it a new hash; mended, it goes on."""
+    data, corpus = tmp_path / "data", write_corpus(tmp_path / "c.jsonl", many_papers(20))
+    build_quietly(corpus, data, hashing)
+    content = (data / CATALOG_FILE).read_bytes()
+    sentence = str(many_papers(20)[7]["abstract"][1]).encode()  # type: ignore[index]  # a list of sentences
+    assert 1 == content.count(sentence)
+    flipped = bytes([sentence[0] ^ 1]) + sentence[1:]
+    (data / CATALOG_FILE).write_bytes(content.replace(sentence, flipped))
+    annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+
+    def reindex(catalog: Catalog) -> int:
+        arguments = BuildArguments("hashing", device="cpu")
+        done = prepare(data, annotator, catalog, arguments=arguments, on_progress=lambda *_: None)
+        return len(done.snapshot)
+
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        with pytest.raises(StorageError, match="'p7' is damaged"):
+            reindex(catalog)
+        delete_papers(data, ["p7"], catalog, keep=KEEP)
+        build_quietly(corpus, data, hashing)
+        assert 20 == reindex(catalog)

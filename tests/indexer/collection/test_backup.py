@@ -1,0 +1,331 @@
+"""Backups as docs/collections.md describes them: taken, restored elsewhere, complete."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from sqlalchemy import create_engine, make_url, text
+from typer.testing import CliRunner
+
+from akin.cli import app
+from indexer import backup
+from indexer.backup import back_up
+from indexer.build import KEEP, BuildArguments, build
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import absorb, delete_papers
+from indexer.generations import verify
+from indexer.manifest import Manifest
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.errors import BuildLockedError, InputError, StorageError
+from service.app import create_app
+from service.search import SearchEngine
+from service.settings import Settings
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.servers.patience import soon
+from tests.support.servers.postgres import find_programs
+
+N_PAPERS = 60
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+def annotator() -> Annotator:
+    """The models of the collection."""
+    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of some papers, one deleted, one added."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
+    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
+        delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
+    build_quietly(
+        write_corpus(tmp_path / "m.jsonl", many_papers(N_PAPERS + 5)[5:]), tmp_path / "data", hashing
+    )
+    return tmp_path / "data"
+
+
+def in_line(data: Path, place: str | Path) -> Manifest:
+    """What is served after the next command, in line with the catalog."""
+    with Catalog.open(place) as catalog:
+        return absorb(data, annotator(), catalog, on_progress=quiet, keep=KEEP).manifest
+
+
+def shown(data: Path) -> set[str]:
+    """The papers that are served."""
+    snapshot = open_snapshot(data)
+    return {snapshot.paper(int(position)).id for position in snapshot.positions}
+
+
+def test_a_copy_of_a_quiet_folder_is_the_collection(data: Path, tmp_path: Path) -> None:
+    """`cp -r` while nothing writes: the copy is whole, served as the original, and goes on by itself."""
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", data, copy], check=True)  # noqa: S607 - as the page says
+    assert open_snapshot(data).manifest == verify(copy, open_snapshot(copy).generation)
+    assert shown(data) == shown(copy)
+    assert open_snapshot(data).generation == in_line(copy, copy / CATALOG_FILE).generation
+    shutil.rmtree(data)
+    with service(copy) as client:
+        assert 202 == add(client, "new")
+        soon(lambda: client.get("/v1/papers/new").status_code == 200)
+
+
+@contextmanager
+def service(data: Path, **settings: str) -> Iterator[TestClient]:
+    """A service over a collection."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    given = Settings(data=data, keyless="write", device="cpu", rate=0, **settings)  # type: ignore[arg-type]  # keywords pass through
+    with TestClient(create_app(given, engine)) as client:
+        yield client
+
+
+def add(client: TestClient, paper_id: str) -> int:
+    """Add a paper; returns the status."""
+    paper = {"id": paper_id, "title": paper_id, "abstract": f"Paper {paper_id} sings."}
+    return client.post("/v1/papers", json={"papers": [paper]}).status_code
+
+
+def test_a_copy_taken_while_papers_come_and_go_loses_nothing(data: Path, tmp_path: Path) -> None:
+    """`akin backup` of a collection that is written to: all that was acknowledged before is in the copy."""
+    copy, ended = tmp_path / "copy", threading.Event()
+    added: list[str] = []
+    deleted: list[str] = []
+
+    def write() -> None:
+        number = 0
+        while not ended.is_set():
+            if add(client, f"n{number}") == 202:
+                added.append(f"n{number}")
+            if number % 2 and client.delete(f"/v1/papers/p{10 + number // 2}").status_code == 204:
+                deleted.append(f"p{10 + number // 2}")
+            number += 1
+            time.sleep(0.02)
+
+    with service(data) as client:
+        writer = threading.Thread(target=write)
+        writer.start()
+        soon(lambda: client.get("/v1/papers/n3").status_code == 200)
+        there, gone = set(added), set(deleted)
+        akin("backup", copy, "--data", data)
+        ended.set()
+        writer.join()
+    shutil.rmtree(data)
+    assert len(there) > 3
+    in_line(copy, copy / CATALOG_FILE)
+    assert there <= shown(copy)
+    assert shown(copy).isdisjoint(gone | {"p3"})
+    with service(copy) as client:
+        assert 202 == add(client, "afterwards")
+        soon(lambda: client.get("/v1/papers/afterwards").status_code == 200)
+
+
+def akin(*arguments: str | Path) -> str:
+    """What a command prints."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert 0 == result.exit_code, result.output
+    return result.output
+
+
+def test_what_is_copied_stays_until_it_is_copied(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generations published and cleared away while the files are copied take nothing from the copy."""
+    before, copied = shown(data), shutil.copytree
+    generation = open_snapshot(data).generation
+
+    def slow(source: Path, target: Path) -> Path:
+        for i in range(10, 15):
+            with Catalog.open(data / CATALOG_FILE) as catalog:
+                delete_papers(data, [f"p{i}"], catalog, keep=1)
+            build_quietly(
+                write_corpus(tmp_path / "r.jsonl", many_papers(i)),
+                data,
+                load_encoder("hashing"),
+                replace=True,
+            )
+        return Path(copied(source, target))
+
+    monkeypatch.setattr("indexer.backup.shutil.copytree", slow)
+    assert generation == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).generation
+    assert before == shown(tmp_path / "copy")
+    assert shown(data) == {f"p{i}" for i in range(14)}
+    in_line(tmp_path / "copy", tmp_path / "copy" / CATALOG_FILE)
+    assert shown(data) == shown(tmp_path / "copy")
+
+
+def test_a_backup_goes_nowhere_else(data: Path, tmp_path: Path) -> None:
+    """Into a folder that holds something, or without the catalog, no backup is made."""
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").touch()
+    with pytest.raises(InputError, match="not empty"):
+        back_up(data, tmp_path / "full", catalog=data / CATALOG_FILE)
+    with pytest.raises(StorageError, match="--catalog"):
+        back_up(data, tmp_path / "copy", catalog=tmp_path / "nowhere.sqlite3")
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_killed_backup_does_not_hinder_the_next(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a backup left that ended in the middle is no backup, and the same command makes one."""
+
+    def die(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.backup._copy_sqlite", die)
+        with pytest.raises(KeyboardInterrupt):
+            back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert not (tmp_path / "copy").exists()
+    akin("backup", tmp_path / "copy", "--data", data)
+    assert shown(data) == shown(tmp_path / "copy")
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_a_catalog_alone_brings_all_back(data: Path, tmp_path: Path) -> None:
+    """Where the files are lost, `akin reindex` makes them anew from a copy of the catalog."""
+    copy = tmp_path / "copy"
+    akin("backup", copy, "--data", data)
+    for name in ("snapshots", "segments"):
+        shutil.rmtree(copy / name)
+    (copy / "CURRENT").unlink()
+    akin("reindex", "--data", copy, "--encoder", "hashing", "--device", "cpu")
+    assert shown(data) == shown(copy)
+
+
+@pytest.fixture
+def other_postgres_url(postgres_url: str) -> Iterator[str]:
+    """A second empty database on the same server."""
+    url = make_url(postgres_url)
+    name = f"{url.database}_b"
+    engine = create_engine(url.set(database="postgres"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0"))
+        yield url.set(database=name).render_as_string(hide_password=False)
+        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+def program(name: str) -> str:
+    """A program of PostgreSQL, of the server's version where the tests start it."""
+    folder = None if "AKIN_TEST_POSTGRES_URL" in os.environ else find_programs()
+    found = shutil.which(name, path=None if folder is None else str(folder))
+    if found is None:
+        pytest.skip(f"no {name}")
+    return found
+
+
+def test_a_dump_of_postgresql_restored_elsewhere(
+    postgres_url: str, other_postgres_url: str, tmp_path: Path
+) -> None:
+    """`akin backup`, then `pg_dump`, while the service runs; restored into another database all is there."""
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    build(
+        [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
+        data,
+        annotator(),
+        arguments=BuildArguments("hashing", device="cpu"),
+        on_progress=quiet,
+        catalog=postgres_url,
+    )
+    plain, other = (
+        make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+        for url in (postgres_url, other_postgres_url)
+    )
+    with service(data, catalog_url=postgres_url) as client:
+        assert 202 == add(client, "one")
+        soon(lambda: client.get("/v1/papers/one").status_code == 200)
+        assert "pg_dump" in akin("backup", copy, "--data", data, "--catalog", postgres_url)
+        assert 202 == add(client, "two")
+        assert 204 == client.delete("/v1/papers/p5").status_code
+        dump = tmp_path / "catalog.dump"
+        subprocess.run([program("pg_dump"), "--format=custom", f"--file={dump}", plain], check=True)
+    subprocess.run(
+        [program("pg_restore"), "--no-owner", "--exit-on-error", f"--dbname={other}", dump], check=True
+    )
+    shutil.rmtree(data)
+    in_line(copy, other_postgres_url)
+    assert shown(copy) == {"one", "two"} | {f"p{i}" for i in range(N_PAPERS) if i != 5}
+    with service(copy, catalog_url=other_postgres_url) as client:
+        assert 202 == add(client, "three")
+        soon(lambda: client.get("/v1/papers/three").status_code == 200)
+
+
+def test_what_was_copied_is_not_copied_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup that was stopped goes on with what is missing or not whole; the rest of it goes."""
+    unfinished, copied = tmp_path / "copy.unfinished", list[str]()
+    copyfile = shutil.copyfile
+
+    def counting(source: Path, target: Path, **options: bool) -> object:
+        copied.append(str(Path(target).relative_to(unfinished)))
+        if stopped and len(copied) > 3:
+            raise KeyboardInterrupt
+        return copyfile(source, target, **options)
+
+    monkeypatch.setattr("indexer.backup.shutil.copyfile", counting)
+    stopped = True
+    with pytest.raises(KeyboardInterrupt):
+        back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    first = unfinished / copied[0]
+    first.write_bytes(first.read_bytes()[:-1])
+    (unfinished / "segments" / "999999").mkdir()
+    (unfinished / "stray").touch()
+    stopped, before = False, copied[:3]
+    copied.clear()
+    back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert before[0] in copied
+    assert not {*before[1:]} & {*copied}
+    assert shown(data) == shown(tmp_path / "copy")
+    assert not (tmp_path / "copy" / "stray").exists()
+    assert not (tmp_path / "copy" / "segments" / "999999").exists()
+
+
+def test_a_collection_without_papers_is_copied(data: Path, tmp_path: Path) -> None:
+    """There is nothing in it, but it can be restored and added to."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, catalog.paper_ids(), catalog, keep=KEEP)
+    assert 0 == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).n_papers
+    assert not len(open_snapshot(tmp_path / "copy"))
+
+
+def test_two_backups_to_one_place_do_not_mix(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is refused while the first is at it, at its last step too."""
+    refused: list[str] = []
+    publish = backup.publish_folder
+
+    def beside_another(prepared: Path, target: Path) -> None:
+        with pytest.raises(BuildLockedError) as caught:
+            back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+        refused.append(str(caught.value))
+        publish(prepared, target)
+
+    monkeypatch.setattr(backup, "publish_folder", beside_another)
+    back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert 1 == len(refused)
+    assert shown(data) == shown(tmp_path / "copy")
+
+
+def test_a_file_left_from_another_segment_is_not_in_the_copy(data: Path, tmp_path: Path) -> None:
+    """Names of segments come round again; what an older one had and this one has not goes."""
+    left = tmp_path / "copy.unfinished" / "segments" / "000001"
+    left.mkdir(parents=True)
+    (left / "functions.npy").touch()
+    back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert not (tmp_path / "copy" / "segments" / "000001" / "functions.npy").exists()

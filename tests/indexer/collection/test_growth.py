@@ -1,0 +1,417 @@
+"""A collection that grows and shrinks: it answers as one built anew, and nothing is encoded twice."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.build import KEEP
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import Absorbed, Deletion, absorb, delete_papers
+from indexer.generations import current_generation, generations
+from indexer.growth import compact
+from indexer.index import build_index
+from indexer.publishing import rollback
+from indexer.snapshot import Snapshot, open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
+from models.types import EncoderSpec, Filters, Paper, Sentence
+from service.search import SearchEngine, SearchQuery
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import Counting, build_quietly, many_papers, write_corpus, written_before
+from tests.support.servers.patience import soon
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of 60 papers."""
+    build_quietly(write_corpus(tmp_path / "first.jsonl", many_papers(60)), tmp_path / "data", hashing)
+    return tmp_path / "data"
+
+
+def add(data: Path, papers: Sequence[dict[str, object]], encoder: Encoder | None = None) -> int:
+    """Index papers into a collection; returns how many were encoded."""
+    counting = Counting(encoder or load_encoder("hashing"))
+    build_quietly(write_corpus(data.parent / "more.jsonl", papers), data, counting)
+    return counting.n_encoded
+
+
+def delete(data: Path, ids: Sequence[str]) -> Deletion:
+    """Delete papers of a collection."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return delete_papers(data, ids, catalog, keep=KEEP)
+
+
+def absorb_into(data: Path, encoder: Encoder) -> Absorbed:
+    """Bring what is served in line with the catalog."""
+    annotator = Annotator(encoder, tagger=KeywordTagger(), functions=None)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
+
+
+def found_by(snapshot: Snapshot, paper_id: str) -> list[tuple[str, float]]:
+    """What a search by an indexed paper finds, with scores."""
+    engine = SearchEngine(snapshot, load_annotator, n_candidates=200)
+    answer = engine.search(SearchQuery(paper_id=paper_id, limit=20))
+    return [(ranked.paper.id, ranked.score) for ranked in answer.results]
+
+
+def load_annotator() -> Annotator:
+    """The models of these collections."""
+    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
+
+
+def assert_same_answers(one: Snapshot, other: Snapshot, ids: Sequence[str]) -> None:
+    """Both hold the same papers, and every search finds the same with the same scores."""
+    assert sorted(one.paper(int(i)).id for i in one.positions) == sorted(
+        other.paper(int(i)).id for i in other.positions
+    )
+    for paper_id in ids:
+        here, there = dict(found_by(one, paper_id)), dict(found_by(other, paper_id))
+        assert here.keys() == there.keys()
+        np.testing.assert_allclose([here[key] for key in there], list(there.values()), atol=1e-6)
+
+
+def test_only_what_is_new_is_encoded(data: Path) -> None:
+    """Of a corpus that overlaps the collection the new papers alone are encoded; all are found."""
+    assert add(data, many_papers(70)) == 10
+    snapshot = open_snapshot(data)
+    assert (70, "000002") == (len(snapshot), snapshot.generation)
+    assert [60, 10] == [len(segment) for segment in snapshot.segments]
+    assert "p65" == snapshot.paper(snapshot.position("p65")).id
+
+
+def test_what_is_there_already_makes_no_generation(data: Path) -> None:
+    """The same corpus again publishes nothing and says so."""
+    report = build_quietly(
+        write_corpus(data.parent / "c.jsonl", many_papers(60)), data, load_encoder("hashing")
+    )
+    assert (0, 60, "000001") == (
+        report.reading.n_papers,
+        report.reading.unchanged,
+        report.manifest.generation,
+    )
+    assert ["000001"] == generations(data)
+
+
+def test_a_paper_with_new_content_replaces_the_old_one(data: Path) -> None:
+    """A changed abstract is what is found under the id, and the old vectors answer no more."""
+    changed = {**many_papers(8)[7], "abstract": ["Whales sing.", "We count whales."]}
+    assert add(data, [changed]) == 1
+    snapshot = open_snapshot(data)
+    position = snapshot.position("p7")
+    assert (60, 2) == (len(snapshot), len(snapshot.paper(position).sentences))
+    assert 61 == len(snapshot.living)
+    assert not snapshot.living[7]
+    assert not snapshot.allowed_papers(Filters())[7]
+    assert [position] == snapshot.find_all(["p7"]).tolist()
+
+
+def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
+    """Deleted papers are not found, counted, suggested or named by any column; unknown ids are told."""
+    done = delete(data, ["p3", "p4", "nobody", "p3"])
+    assert (2, ("nobody",)) == (done.n_deleted, done.unknown)
+    snapshot = open_snapshot(data)
+    assert 58 == len(snapshot)
+    with pytest.raises(PaperNotFoundError):
+        snapshot.position("p3")
+    assert [None, None] == snapshot.column("title").to_pylist()[3:5]
+    assert {"p3", "p4"}.isdisjoint(paper_id for paper_id, _ in found_by(snapshot, "p5"))
+    engine = SearchEngine(snapshot, load_annotator, n_candidates=200)
+    assert all(
+        match.position not in {3, 4} for match in engine.titles.like(many_papers(4)[3]["title"], limit=9)
+    )
+
+
+def test_everything_may_be_deleted_and_come_back(data: Path) -> None:
+    """An empty collection answers with nothing, and grows again."""
+    delete(data, [f"p{i}" for i in range(60)])
+    snapshot = open_snapshot(data)
+    assert (0, 0) == (len(snapshot), len(snapshot.segments))
+    SearchEngine(snapshot, load_annotator, n_candidates=200).warm_up()
+    assert add(data, many_papers(5)) == 5
+    assert 5 == len(open_snapshot(data))
+
+
+def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path, hashing: Encoder) -> None:
+    """After additions, replacements and deletions, in several segments or compacted: as if built at once."""
+    papers = many_papers(100)
+    replaced = {**papers[11], "abstract": papers[12]["abstract"]}
+    add(data, papers[60:90])
+    add(data, [*papers[90:], replaced])
+    delete(data, ["p0", "p61", "p99"])
+    final = [replaced if p["id"] == "p11" else p for p in papers if p["id"] not in {"p0", "p61", "p99"}]
+    build_quietly(write_corpus(tmp_path / "final.jsonl", final), tmp_path / "anew", hashing)
+    anew, grown = open_snapshot(tmp_path / "anew"), open_snapshot(data)
+    assert len(grown.segments) > 1
+    asked = ["p1", "p11", "p12", "p60", "p75", "p95"]
+    assert_same_answers(grown, anew, asked)
+    compact(data, grown, device="cpu", keep=KEEP)
+    compacted = open_snapshot(data)
+    assert (1, 97) == (len(compacted.segments), len(compacted.living))
+    assert_same_answers(compacted, anew, asked)
+
+
+def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encoder) -> None:
+    """Forty papers added one by one stand in few segments, and every one is there."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for i in range(40):
+            text = f"Paper {i} counts whales."
+            catalog.add([Paper(f"new{i}", f"Whales {i}", text, (Sentence(text, 0, len(text)),))])
+            absorb(data, load_annotator(), catalog, on_progress=quiet, keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert 100 == len(snapshot)
+    assert len(snapshot.segments) <= 5
+    assert all(snapshot.find(f"new{i}") is not None for i in range(40))
+
+
+def test_changes_of_the_catalog_are_taken_up(data: Path, hashing: Encoder) -> None:
+    """What the catalog gained and lost since is served afterwards; doing it again changes nothing."""
+    text = "Whales sing."
+    new = Paper("whales", "Whales", text, (Sentence(text, 0, len(text)),))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([new])
+        catalog.delete(["p1"])
+    assert "000002" == absorb_into(data, hashing).manifest.generation
+    snapshot = open_snapshot(data)
+    assert (60, None, 2) == (len(snapshot), snapshot.find("p1"), absorb_into(data, hashing).change - 1)
+    assert "Whales" == snapshot.paper(snapshot.position("whales")).title
+    assert "000002" == absorb_into(data, hashing).manifest.generation
+
+
+class Interrupted(Counting):
+    """An encoder during whose work something happens, the first time or every time."""
+
+    def __init__(self, encoder: Encoder, happen: Callable[[int], object], *, times: int = 1) -> None:
+        super().__init__(encoder)
+        self._happen = happen
+        self._times = times
+        self.n_times = 0
+
+    def encode(self, papers, *, layers=()):  # type: ignore[no-untyped-def]  # as the class it stands for
+        """Encode after that happened."""
+        self.n_times += 1
+        if self.n_times <= self._times:
+            self._happen(self.n_times)
+        return super().encode(papers, layers=layers)
+
+
+def paper_of(paper_id: str, text: str) -> Paper:
+    """A paper of one sentence."""
+    return Paper(paper_id, text, text, (Sentence(text, 0, len(text)),))
+
+
+def test_a_paper_that_never_rests_keeps_no_other_waiting(data: Path, hashing: Encoder) -> None:
+    """A paper that changes whenever it is encoded is served as it was, then as it is; others at once."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper_of("hot", "Hot."), paper_of("cold", "Cold.")])
+        restless = Interrupted(
+            hashing, lambda number: catalog.add([paper_of("hot", f"Hot {number}.")]), times=3
+        )
+        done = absorb_into(data, restless)
+        snapshot = open_snapshot(data)
+        assert (1, catalog.last_change() - 1) == (restless.n_times, done.change)
+        assert ["Cold.", "Hot."] == [snapshot.paper(snapshot.position(it)).title for it in ("cold", "hot")]
+        assert done.change == snapshot.manifest.change
+        absorb_into(data, hashing)
+    snapshot = open_snapshot(data)
+    assert "Hot 1." == snapshot.paper(snapshot.position("hot")).title
+    assert not (data / "building" / "changes").exists()
+
+
+def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing: Encoder) -> None:
+    """Papers encoded beside one that is deleted meanwhile are served, that one is not."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper_of("gone", "Gone."), paper_of("p3", "Gone too."), paper_of("new", "New.")])
+        counting = Interrupted(hashing, lambda number: catalog.delete(["gone", "p3"]))
+        absorb_into(data, counting)
+        snapshot = open_snapshot(data)
+        assert (1, 60) == (counting.n_times, len(snapshot))
+        assert (None, None) == (snapshot.find("gone"), snapshot.find("p3"))
+        assert "New." == snapshot.paper(snapshot.position("new")).title
+        assert {"gone", "p3"}.isdisjoint(paper_id for paper_id, _ in found_by(snapshot, "new"))
+        catalog.add([paper_of("gone", "Gone."), paper_of("w", "W.")])
+        absorb_into(data, Interrupted(hashing, lambda number: catalog.delete(["gone", "w"])))
+    assert snapshot.generation == open_snapshot(data).generation
+
+
+def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: Encoder) -> None:
+    """A version read before `akin index` published a newer one does not take its place."""
+    newer = {"id": "p3", "title": "Newer", "abstract": ["It is newer."]}
+    with ThreadPoolExecutor(1) as threads:  # in the end it waits for its turn to absorb
+
+        def index(number: int) -> None:
+            threads.submit(add, data, [newer])
+            soon(lambda: current_generation(data) == "000002")
+
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            catalog.add([paper_of("p3", "Older."), paper_of("w", "Whales.")])
+        absorb_into(data, Interrupted(hashing, index))
+    since = [open_snapshot(data, generation) for generation in generations(data)[1:]]
+    assert {"Newer"} == {snapshot.paper(snapshot.position("p3")).title for snapshot in since}
+
+
+def test_what_was_encoded_in_vain_is_removed(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be published, the papers encoded for the last attempt remain, not those before."""
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    with Catalog.open(data / CATALOG_FILE) as catalog, monkeypatch.context() as broken:
+        broken.setattr("indexer.changes.grow", full)
+        for number in range(3):
+            catalog.add([paper_of("w", f"Whales {number}.")])
+            with pytest.raises(StorageError):
+                absorb_into(data, hashing)
+    assert 1 == len([*(data / "building" / "changes").glob("vectors-*")])
+
+
+def test_what_others_added_meanwhile_is_not_lost_by_a_build(data: Path, hashing: Encoder) -> None:
+    """Papers that come in while a corpus is being encoded are served with it."""
+
+    def happen(number: int) -> None:
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([paper_of("whales", "Whales sing.")])
+        delete(data, ["p5"])
+
+    busy = Interrupted(hashing, happen)
+    build_quietly(write_corpus(data.parent / "c.jsonl", many_papers(70)), data, busy)
+    snapshot = open_snapshot(data)
+    assert (70, None) == (len(snapshot), snapshot.find("p5"))
+    assert snapshot.find("whales") is not None
+
+
+def test_rollback_takes_the_catalog_back(data: Path, hashing: Encoder) -> None:
+    """After a rollback the catalog holds what the generation holds, so that nothing undone comes back."""
+    add(data, [*many_papers(70)[60:], {**many_papers(1)[0], "title": "Another title"}])
+    delete(data, ["p7"])
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, "000001", catalog=catalog)
+        assert 60 == catalog.count()
+    assert "000001" == absorb_into(data, hashing).manifest.generation
+    snapshot = open_snapshot(data)
+    assert (60, many_papers(1)[0]["title"]) == (len(snapshot), snapshot.paper(snapshot.position("p0")).title)
+    assert snapshot.find("p7") is not None
+
+
+def test_what_was_undone_stays_undone(data: Path) -> None:
+    """A rollback goes to what the served generation was made from, never to what an earlier one took back."""
+    for i in range(3):
+        add(data, many_papers(61 + i))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert "000003" == rollback(data, catalog=catalog).generation
+        add(data, [*many_papers(70)[69:]])
+        # The one that was undone goes first.
+        assert ["000002", "000003", "000005"] == generations(data)
+        assert "000003" == open_snapshot(data).manifest.base
+        assert "000003" == rollback(data, catalog=catalog).generation
+        assert "000002" == rollback(data, catalog=catalog).generation
+        assert "000005" == rollback(data, "000005", catalog=catalog).generation
+        assert "000003" == rollback(data, catalog=catalog).generation
+    assert 62 == len(open_snapshot(data))
+
+
+def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
+    """Where manifests do not say what they were made from, the generation before is the one that is older."""
+    add(data, many_papers(61))
+    add(data, many_papers(62))
+    written_before(data, "base", "catalog")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert "000002" == rollback(data, catalog=catalog).generation
+    add(data, many_papers(63))
+    assert ["000001", "000002", "000004"] == generations(data)
+
+
+def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
+    """The newest few generations remain, and one in use; segments that no generation names are cleared."""
+    read = open_snapshot(data)
+    for i in range(6):
+        add(data, many_papers(62 + i))
+    assert ["000001", "000005", "000006", "000007"] == generations(data)
+    assert "p5" == read.paper(5).id
+    del read
+    add(data, many_papers(80))
+    assert ["000006", "000007", "000008"] == generations(data)
+    snapshots = [open_snapshot(data, generation) for generation in generations(data)]
+    named = {segment.entry.name for snapshot in snapshots for segment in snapshot.segments}
+    assert named == {path.name for path in (data / "segments").iterdir()}
+
+
+def test_segments_in_common_are_opened_once(data: Path) -> None:
+    """A generation opened beside an older one shares its unchanged segments, and trusts them."""
+    old = open_snapshot(data)
+    add(data, many_papers(70))
+    new = open_snapshot(data, beside=old)
+    assert new.segments[0] is old.segments[0]
+
+
+class OfAnotherKind(Counting):
+    """An encoder that says to be another than it is."""
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """With a fingerprint of its own."""
+        return replace(super().spec, fingerprint="0" * 64)
+
+
+def test_papers_of_other_models_are_refused(data: Path, hashing: Encoder) -> None:
+    """Papers that would not be comparable are refused before anything is encoded, with the remedy."""
+    corpus, other = write_corpus(data.parent / "c.jsonl", many_papers(70)), OfAnotherKind(hashing)
+    with pytest.raises(EncoderMismatchError, match="index the corpus"):
+        build_quietly(corpus, data, other)
+    with pytest.raises(EncoderMismatchError, match="--replace"):
+        build_quietly(corpus, data, hashing, dtype="float32")
+    assert (0, ["000001"]) == (other.n_encoded, generations(data))
+
+
+def test_a_corpus_may_become_the_whole_collection(data: Path) -> None:
+    """With ``replace`` what the corpus does not hold is gone, from the catalog too."""
+    build_quietly(
+        write_corpus(data.parent / "c.jsonl", many_papers(70)[65:]),
+        data,
+        load_encoder("hashing"),
+        replace=True,
+    )
+    assert ["p65", "p66", "p67", "p68", "p69"] == [open_snapshot(data).paper(i).id for i in range(5)]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert 5 == catalog.count()
+    with pytest.raises(SnapshotMissingError), Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, "000009", catalog=catalog)
+
+
+def test_a_joined_index_is_that_of_all_rows(data: Path) -> None:
+    """Searching several segments finds what one index over all their rows finds, filtered or not."""
+    add(data, many_papers(100))
+    snapshot = open_snapshot(data)
+    rows, _ = snapshot.gather(np.arange(len(snapshot.living)))
+    whole = build_index(rows, "exact")
+    queries = snapshot.vectors(17)
+    allowed = np.random.default_rng(0).random(snapshot.n_rows) < 0.3
+    allowed[: int(snapshot.offsets[60])] = False
+    for mask in (None, allowed):
+        for k in (1, 10, snapshot.n_rows if mask is None else int(mask.sum())):
+            one, other = (
+                whole.search(queries, k, allowed=mask),
+                snapshot.index.search(queries, k, allowed=mask),
+            )
+            np.testing.assert_array_equal(one.rows, other.rows)
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-6)
+
+
+def test_a_collection_may_be_copied(data: Path, tmp_path: Path) -> None:
+    """A copied data folder is a collection of its own."""
+    add(data, many_papers(70))
+    shutil.copytree(data, tmp_path / "copy")
+    add(tmp_path / "copy", many_papers(80))
+    assert (70, 80) == (len(open_snapshot(data)), len(open_snapshot(tmp_path / "copy")))

@@ -1,0 +1,230 @@
+"""A purge: the text of papers leaves the catalog, every generation and unfinished work, on the disk too."""
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from akin.cli import app
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import absorb, delete_papers
+from indexer.durable import writer_lock
+from indexer.generations import generations, snapshot_folder, verify
+from indexer.purge import Purge, purge_papers
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.errors import BuildLockedError, StorageError
+from models.types import Paper, Sentence
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
+
+MARK = "Zyzzogeton"
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+def secret(version: str = "", paper_id: str = "p7") -> Paper:
+    """A paper whose title and abstract must leave."""
+    text = f"{MARK}{version} flies far. It is {MARK} again."
+    end = text.index(".") + 1
+    sentences = (Sentence(text[:end], 0, end), Sentence(text[end + 1 :], end + 1, len(text)))
+    return Paper(paper_id, f"On {MARK} {version}", text, sentences, authors=(f"{MARK}, A.",))
+
+
+def add(data: Path, papers: Sequence[Paper], encoder: Encoder) -> None:
+    """Add papers and publish them."""
+    annotator = Annotator(encoder, tagger=KeywordTagger(), functions=None)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(papers)
+        absorb(data, annotator, catalog, on_progress=quiet, keep=10)
+
+
+def purge(data: Path, *ids: str) -> Purge:
+    """Purge papers of a collection."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return purge_papers(data, ids, catalog)
+
+
+def places(data: Path, text: str = MARK) -> list[str]:
+    """Every file below a folder that has a text in it, whatever its case."""
+    wanted = text.lower().encode()
+    return sorted(
+        str(path.relative_to(data))
+        for path in data.rglob("*")
+        if path.is_file() and wanted in path.read_bytes().lower()
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of 30 papers, one of which has had two versions with the text."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(30)), tmp_path / "data", hashing)
+    add(tmp_path / "data", [secret("one")], hashing)
+    add(tmp_path / "data", [secret("two")], hashing)
+    return tmp_path / "data"
+
+
+def test_nothing_below_the_folder_has_the_text_any_more(data: Path) -> None:
+    """Two versions in three generations are gone from every file; all other papers are served as before."""
+    before = open_snapshot(data)
+    others = {before.paper(int(i)).id for i in before.positions} - {"p7"}
+    del before
+    assert CATALOG_FILE in places(data)
+    assert len([place for place in places(data) if place.endswith("papers.arrow")]) >= 2
+    done = purge(data, "p7")
+    assert [] == places(data)
+    assert (3, ("000002", "000003"), ()) == (done.n_versions, done.removed[-2:], done.leased)
+    assert [done.manifest.generation] == generations(data)
+    assert verify(data, done.manifest.generation).n_papers == 29
+    snapshot = open_snapshot(data)
+    assert others == {snapshot.paper(int(i)).id for i in snapshot.positions}
+
+
+def test_a_paper_deleted_long_ago_is_purged_too(data: Path) -> None:
+    """What `akin delete` took out of the answers is still in files, and leaves them by a purge."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p7"], catalog, keep=1)
+    assert places(data)
+    purge(data, "p7")
+    assert [] == places(data)
+    assert 29 == len(open_snapshot(data))
+
+
+def test_only_segments_that_hold_it_are_written_anew(data: Path, hashing: Encoder) -> None:
+    """A segment without the paper stays the same files; nothing is encoded again."""
+    add(data, [secret("three", "other")], hashing)
+    (first, *_) = open_snapshot(data).segments
+    assert first.position("other") is None
+    done = purge(data, "other")
+    assert first.entry.name in [entry.name for entry in done.manifest.segments]
+    assert "000001" in generations(data)  # it never held that paper
+    assert 30 == done.manifest.n_papers
+
+
+def test_unfinished_work_is_looked_through(data: Path, tmp_path: Path, hashing: Encoder) -> None:
+    """A build that was killed loses what it has read, if the paper is in it, and only then."""
+    others = [paper for paper in many_papers(40) if paper["id"] != "p7"]
+    corpus = [*others, {"id": "late", "title": MARK, "abstract": [f"{MARK} flies."]}]
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(write_corpus(tmp_path / "d.jsonl", corpus), data, Counting(hashing, stop_after=5))
+    purge(data, "p7")
+    assert [place for place in places(data) if place.startswith("building")]
+    purge(data, "late")
+    assert [] == places(data)
+
+
+def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
+    """As long as somebody reads one with the paper it is not removed; once it is let go, it is."""
+    reader = open_snapshot(data)
+    done = purge(data, "p7")
+    assert ((reader.generation,), True) == (done.leased, bool(places(data)))
+    assert "p7" == reader.paper(reader.position("p7")).id
+    command = ["purge", "p7", "--data", str(data)]
+    refused = CliRunner().invoke(app, command)
+    assert (1, True) == (refused.exit_code, f"not removed: generation {done.leased[0]}" in refused.stderr)
+    del reader
+    assert 0 == CliRunner().invoke(app, command).exit_code
+    assert [] == places(data)
+
+
+def test_a_damaged_generation_is_removed(data: Path) -> None:
+    """What an older generation names cannot be known where its manifest is damaged: it goes."""
+    (snapshot_folder(data, "000002") / "manifest.json").write_text("{}")
+    assert "000002" in purge(data, "p7").removed
+    assert [] == places(data)
+
+
+def test_a_purge_waits_for_nobody_who_indexes(data: Path) -> None:
+    """While a build is under way it is refused, before anything is changed."""
+    with writer_lock(data / "building" / "corpus.lock"), pytest.raises(BuildLockedError):
+        purge(data, "p7")
+    assert open_snapshot(data).find("p7") is not None
+
+
+def test_a_purge_that_was_killed_is_finished_by_the_next(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped before the catalog is cleared, the same command still finds what is left."""
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.purge.remove_generations", killed)
+        with pytest.raises(KeyboardInterrupt):
+            purge(data, "p7")
+    assert open_snapshot(data).find("p7") is None
+    assert places(data)
+    purge(data, "p7")
+    assert [] == places(data)
+
+
+def test_a_purged_paper_may_come_again(data: Path, hashing: Encoder) -> None:
+    """Its deletion is remembered, its versions are not; given again it is a new paper."""
+    purge(data, "p7")
+    add(data, [secret("two")], hashing)
+    assert open_snapshot(data).find("p7") is not None
+
+
+def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:
+    """No generation is made for them, and none is removed."""
+    before = generations(data)
+    done = purge(data, "nobody", "")
+    assert (0, (), before) == (done.n_versions, done.removed, generations(data))
+
+
+def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
+    """In both databases no row of a purged paper is left but that it was deleted; others stay."""
+    with Catalog.open(catalog_place) as catalog:
+        for paper in (secret("one"), secret("two"), secret("other", "p8")):
+            catalog.add([paper])
+        (digest,) = [str(own) for key, own in catalog.changed_since(0).items() if key == "p7"]
+        catalog.note_encoding("m" * 64, [], [])
+        assert 2 == catalog.purge(["p7", "nobody"])
+        assert ({"p7": None}, {"p8"}) == (
+            catalog.changed_since(3),
+            catalog.holding(["p7", "p8", "nobody"]),
+        )
+        assert [] == list(catalog.versions([digest]))
+        assert ["p8"] == [paper.id for paper in catalog.papers(["p8"])]
+        assert 0 == catalog.purge(["p7"])
+
+
+def test_a_log_that_somebody_reads_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process reads the catalog its log cannot be cleared: the purge says so."""
+    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 0)
+    with closing(sqlite3.connect(data / CATALOG_FILE)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM papers").fetchone()
+        with pytest.raises(StorageError, match="run the same command again"):
+            purge(data, "p7")
+    purge(data, "p7")
+    assert [] == places(data)
+
+
+def test_free_pages_of_the_catalog_are_cleared(data: Path) -> None:
+    """What was deleted before and stands in pages of SQLite that nothing uses is gone by a purge too."""
+    purge(data, "p7")
+    with closing(sqlite3.connect(data / CATALOG_FILE)) as other:
+        other.execute("PRAGMA secure_delete = OFF")
+        other.execute("CREATE TABLE filler (text TEXT)")
+        other.executemany("INSERT INTO filler VALUES (?)", [(MARK * 100,)] * 50)
+        other.commit()
+        other.execute("DROP TABLE filler")
+        other.commit()
+    assert [CATALOG_FILE] == places(data)
+    purge(data, "p7")
+    assert [] == places(data)
+
+
+def test_the_command_says_what_it_did(data: Path) -> None:
+    """`akin purge` counts versions and generations and reminds of backups."""
+    done = CliRunner().invoke(app, ["purge", "p7", "--data", str(data)])
+    assert 0 == done.exit_code
+    assert "Removed 3 versions from the catalog and 3 older generations" in " ".join(done.stdout.split())
+    assert "Backups" in done.stdout
+    assert 1 == CliRunner().invoke(app, ["purge", "--data", str(data)]).exit_code

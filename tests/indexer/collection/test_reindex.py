@@ -1,0 +1,349 @@
+"""A collection encoded anew: beside what is served, nothing lost, nothing encoded twice, then swapped."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from akin.cli import app
+from evaluation.agreement import compare, overlap, rank_correlation
+from indexer.build import KEEP, BuildArguments, build
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import absorb, delete_papers
+from indexer.generations import current_generation, generations
+from indexer.manifest import Manifest
+from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.errors import (
+    BuildLockedError,
+    EncoderMismatchError,
+    InputError,
+    SnapshotCorruptError,
+    StorageError,
+)
+from models.types import EncodedPaper, Paper, Sentence
+from service.search import SearchEngine
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
+from tests.support.examples.tiny_bert import write_tiny_bert
+
+N_PAPERS = 60
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+def paper(paper_id: str, text: str) -> Paper:
+    """A paper of one sentence."""
+    return Paper(paper_id, paper_id.title(), text, (Sentence(text, 0, len(text)),))
+
+
+def annotator_of(encoder: Encoder) -> Annotator:
+    """The models of these collections."""
+    return Annotator(encoder, tagger=KeywordTagger(), functions=None)
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
+    """A random BERT."""
+    return load_encoder(str(write_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")), device="cpu")
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A collection under the hashing encoder, its parts of 20 papers, of which one is deleted."""
+    monkeypatch.setattr("indexer.reading.PART_PAPERS", 20)
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
+    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
+        delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def catalog(data: Path) -> Iterator[Catalog]:
+    """Its catalog."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        yield catalog
+
+
+def prepared(data: Path, encoder: Encoder, catalog: Catalog, **arguments: str) -> Prepared:
+    """The collection encoded anew, not served."""
+    given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
+    with reindex_lock(data):
+        return prepare(data, annotator_of(encoder), catalog, arguments=given, on_progress=quiet)
+
+
+def reindexed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
+    """The collection encoded anew and served."""
+    done = prepared(data, encoder, catalog)
+    return publish_prepared(data, done, annotator_of(encoder), catalog, on_progress=quiet, keep=KEEP)
+
+
+def absorbed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
+    """What is served, in line with the catalog."""
+    return absorb(data, annotator_of(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
+
+
+def ids_of(data: Path) -> set[str]:
+    """The papers that are served."""
+    snapshot = open_snapshot(data)
+    return {snapshot.paper(int(position)).id for position in snapshot.positions}
+
+
+class Busy(Counting):
+    """An encoder during each of whose first calls something else happens."""
+
+    def __init__(self, encoder: Encoder, events: Sequence[Callable[[], object]]) -> None:
+        super().__init__(encoder)
+        self._events = list(events)
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Something happens, then the papers are encoded."""
+        if self._events:
+            self._events.pop(0)()
+        return super().encode(papers, layers=layers)
+
+
+def test_every_paper_is_encoded_anew_and_served(data: Path, tiny: Encoder, catalog: Catalog) -> None:
+    """The papers of the catalog stand in one new segment with the new encoder's vectors."""
+    before = ids_of(data)
+    manifest = reindexed(data, tiny, catalog)
+    assert ("000003", tiny.spec, 1) == (manifest.generation, manifest.encoder, len(manifest.segments))
+    snapshot = open_snapshot(data)
+    assert before == ids_of(data) == {f"p{i}" for i in range(N_PAPERS)} - {"p3"}
+    (encoded,) = tiny.encode([snapshot.paper(snapshot.position("p7"))])
+    np.testing.assert_allclose(snapshot.vectors(snapshot.position("p7")), encoded.sentences, atol=1e-3)
+    assert catalog.last_change() == manifest.change
+    assert not (data / "building" / "reindex").exists()
+
+
+def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catalog, tmp_path: Path) -> None:
+    """Columns, vectors and index are byte for byte those of a collection indexed so from the beginning."""
+    manifest = reindexed(data, tiny, catalog)
+    papers = [one for one in many_papers(N_PAPERS) if one["id"] != "p3"]
+    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny)
+    anew = open_snapshot(tmp_path / "anew").manifest
+    assert [segment.files for segment in anew.segments] == [segment.files for segment in manifest.segments]
+
+
+def test_an_interrupted_run_goes_on(data: Path, tiny: Encoder, catalog: Catalog) -> None:
+    """What was encoded before an interruption is not encoded again, and what was served stays served."""
+    with pytest.raises(KeyboardInterrupt):
+        prepared(data, Counting(tiny, stop_after=45), catalog)
+    assert "000002" == current_generation(data)
+    counting = Counting(tiny)
+    done = prepared(data, counting, catalog)
+    assert (19, 40, 59) == (counting.n_encoded, done.reused_papers, len(done.snapshot))
+
+
+def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encoder, catalog: Catalog) -> None:
+    """A second run encodes only what has changed since; until then nothing is swapped."""
+    assert N_PAPERS - 1 == len(prepared(data, tiny, catalog).snapshot)
+    assert "000002" == current_generation(data)
+    catalog.add([paper("whales", "Whales sing."), paper("p5", "Another text.")])
+    catalog.delete(["p6"])
+    counting = Counting(tiny)
+    done = prepared(data, counting, catalog)
+    assert (0, N_PAPERS - 3) == (counting.n_encoded, len(done.snapshot))
+    publish_prepared(data, done, annotator_of(counting), catalog, on_progress=quiet, keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert 2 == counting.n_encoded
+    assert {"whales", "p5"} < ids_of(data)
+    assert (None, "Another text.") == (
+        snapshot.find("p6"),
+        snapshot.paper(snapshot.position("p5")).abstract,
+    )
+
+
+def test_nothing_that_changes_meanwhile_is_lost(
+    tmp_path: Path, hashing: Encoder, tiny: Encoder, catalog_place: str | Path
+) -> None:
+    """Papers that come, change and go at any moment of it, served or not, are served so afterwards."""
+    data = tmp_path / "data"
+    build(
+        [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
+        data,
+        annotator_of(hashing),
+        arguments=BuildArguments("hashing", device="cpu"),
+        on_progress=quiet,
+        catalog=catalog_place,
+    )
+
+    with Catalog.open(catalog_place) as catalog:
+
+        def served_meanwhile() -> None:
+            catalog.add([paper("one", "One."), paper("p5", "Five.")])
+            catalog.delete(["p6", "p8"])
+            absorbed(data, hashing, catalog)
+
+        def only_accepted() -> None:
+            catalog.add([paper("two", "Two."), paper("one", "One again.")])
+
+        def at_the_last_moment() -> None:
+            catalog.add([paper("three", "Three."), paper("p6", "Six again.")])
+            catalog.delete(["p7"])
+
+        encoder = Busy(tiny, [served_meanwhile, only_accepted, at_the_last_moment])
+        # All that was accepted before the swap; the last came while it was under way.
+        assert 4 == reindexed(data, encoder, catalog).change
+        assert {"one", "two", "p7"} < ids_of(data)
+        assert {"p6", "p8"}.isdisjoint(ids_of(data))
+        manifest = absorbed(data, tiny, catalog)
+        assert 6 == manifest.change == catalog.last_change()
+    snapshot = open_snapshot(data)
+    texts = {
+        key: snapshot.paper(snapshot.position(key)).abstract for key in ("one", "two", "three", "p5", "p6")
+    }
+    assert {
+        "one": "One again.", "two": "Two.", "three": "Three.", "p5": "Five.", "p6": "Six again.",
+    } == texts  # fmt: skip
+    assert (N_PAPERS + 1, None, tiny.spec) == (len(snapshot), snapshot.find("p7"), manifest.encoder)
+
+
+def test_papers_of_the_old_encoder_never_enter_the_new_generation(
+    data: Path, hashing: Encoder, tiny: Encoder, catalog: Catalog
+) -> None:
+    """Papers encoded for the old generation are not added to one that was swapped in meanwhile."""
+    catalog.add([paper("whales", "Whales sing.")])
+    with pytest.raises(EncoderMismatchError, match="hashing"):
+        absorbed(data, Busy(hashing, [lambda: reindexed(data, tiny, catalog)]), catalog)
+    catalog.add([paper("seals", "Seals bark.")])
+    assert tiny.spec == absorbed(data, tiny, catalog).encoder
+    assert {"whales", "seals"} < ids_of(data)
+    corpus = write_corpus(data.parent / "more.jsonl", many_papers(N_PAPERS + 5))
+    with pytest.raises(EncoderMismatchError):
+        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]))
+    assert (hashing.spec, None) == (open_snapshot(data).manifest.encoder, open_snapshot(data).find("p62"))
+
+
+def test_a_damaged_preparation_is_made_again(data: Path, tiny: Encoder, catalog: Catalog) -> None:
+    """A segment that was damaged while it waited is made anew from its parts, without encoding."""
+    prepared(data, tiny, catalog)
+    rows = data / "building" / "reindex" / "segment" / "vectors.npy"
+    content = bytearray(rows.read_bytes())
+    content[-1] ^= 1
+    rows.write_bytes(content)
+    counting = Counting(tiny)
+    reindexed(data, counting, catalog)
+    assert (0, N_PAPERS - 1) == (counting.n_encoded, len(open_snapshot(data)))
+
+
+def test_one_that_died_between_moving_and_publishing_goes_on(
+    data: Path, tiny: Encoder, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that ends after its segment has its place publishes at the next call; none is left over."""
+
+    def die(*given: object, **named: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.reindex.grow", die)
+        with pytest.raises(KeyboardInterrupt):
+            reindexed(data, tiny, catalog)
+    counting = Counting(tiny)
+    manifest = reindexed(data, counting, catalog)
+    named = {entry.name for entry in manifest.segments} | {"000001"}
+    assert (0, named) == (counting.n_encoded, {path.name for path in (data / "segments").iterdir()})
+
+
+def test_a_lost_generation_comes_back_from_the_catalog(data: Path, tiny: Encoder, catalog: Catalog) -> None:
+    """With the catalog alone, or what is served damaged, everything can be encoded anew."""
+    before = ids_of(data)
+    for path in (data / "segments").rglob("vectors.npy"):
+        path.write_bytes(b"damaged")
+    assert before == {f"p{i}" for i in range(N_PAPERS) if i != 3}
+    reindexed(data, tiny, catalog)
+    assert before == ids_of(data)
+
+
+def test_another_catalog_is_refused(data: Path, tiny: Encoder, tmp_path: Path) -> None:
+    """An empty catalog, or an older copy, would make papers vanish: refused, naming the option."""
+    with Catalog.open(tmp_path / "other.sqlite3") as other:
+        with pytest.raises(InputError, match="--catalog"):
+            prepared(data, tiny, other)
+        other.add([paper("one", "One.")])
+        with pytest.raises(StorageError, match="--catalog"):
+            prepared(data, tiny, other)
+    assert ["000001", "000002"] == generations(data)
+
+
+def test_one_at_a_time(data: Path, tiny: Encoder, catalog: Catalog) -> None:
+    """A second process says that another is at it."""
+    with reindex_lock(data), pytest.raises(BuildLockedError):
+        prepared(data, tiny, catalog)
+
+
+def test_rankings_are_compared() -> None:
+    """Overlap is the share in common; correlation is 1 for the same order, -1 for its reverse."""
+    assert 0.5 == overlap(["a", "b", "c", "d"], ["b", "a", "x", "y"], depth=4)
+    assert (1.0, 0.0, 1.0) == (
+        overlap([], [], depth=9),
+        overlap(["a"], [], depth=9),
+        overlap("ab", "ba", depth=2),
+    )
+    assert (1.0, -1.0) == (rank_correlation("abc", "axbc"), rank_correlation("abc", "cba"))
+    assert (None, pytest.approx(1 / 3)) == (rank_correlation("ab", "bc"), rank_correlation("abc", "acb"))
+
+
+def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: Catalog) -> None:
+    """The same encoder again gives the same answers, whatever the segments; half as many papers, fewer."""
+    old = SearchEngine(open_snapshot(data), lambda: annotator_of(hashing), n_candidates=200)
+    new = SearchEngine(
+        prepared(data, hashing, catalog, dtype="float32").snapshot,
+        lambda: annotator_of(hashing),
+        n_candidates=200,
+    )
+    agreement = compare(old, new, n_questions=8, on_progress=quiet)
+    assert (8, 1.0, 1.0) == (agreement.n_asked, agreement.first_10, agreement.first_20)
+    assert agreement.tau is not None
+    assert agreement.tau > 0.99
+    assert all(cost.by_id_ms and cost.pasted_ms for cost in (agreement.one, agreement.other))
+
+
+def test_the_command_compares_and_swaps(tmp_path: Path) -> None:
+    """`akin reindex` shows both generations side by side; with --compare-only the old one stays."""
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "200"})
+        assert 0 == result.exit_code, result.output
+        return result.output
+
+    data, folder = str(tmp_path / "data"), str(write_tiny_bert(tmp_path / "tiny"))
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
+    run("index", str(corpus), "--data", data, "--encoder", "hashing", "--device", "cpu")
+    again = ("reindex", "--data", data, "--encoder", folder, "--device", "cpu", "--sample", "3")
+    shown = run(*again, "--compare-only")
+    assert "000001" == current_generation(Path(data))
+    for said in ("hashing", "30 papers are prepared", "first 10 in common", "3 papers asked", "MiB", "ms"):
+        assert said in shown
+    shown = run(*again)
+    assert "Generation 000002 with 30 papers is served" in shown
+    assert "30 papers were encoded by an earlier run" in shown
+    assert folder == open_snapshot(Path(data)).manifest.arguments["encoder"]
+    # What is not given stays as it is.
+    assert "Generation 000003" in run("reindex", "--data", data, "--device", "cpu", "--sample", "0")
+    assert folder == open_snapshot(Path(data)).manifest.encoder.name
+
+
+def test_a_damaged_manifest_is_no_hindrance(data: Path, catalog: Catalog) -> None:
+    """The command asks for the encoder that it cannot read, and makes everything anew once it is named."""
+
+    def run(*options: str) -> Result:
+        return CliRunner().invoke(app, ["reindex", "--data", str(data), "--device", "cpu", *options])
+
+    before = ids_of(data)
+    manifest = data / "snapshots" / "000002" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes().replace(b"hashing", b"hushing"))
+    with pytest.raises(SnapshotCorruptError, match="akin reindex"):
+        open_snapshot(data)
+    refused = run()
+    assert (1, True) == (refused.exit_code, "--encoder" in refused.output)
+    done = run("--encoder", "hashing")
+    assert 0 == done.exit_code, done.output
+    assert ("000003", before) == (current_generation(data), ids_of(data))

@@ -1,0 +1,223 @@
+"""Reading a corpus: every way a row or a file can be broken."""
+
+import gzip
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from indexer.corpus import MAX_REPORTED_ROWS, CorpusReport, read_corpus
+from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from indexer.source import MAX_LINE_BYTES
+from models.errors import CorpusFormatError, StorageError, UnknownNameError
+from models.types import Facet
+from tests.support.examples.corpus_examples import WriteFn, paper, reasons, row, write_lines
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> WriteFn:
+    """Write lines to a file."""
+    return partial(write_lines, tmp_path)
+
+
+# Our own format: every way a row can be broken
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("{", "no valid JSON"),
+        ("[1]", "no JSON object"),
+        ('{"id": "x", "title": "T", "abstract": NaN}', "no valid JSON"),
+        ('{"id": "x", "title": "T", "abstract": "\\ud800"}', "no valid JSON"),
+        (b'{"id": "x", "title": "T", "abstract": "\xff"}\n', "no valid JSON"),
+        ('{"id":' + "[" * 100_000, "no valid JSON"),
+        ({"title": "T", "abstract": "A."}, "no id"),
+        ({"id": "x", "abstract": "A."}, "no title"),
+        ({"id": "x", "title": "T"}, "no abstract"),
+        (row("x", id=1.5), "the id is a number, not a text"),
+        (row("x", id=True), "the id is true or false, not a text"),
+        (row(" x"), "white space at its ends"),
+        (row("x\ny"), "cannot be printed"),
+        (row("x\u202e"), "cannot be printed"),
+        (row(""), "the id is empty"),
+        (row("x" * (MAX_ID_CHARS + 1)), "the id has 201 characters"),
+        (row("x", title=["T"]), "the title is a list"),
+        (row("x", title=" \n "), "the title is empty"),
+        (row("x", title="x" * (MAX_TITLE_CHARS + 1)), "the title has 2,001 characters"),
+        (row("x", abstract=7), "the abstract is a number"),
+        (row("x", abstract=" \u0000 "), "the abstract is empty"),
+        (row("x", abstract="x" * (MAX_ABSTRACT_CHARS + 1)), "the abstract has 100,001 characters"),
+        (row("x", abstract=[]), "the abstract is empty"),
+        (row("x", abstract=["", " "]), "the abstract is empty"),
+        (row("x", abstract=["A.", 1]), "the sentence is a number"),
+        (row("x", abstract=["A."] * (MAX_SENTENCES + 1)), "the abstract has 1,001 sentences"),
+        (row("x", abstract=["x" * 10_001]), "the sentence has 10,001 characters"),
+        (row("x", abstract=["x" * 9_999] * 11), "the abstract has 109,999 characters"),
+        (row("x", abstract=["A.", "B."], facets=["method"]), "1 facets for 2 sentences"),
+        (
+            row("x", abstract="One thing. Two things.", facets=["method"]),
+            "1 facets for an abstract that splits into 2",
+        ),
+        (row("x", facets=["methods"]), "unknown facet 'methods'; known: background"),
+        (row("x", facets=[["method"]]), "unknown facet"),
+        (row("x", facets="method"), "facets is a text, not a list"),
+        (row("x", year=999), "the year '999'"),
+        (row("x", year=True), "the year 'True'"),
+        (row("x", year=2020.5), "the year '2020.5'"),
+        (row("x", year="2020.5"), "the year '2020.5'"),
+        (row("x", year="2001a"), "the year '2001a'"),
+        (row("x", authors=7), "authors is a number"),
+        (row("x", authors=[7]), "one of authors is a number"),
+        (row("x", fields={"a": 1}), "fields is an object"),
+        (row("x", venue=["V"]), "the venue is a list"),
+    ],
+)
+def test_a_broken_row_says_why(write: WriteFn, broken: object, reason: str) -> None:
+    """The row is passed over, its neighbours are read."""
+    path = write(row("first"), broken, "", row("last"))
+    report = CorpusReport()
+    assert ["first", "last"] == [found.id for found in read_corpus(path, report=report)]
+    assert [2] == [found.line for found in report.broken_rows]
+    assert reason in report.broken_rows[0].reason
+
+
+def test_facets_of_a_text_go_to_its_sentences(write: WriteFn) -> None:
+    """As many labels as the text splits into are taken."""
+    path = write(row(abstract="One thing.  Two\nthings.", facets=["method", None]))
+    assert [paper("a", "A title", "One thing.", "Two things.", facets=[Facet.METHOD, None])] == list(
+        read_corpus(path)
+    )
+
+
+def test_a_number_may_be_an_id(write: WriteFn) -> None:
+    """Whole numbers become texts."""
+    assert ["7"] == [found.id for found in read_corpus(write(row(7)))]
+
+
+@pytest.mark.parametrize("year", [2020, 2020.0, " 2020 ", "2020.00", " 2020.0 "])
+def test_a_year_may_have_a_decimal_point(write: WriteFn, year: object) -> None:
+    """Tables with gaps write whole numbers so."""
+    assert [2020] == [found.year for found in read_corpus(write(row(year=year)))]
+
+
+@pytest.mark.parametrize(
+    "url", ["example.org/a", "javascript:alert(1)", "", 7, ["x"], "https://" + "x" * 2_000]
+)
+def test_an_unusable_url_costs_no_paper(write: WriteFn, url: object) -> None:
+    """The link is dropped, the paper stays."""
+    report = CorpusReport()
+    assert [None] == [found.url for found in read_corpus(write(row(url=url)), report=report)]
+    assert 0 == report.broken
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        ["null"],
+        ["garbage"],
+        ["[1]", "7"],
+        ["{garbage"],
+        [{"title": "T", "abstract": "A."}],
+        ["null", {"name": 1}, "", '{"id": "x",'],
+    ],
+)
+@pytest.mark.parametrize("whole_line", [row("a"), row("a", abstract="x" * 70_000)], ids=["short", "cut"])
+def test_broken_first_rows_do_not_hide_the_format(
+    write: WriteFn, broken: list[object], whole_line: object
+) -> None:
+    """They are reported and passed over like any others, also before a row longer than the head."""
+    path = write(*broken, whole_line)
+    report = CorpusReport()
+    assert ["a"] == [found.id for found in read_corpus(path, report=report)]
+    assert [number for number, line in enumerate(broken, 1) if line] == [r.line for r in report.broken_rows]
+
+
+def test_the_first_row_that_tells_the_format_decides(write: WriteFn) -> None:
+    """Later rows may look like another format."""
+    other = row("c", categories="cs.CL", submitter="Ada Quill")
+    path = write({"title": "T"}, row("b"), other)
+    assert ["b", "c"] == [found.id for found in read_corpus(path)]
+
+
+def test_a_json_object_is_no_table(write: WriteFn) -> None:
+    """Though a text of it may read like a header."""
+    path = write({"note": ",id,title,abstract,"}, row("a"))
+    assert ["a"] == [found.id for found in read_corpus(path)]
+
+
+def test_an_endless_line_is_read_past(write: WriteFn) -> None:
+    """A line over the cap is a broken row; the lines behind it keep their numbers."""
+    path = write(row("a"), "x" * (2 * MAX_LINE_BYTES + 10), row("c"), "{", gzipped=True)
+    assert [2, 4] == [line for line, _ in reasons(path)]
+
+
+def test_a_duplicate_id_is_a_broken_row(write: WriteFn) -> None:
+    """The later row is refused, in one file and across files; the report says where the first is."""
+    first = write(row("a"), row("b"), row("a"), name="first.jsonl")
+    second = write(row("c"), row("b"), name="second.jsonl")
+    report = CorpusReport()
+    papers = [*read_corpus(first, report=report), *read_corpus(second, report=report)]
+    assert ["a", "b", "c"] == [found.id for found in papers]
+    assert ["duplicate id 'a', first seen at line 1", f"duplicate id 'b', first seen at {first}:2"] == [
+        broken.reason for broken in report.broken_rows
+    ]
+    assert (3, 2, 2) == (report.papers, report.broken, report.duplicates)
+
+
+def test_two_rows_on_one_line_may_be_duplicates(write: WriteFn) -> None:
+    """XML may have no line ends at all."""
+    record = '<paper id="1"><title>T</title><abstract>A.</abstract></paper>'
+    path = write(f'<collection id="J10"><volume id="1">{record}{record}</volume></collection>')
+    report = CorpusReport()
+    assert ["acl:J10-1001"] == [found.id for found in read_corpus(path, report=report)]
+    assert ["duplicate id 'acl:J10-1001', first seen at line 1"] == [r.reason for r in report.broken_rows]
+    assert 1 == report.duplicates
+
+
+def test_the_report_stays_small(write: WriteFn) -> None:
+    """All broken rows are counted, the first ones kept."""
+    report = CorpusReport()
+    list(read_corpus(write(row(), *["{"] * 100), report=report))
+    assert (100, MAX_REPORTED_ROWS) == (report.broken, len(report.broken_rows))
+
+
+# Files that are unusable as a whole
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xef\xbb\xbf", gzip.compress(b"")])
+def test_an_empty_file(write: WriteFn, content: bytes) -> None:
+    """A file without content is no corpus."""
+    with pytest.raises(CorpusFormatError, match="is empty"):
+        read_corpus(write(content))
+
+
+@pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16")])
+def test_a_binary_file(write: WriteFn, content: bytes) -> None:
+    """What holds NUL bytes is no text."""
+    with pytest.raises(CorpusFormatError, match="is no text"):
+        read_corpus(write(content))
+
+
+@pytest.mark.parametrize(
+    "content", ["hello", "<html><body/></html>", '{"name": 1}', "name,title", "[{}]", "<!--" * 9_999]
+)
+def test_an_unknown_format(write: WriteFn, content: str) -> None:
+    """The message lists the known formats."""
+    with pytest.raises(
+        CorpusFormatError, match="Known: acl, arxiv, csv, jsonl, openalex, pubmed, s2, unarxive"
+    ):
+        read_corpus(write(content))
+
+
+def test_an_unknown_format_name(write: WriteFn) -> None:
+    """A name that no reader has is refused with the nearest one."""
+    with pytest.raises(UnknownNameError, match="Did you mean 'pubmed'"):
+        read_corpus(write(row()), format_name="pubmet")
+
+
+@pytest.mark.parametrize("name", ["", "missing.jsonl", "nul\0"])
+def test_no_file(tmp_path: Path, name: str) -> None:
+    """A folder, a missing file and an impossible name are storage errors, raised at once."""
+    with pytest.raises(StorageError):
+        read_corpus(tmp_path / name)

@@ -1,0 +1,45 @@
+"""The exact scan and the re-scoring that every index backend shares."""
+
+import numpy as np
+import pytest
+
+from indexer.backends import nearest
+from indexer.backends.nearest import nearest_rows, rescored
+from tests.support.examples.clusters import clustered
+
+
+def test_half_and_single_precision_rows_score_alike() -> None:
+    """Float16 rows score exactly as the same numbers stored as float32, subnormal ones too."""
+    half = clustered(500, 33)
+    half[:3] *= np.float16(1e-6)
+    queries = clustered(3, 33, seed=4).astype(np.float32)
+    expected = nearest_rows(half.astype(np.float32), queries, k=500)
+    hits = nearest_rows(half, queries, k=500)
+    np.testing.assert_array_equal(expected.rows, hits.rows)
+    np.testing.assert_array_equal(expected.scores, hits.scores)
+
+
+def test_the_scan_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 70 rows give the rows and scores of one block, ties across blocks in row order."""
+    rows, queries = clustered(1000, 24), clustered(4, 24, seed=3).astype(np.float32)
+    rows[::50] = rows[0]
+    queries[0] = rows[0]
+    expected = nearest_rows(rows, queries, k=30)
+    monkeypatch.setattr(nearest, "_BLOCK_ROWS", 70)
+    hits = nearest_rows(rows, queries, k=30)
+    np.testing.assert_array_equal(expected.rows, hits.rows)
+    np.testing.assert_array_equal(expected.scores, hits.scores)
+    assert hits.rows[0, :20].tolist() == list(range(0, 1000, 50))
+
+
+@pytest.mark.parametrize("dim", [1, 7, 32, 100, 384, 768])
+def test_rescoring_gives_the_scores_of_the_scan(dim: int) -> None:
+    """A row has one score, bit for bit, whether it was scanned or proposed, and -1 proposes nothing."""
+    rows, queries = clustered(300, dim), clustered(5, dim, seed=3).astype(np.float32)
+    expected = nearest_rows(rows, queries, k=40)
+    shuffled = np.random.default_rng(0).permuted(expected.rows, axis=1)
+    hits = rescored(rows, queries, proposed=np.pad(shuffled, ((0, 0), (2, 2)), constant_values=-1), k=42)
+    np.testing.assert_array_equal(expected.rows, hits.rows[:, :40])
+    np.testing.assert_array_equal(expected.scores, hits.scores[:, :40])
+    assert (hits.rows[:, 40:] == -1).all()
+    assert (hits.scores[:, 40:] == -np.inf).all()

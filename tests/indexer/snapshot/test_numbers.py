@@ -1,0 +1,123 @@
+"""Generations and segments are numbered: their names get longer, and their order stays that of numbers."""
+
+from pathlib import Path
+
+import pytest
+
+from indexer.backup import back_up
+from indexer.build import KEEP
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import absorb, delete_papers
+from indexer.generations import (
+    current_generation,
+    generations,
+    generations_before,
+    next_name,
+    numbered,
+    read_manifest,
+    verify,
+)
+from indexer.growth import compact
+from indexer.manifest import Manifest
+from indexer.publishing import clear_away, rollback
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.types import Paper, Sentence
+from service.cache import open_cache
+from service.digests import generation_digest
+from service.engines import Engines, open_warm_engine
+from service.settings import Settings
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import build_quietly, many_papers, renumbered, write_corpus
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of 20 papers, its one generation and its one segment numbered 999,998."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), tmp_path / "data", hashing)
+    renumbered(tmp_path / "data", "999998")
+    return tmp_path / "data"
+
+
+def add(data: Path, hashing: Encoder, number: int, *, keep: int = 10) -> Manifest:
+    """Add one paper through the catalog and publish it."""
+    text = f"Whale {number} sings."
+    annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([Paper(f"whale{number}", "Whales", text, (Sentence(text, 0, len(text)),))])
+        return absorb(data, annotator, catalog, on_progress=quiet, keep=keep).manifest
+
+
+def test_names_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """A name of seven digits comes after one of six, and nothing else in the folder is a number."""
+    for name in ("1000000", "999999", "000002", "1000001", "0000003", "12", "\u0661" * 6, "000001.discarded"):
+        (tmp_path / "snapshots" / name).mkdir(parents=True)
+    assert ["000002", "999999", "1000000", "1000001"] == numbered(tmp_path / "snapshots")
+    assert "1000002" == next_name(tmp_path / "snapshots")
+    assert ["000002", "999999"] == generations_before(tmp_path, "1000000")
+    assert [] == generations_before(tmp_path, "whatever CURRENT names")
+
+
+def test_a_collection_lives_on_past_a_million_publications(data: Path, hashing: Encoder) -> None:
+    """It is added to, deleted from and compacted across the border; each generation stays whole."""
+    names = [add(data, hashing, number).generation for number in range(4)]
+    assert ["999999", "1000000", "1000001", "1000002"] == names
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert "1000003" == delete_papers(data, ["p0"], catalog, keep=10).manifest.generation
+    manifest = compact(data, open_snapshot(data), device="cpu", keep=10)
+    assert "1000004" == manifest.generation == current_generation(data)
+    assert ["999998", *names, "1000003", "1000004"] == generations(data)
+    assert int(manifest.segments[0].name) > 1_000_000
+    papers = [len(open_snapshot(data, name)) for name in generations(data)]
+    assert [20, 21, 22, 23, 24, 23, 23] == papers
+    assert papers == [verify(data, name).n_papers for name in generations(data)]
+
+
+def test_rolling_back_crosses_the_border_one_by_one(data: Path, hashing: Encoder) -> None:
+    """Each rollback goes to the generation before, also where manifests do not say which that was."""
+    for number in range(3):
+        add(data, hashing, number)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        went_to = [rollback(data, catalog=catalog).generation for _ in range(3)]
+        assert ["1000000", "999999", "999998"] == went_to
+        assert "1000001" == rollback(data, "1000001", catalog=catalog).generation
+    assert 23 == len(open_snapshot(data))
+    assert "1000002" == add(data, hashing, 3).generation
+
+
+def test_the_newest_remain_across_the_border(data: Path, hashing: Encoder) -> None:
+    """Clearing away keeps generations by their numbers, and every segment that one of them names."""
+    for number in range(3):
+        add(data, hashing, number, keep=KEEP)
+    assert ["999999", "1000000", "1000001"] == generations(data)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, "1000000", catalog=catalog)
+    add(data, hashing, 9, keep=3)
+    assert ["999999", "1000000", "1000002"] == generations(data)
+    assert ["999999", "1000000"] == clear_away(data, keep=1)
+    named = {entry.name for name in generations(data) for entry in read_manifest(data, name).segments}
+    assert named == set(numbered(data / "segments"))
+
+
+def test_a_backup_and_a_cursor_find_generations_past_the_border(
+    data: Path, hashing: Encoder, tmp_path: Path
+) -> None:
+    """A backup serves what it copied; a cursor leads back to a generation with fewer digits."""
+    add(data, hashing, 0)
+    settings = Settings(data=data, encoder="hashing")
+    cache = open_cache(settings)
+    engines = Engines.of(settings, open_warm_engine(settings, cache), cache)
+    add(data, hashing, 1)
+    assert engines.follow()
+    assert "1000000" == engines.current.snapshot.generation
+    for name in generations(data):
+        digest = generation_digest(read_manifest(data, name))
+        assert name == engines.at(digest).snapshot.generation
+    manifest = back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
+    assert "1000000" == manifest.generation == open_snapshot(tmp_path / "copy").generation
+    assert "1000001" == add(tmp_path / "copy", hashing, 2).generation

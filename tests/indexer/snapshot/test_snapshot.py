@@ -1,0 +1,262 @@
+"""Snapshots: published whole, verified before they are read, rolled back on request."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import delete_papers
+from indexer.columns import allowed_papers, paper_at, papers_to_table
+from indexer.durable import publish_folder, replace_file, storage_errors, writer_lock
+from indexer.generations import (
+    current_generation,
+    generations,
+    read_manifest,
+    snapshot_folder,
+    verify,
+)
+from indexer.manifest import Manifest
+from indexer.publishing import rollback
+from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
+from models.checksums import digest_of
+from models.encoder import Encoder, load_encoder
+from models.errors import (
+    BuildLockedError,
+    EncoderMismatchError,
+    PaperNotFoundError,
+    SnapshotCorruptError,
+    SnapshotMissingError,
+    StorageError,
+)
+from models.types import EncoderSpec, Facet, Filters, Paper, Sentence, Unit
+from tests.support.builds import DEMO_CORPUS, build_quietly, files_of
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """A copy of the hashed collection that a test may damage."""
+    copy = tmp_path / "data"
+    shutil.copytree(hashed_data, copy)
+    return copy
+
+
+def all_files(data: Path) -> list[Path]:
+    """Every file of the served generation."""
+    return files_of(data, current_generation(data))
+
+
+def publish_without(data: Path, paper_id: str, *, keep: int = 1) -> None:
+    """Publish a generation without a paper."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, [paper_id], catalog, keep=keep)
+
+
+def go_back(data: Path, to: str | None = None) -> Manifest:
+    """Roll a data folder back, with the catalog in it."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return rollback(data, to, catalog=catalog)
+
+
+def test_papers_survive_their_columns() -> None:
+    """A paper read back from Arrow columns equals the one written, absent fields included."""
+    full = Paper(
+        id="a/b c",
+        title="Ünïcode 🙂",
+        abstract="One 🙂. Two.",
+        sentences=(Sentence("One 🙂.", 0, 6, Facet.METHOD), Sentence("Two.", 7, 11)),
+        year=2020,
+        venue="V",
+        authors=("A", "B"),
+        url="u",
+        doi="10.1/x",
+        fields=("F",),
+    )
+    bare = Paper(id="x", title="t", abstract="s", sentences=(Sentence("s", 0, 1),))
+    table = papers_to_table([full, bare])
+    assert [full, bare] == [paper_at(table, 0), paper_at(table, 1)]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (Filters(), [True, True, True]),
+        (Filters(year_from=2000), [True, True, False]),
+        (Filters(year_to=2000), [False, True, False]),
+        (Filters(venues=("acl",)), [True, False, False]),
+        (Filters(fields=("BIOLOGY", "physics")), [False, True, True]),
+        (Filters(authors=("o. khan", "ANN LEE")), [True, False, True]),
+        (Filters(year_from=1990, fields=("biology",)), [False, True, False]),
+    ],
+)
+def test_filters_select_papers(filters: Filters, expected: list[bool]) -> None:
+    """Years are inclusive, names match whatever their case, a paper without the field never matches it."""
+
+    def make(name: str, **fields: object) -> Paper:
+        return Paper(id=name, title="t", abstract="s", sentences=(Sentence("s", 0, 1),), **fields)  # type: ignore[arg-type]  # keywords pass through
+
+    table = papers_to_table(
+        [
+            make("a", year=2001, venue="ACL", fields=("Linguistics",), authors=("Bo Li", "Ann Lee")),
+            make("b", year=2000, fields=("Biology", "Chemistry")),
+            make("c", venue="PRL", fields=("Physics",), authors=("O. Khan",)),
+        ]
+    )
+    assert expected == allowed_papers(table, filters).tolist()
+
+
+def test_every_paper_is_found_by_its_id(hashed_snapshot: Snapshot) -> None:
+    """Each id leads to the position of its paper, and its vectors have one row a kept sentence."""
+    for position in range(len(hashed_snapshot)):
+        paper = hashed_snapshot.paper(position)
+        assert position == hashed_snapshot.position(paper.id)
+        assert len(paper.sentences) == len(hashed_snapshot.vectors(position))
+
+
+@pytest.mark.parametrize("paper_id", ["", "demo:p03-m7", "../../etc/passwd", "\ud800", "x" * 10_000])
+def test_an_unknown_id_is_not_found(hashed_snapshot: Snapshot, paper_id: str) -> None:
+    """An id the collection does not hold raises PaperNotFoundError, whatever it is made of."""
+    with pytest.raises(PaperNotFoundError):
+        hashed_snapshot.position(paper_id)
+
+
+def test_the_manifest_tells_what_the_snapshot_holds(data: Path, hashing: Encoder) -> None:
+    """Counts, encoder and metric stand in the manifest, and every other file under its checksum."""
+    manifest = verify(data, current_generation(data))
+    assert (100, hashing.spec, "L2") == (manifest.n_papers, manifest.encoder, manifest.metric)
+    assert {p.name for p in all_files(data)} == {"manifest.json", *manifest.segments[0].files}
+
+
+@pytest.mark.parametrize("tau", [None, 5000.0])
+def test_the_manifest_keeps_the_temperature_of_its_encoder(data: Path, tau: float | None) -> None:
+    """Searches use it; a manifest from before there was one gives none."""
+    manifest = read_manifest(data, "000001")
+    content = replace(manifest, encoder=replace(manifest.encoder, tau=tau)).to_json()
+    if tau is None:
+        fields = json.loads(content)
+        del fields["encoder"]["tau"], fields["sha256"]
+        content = json.dumps({**fields, "sha256": digest_of(fields)}).encode()
+    read = Manifest.from_json(content, Path("manifest.json"))
+    assert (tau, manifest.encoder) == (read.encoder.tau, read.encoder)
+
+
+def test_a_folder_without_snapshot_says_what_to_do(tmp_path: Path) -> None:
+    """An empty data folder raises SnapshotMissingError naming `akin index`."""
+    with pytest.raises(SnapshotMissingError, match="akin index"):
+        open_snapshot(tmp_path)
+
+
+def test_a_dangling_pointer_is_reported(data: Path) -> None:
+    """CURRENT naming an absent generation raises SnapshotMissingError, even when it holds a path."""
+    for name in ("000099", "../000001", ""):
+        (data / "CURRENT").write_text(name)
+        with pytest.raises(SnapshotMissingError):
+            open_snapshot(data)
+
+
+def test_another_encoder_is_refused(hashed_snapshot: Snapshot) -> None:
+    """A snapshot refuses an encoder with another fingerprint."""
+    spec = EncoderSpec("other", "0" * 64, 256, True, Unit.SENTENCE)
+    with pytest.raises(EncoderMismatchError, match="hashing"):
+        hashed_snapshot.manifest.expect_encoder(spec)
+
+
+def test_rollback_serves_the_previous_generation(data: Path) -> None:
+    """After two builds, rollback goes back one, then has nowhere to go; --to goes forward again."""
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
+    assert (["000001", "000002"], "000002") == (generations(data), current_generation(data))
+    assert "000001" == go_back(data).generation == open_snapshot(data).generation
+    with pytest.raises(SnapshotMissingError, match="000002"):
+        go_back(data)
+    assert "000002" == go_back(data, "000002").generation
+
+
+def test_rollback_never_serves_a_damaged_generation(data: Path) -> None:
+    """Rolling back to a damaged generation fails and leaves the served one served."""
+    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
+    next(path for path in files_of(data, "000001") if path.suffix == ".npy").write_bytes(b"")
+    with pytest.raises(SnapshotCorruptError):
+        go_back(data)
+    assert "000002" == current_generation(data)
+
+
+def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
+    """A format version this code does not know is refused even with a right checksum."""
+    manifest = read_manifest(data, "000001")
+    object.__setattr__(manifest, "format_version", 99)
+    (snapshot_folder(data, "000001") / "manifest.json").write_bytes(manifest.to_json())
+    with pytest.raises(SnapshotCorruptError, match="99"):
+        open_snapshot(data)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b'{"sha256": 1}', b"\xff", b"[" * 100_000])
+def test_a_file_that_is_no_manifest_is_refused(data: Path, content: bytes) -> None:
+    """Anything but a manifest in manifest.json raises SnapshotCorruptError."""
+    (snapshot_folder(data, "000001") / "manifest.json").write_bytes(content)
+    with pytest.raises(SnapshotCorruptError):
+        open_snapshot(data)
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    """A second writer is refused at once and the lock is free again afterwards."""
+    lock = tmp_path / "LOCK"
+    with writer_lock(lock), pytest.raises(BuildLockedError), writer_lock(lock):
+        pass
+    with writer_lock(lock):
+        pass
+
+
+def test_a_full_disk_is_a_clear_error() -> None:
+    """Writing to a full device raises StorageError that says to free space."""
+    with pytest.raises(StorageError, match="disk is full"), storage_errors(Path("/dev/full")):
+        Path("/dev/full").write_bytes(b"x" * 100_000)
+
+
+def test_publishing_moves_the_whole_folder(tmp_path: Path) -> None:
+    """A published folder stands at its target with its content, and the prepared one is gone."""
+    prepared = tmp_path / "new"
+    (prepared / "inner").mkdir(parents=True)
+    (prepared / "inner" / "file").write_text(json.dumps(1))
+    publish_folder(prepared, tmp_path / "final")
+    assert (False, "1") == (prepared.exists(), (tmp_path / "final" / "inner" / "file").read_text())
+
+
+def test_replacing_a_file_leaves_no_trace_beside_it(tmp_path: Path) -> None:
+    """replace_file leaves exactly the file with its new content."""
+    path = tmp_path / "CURRENT"
+    replace_file(path, b"1")
+    replace_file(path, b"2")
+    assert ([path], b"2") == (list(tmp_path.iterdir()), path.read_bytes())
+
+
+@pytest.mark.parametrize("reopen", [open_snapshot, served_snapshot])
+def test_a_generation_cleared_away_while_it_is_looked_up_is_no_failure(
+    data: Path, monkeypatch: pytest.MonkeyPatch, reopen: Callable[..., Snapshot]
+) -> None:
+    """A reader that comes between the pointer's change and the clearing away gets the newer generation."""
+    first = open_snapshot(data)
+    publish_without(data, "demo:p00-m00")
+    left = ["demo:p00-m01", "demo:p00-m02"]
+
+    def others_publish(data: Path) -> list[str]:
+        published, left[:] = left[:], []
+        for paper_id in published:
+            publish_without(data, paper_id)
+        return generations(data)
+
+    monkeypatch.setattr("indexer.generations.generations", others_publish)
+    assert "000004" == reopen(data, beside=first).generation
+
+
+def test_what_a_crash_left_half_removed_keeps_nobody_from_publishing(data: Path) -> None:
+    """A folder beside its own half-removed remains is removed like any other, once nobody reads it."""
+    shutil.copytree(data / "snapshots" / "000001", data / "snapshots" / "000001.discarded")
+    for name in ("000007", "000007.discarded"):
+        shutil.copytree(data / "segments" / "000001", data / "segments" / name)
+    for paper_id in ("demo:p00-m00", "demo:p00-m01"):
+        publish_without(data, paper_id)
+    assert ["000002", "000003"] == sorted(path.name for path in (data / "snapshots").iterdir())
+    assert ["000001"] == [path.name for path in (data / "segments").iterdir()]

@@ -1,0 +1,304 @@
+"""Finding, verifying and converting checkpoints: nothing unsafe, altered or incomplete is ever loaded."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import models.checkpoints
+import models.encoders.transformer
+from models.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint, read_pooling
+from models.conversion import convert_checkpoint
+from models.encoder import load_encoder
+from models.errors import StorageError, UnknownNameError, WeightsError
+from models.training.phrases import Example
+from models.training.tuning import TuningSettings, tune_encoder
+from models.transport import SERVING
+from models.types import Unit
+from service.rerank import default_tau
+from tests.support.examples.tiny_bert import paper, write_tiny_bert
+
+PAPER = paper("Graph transport", "We show a result.", "Encoders of papers, a method.")
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    """Folder of a tiny random BERT, free to be damaged."""
+    return write_tiny_bert(tmp_path / "tiny")
+
+
+def pickled(folder, *, prefix="", name="pytorch_model.bin", **extra):
+    """Turn a safetensors folder into a published-style pickle folder."""
+    tensors = {prefix + key: value for key, value in load_file(folder / WEIGHTS).items()}
+    torch.save({**tensors, **extra}, folder / name)
+    (folder / WEIGHTS).unlink()
+    return folder
+
+
+def test_altered_minilm_weights_are_refused_before_loading(tmp_path, monkeypatch):
+    """One flipped byte in the default encoder's weights is noticed before any of them is interpreted."""
+    real = locate_checkpoint("minilm")
+    copy = tmp_path / "model"
+    copy.mkdir()
+    for path in real.folder.iterdir():
+        if path.is_file():
+            (copy / path.name).write_bytes(path.read_bytes())
+    with (copy / WEIGHTS).open("r+b") as stream:
+        stream.seek(45_000_000)
+        byte = stream.read(1)[0]
+        stream.seek(45_000_000)
+        stream.write(bytes([byte ^ 1]))
+    monkeypatch.setattr(models.checkpoints, "_packaged_folder", lambda package: copy)
+    monkeypatch.setattr(models.encoders.transformer.Transformer, "_load", pytest.fail)
+    with pytest.raises(WeightsError, match="damaged or was replaced"):
+        load_encoder("minilm", device="cpu")
+
+
+def test_a_pickle_is_refused_with_the_line_that_converts_it(tiny):
+    """A folder that holds only pytorch_model.bin is never loaded; the message says how to convert it."""
+    with pytest.raises(WeightsError, match=f"akin convert {tiny} TARGET"):
+        load_encoder(str(pickled(tiny)))
+
+
+def test_conversion_changes_no_vector(tiny, tmp_path):
+    """What a .bin held is what the converted folder gives, bit for bit, every tensor kept."""
+    expected = load_encoder(str(tiny), device="cpu").encode([PAPER])[0]
+    n_tensors = len(load_file(tiny / WEIGHTS))
+    conversion = convert_checkpoint(pickled(tiny), tmp_path / "converted")
+    actual = load_encoder(str(tmp_path / "converted"), device="cpu").encode([PAPER])[0]
+    assert (conversion.n_tensors, conversion.renamed) == (n_tensors, 0)
+    assert set(conversion.copied) == {"config.json", "tokenizer.json", "vocab.txt"}
+    np.testing.assert_array_equal(actual.sentences, expected.sentences)
+    np.testing.assert_array_equal(actual.document, expected.document)
+
+
+def test_conversion_keeps_the_layer_mix(tiny, tmp_path):
+    """ASPIRE's training state loses its wrapper's prefix, keeps its mix, and becomes a document encoder."""
+    mix = torch.tensor([[0.3, -1.2, 0.9]])
+    pickled(tiny, prefix="bert_encoder.", name="model_cur_best.pt", **{"bert_layer_weights.weight": mix})
+    conversion = convert_checkpoint(tiny, tmp_path / "cocite")
+    assert conversion.renamed == conversion.n_tensors - 1
+    assert torch.equal(load_file(tmp_path / "cocite" / WEIGHTS)["bert_layer_weights.weight"], mix)
+    encoder = load_encoder(str(tmp_path / "cocite"), device="cpu")
+    assert encoder.spec.unit is Unit.DOCUMENT
+    assert encoder.encode([PAPER])[0].document.shape == (32,)
+
+
+def test_conversion_can_take_the_pooling_of_a_named_checkpoint(tiny, tmp_path):
+    """Converted like specter, a folder is a document encoder; an unknown model name is refused."""
+    with pytest.raises(UnknownNameError, match="specter"):
+        convert_checkpoint(tiny, tmp_path / "other", like="spectre")
+    convert_checkpoint(pickled(tiny), tmp_path / "specter", like="specter")
+    assert read_pooling(tmp_path / "specter") == CHECKPOINTS["specter"].pooling == Pooling(kind="document")
+
+
+class Payload:
+    """What a hostile pickle could hold: a call."""
+
+    def __reduce__(self):
+        return (exec, ("raise SystemExit('the pickle ran')",))
+
+
+def test_a_pickle_that_would_run_code_is_not_opened(tiny, tmp_path):
+    """Conversion reads tensors only; a pickle with a call inside is refused and runs nothing."""
+    (tiny / WEIGHTS).unlink()
+    torch.save({"weight": Payload()}, tiny / "pytorch_model.bin")
+    with pytest.raises(WeightsError, match="tensors alone"):
+        convert_checkpoint(tiny, tmp_path / "converted")
+    (tiny / "pytorch_model.bin").write_bytes(pickle.dumps([1, 2, 3], protocol=2))
+    with pytest.raises(WeightsError):
+        convert_checkpoint(tiny, tmp_path / "converted")
+    (tiny / "pytorch_model.bin").write_bytes(b"no pickle at all")
+    with pytest.raises(WeightsError):
+        convert_checkpoint(tiny, tmp_path / "converted")
+
+
+def test_conversion_needs_weights_configuration_and_an_empty_target(tiny, tmp_path):
+    """Each missing part of the source, and a target in use, is named."""
+    with pytest.raises(WeightsError, match="nothing to convert"):
+        convert_checkpoint(tiny, tmp_path / "converted")
+    pickled(tiny)
+    with pytest.raises(StorageError, match="not empty"):
+        convert_checkpoint(tiny, tiny)
+    (tiny / "config.json").unlink()
+    with pytest.raises(WeightsError, match=r"needs config\.json"):
+        convert_checkpoint(tiny, tmp_path / "converted")
+
+
+def test_unknown_names_list_the_known_ones():
+    """A name that is neither a checkpoint nor a folder gets the list, hashing included."""
+    with pytest.raises(UnknownNameError, match=r"hashing, minilm, .*or the path of a checkpoint folder"):
+        load_encoder("minilmm")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"kind": "hashing"}', "must hold only"),
+        ('{"normalize": true}', "must hold only"),
+        ('{"normalise": "yes"}', "must hold only"),
+        ('{"tau": 0}', "must hold only"),
+        ('{"tau": true}', "must hold only"),
+        ('{"tau": NaN}', "must hold only"),
+        ("[]", "JSON object"),
+        ("{", "cannot be read as JSON"),
+    ],
+)
+def test_a_wrong_akin_json_is_refused(tiny, content, message):
+    """A misspelt or ill-typed setting is an error, not a default."""
+    (tiny / "akin.json").write_text(content)
+    with pytest.raises(WeightsError, match=message):
+        load_encoder(str(tiny))
+
+
+def tune_into(folder, target):
+    """Fine-tune a checkpoint on one sentence."""
+    examples, settings = [Example(PAPER, 0, "show")], TuningSettings(n_epochs=1)
+    tune_encoder(examples, ["show"], str(folder), target, settings, device="cpu", on_progress=print)
+
+
+def tune(folder):
+    """Fine-tune a checkpoint, beside its folder."""
+    tune_into(folder, folder.with_name("tuned"))
+
+
+def serve(folder):
+    """Load a checkpoint as the service does."""
+    load_encoder(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("load", [serve, tune])
+def test_incomplete_weights_are_refused(tiny, load):
+    """transformers would fill a missing tensor with random numbers; Akin names it instead."""
+    tensors = load_file(tiny / WEIGHTS)
+    del tensors["encoder.layer.1.output.dense.weight"]
+    save_file(tensors, tiny / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(WeightsError, match=r"lacks 1 tensors, such as encoder\.layer\.1\.output"):
+        load(tiny)
+    assert [tiny] == list(tiny.parent.iterdir())
+
+
+@pytest.mark.parametrize("load", [serve, tune])
+@pytest.mark.parametrize("architecture", ["distilbert", "modernbert", "mpnet", "no-such"])
+def test_other_architectures_are_refused(tiny, load, architecture):
+    """The message names the one that the folder holds, and those that it may."""
+    config = json.loads((tiny / "config.json").read_text())
+    (tiny / "config.json").write_text(json.dumps({**config, "model_type": architecture}))
+    with pytest.raises(WeightsError, match=f"type '{architecture}'; expected one of bert, electra, roberta"):
+        load(tiny)
+
+
+@pytest.mark.parametrize("load", [serve, tune])
+def test_a_configuration_that_is_none_is_refused(tiny, load):
+    """A number that is a word is an error of the folder's, not of Akin's."""
+    config = json.loads((tiny / "config.json").read_text())
+    (tiny / "config.json").write_text(json.dumps({**config, "hidden_size": "many"}))
+    with pytest.raises(WeightsError, match="cannot be loaded as a transformer"):
+        load(tiny)
+
+
+def test_hashing_has_no_checkpoint():
+    """Where a checkpoint is asked for, hashing is not among those that are offered."""
+    with pytest.raises(UnknownNameError, match=r"'hashing' has no checkpoint.* minilm,") as refused:
+        locate_checkpoint("hashing")
+    assert 1 == str(refused.value).count("hashing")
+
+
+def test_the_temperature_goes_with_the_checkpoint(tiny, tmp_path):
+    """Converted like aspire-ot-biomed, a folder has the temperature that it was tuned at."""
+    convert_checkpoint(pickled(tiny), tmp_path / "biomed", like="aspire-ot-biomed")
+    spec = load_encoder(str(tmp_path / "biomed"), device="cpu").spec
+    assert (5000.0, 5000.0) == (spec.tau, default_tau(spec))
+    convert_checkpoint(tiny, tmp_path / "compsci", like="aspire-ot-compsci")
+    other = load_encoder(str(tmp_path / "compsci"), device="cpu").spec
+    assert (None, SERVING.tau) == (other.tau, default_tau(other))
+    assert spec.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize("write", [convert_checkpoint, tune_into])
+def test_a_failed_write_leaves_nothing(tiny, tmp_path, monkeypatch, write):
+    """A disk that is full halfway leaves no folder, and the same command may be given again."""
+    if write is convert_checkpoint:
+        pickled(tiny)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("shutil.copyfile", full)
+        with pytest.raises(StorageError, match="No space left"):
+            write(tiny, tmp_path / "new")
+    assert [tiny] == list(tmp_path.iterdir())
+    write(tiny, tmp_path / "new")
+    assert {"config.json", "model.safetensors"} <= {path.name for path in (tmp_path / "new").iterdir()}
+
+
+def test_files_that_do_not_belong_together_are_refused(tiny):
+    """A truncated weights file, a larger vocabulary, no tokenizer: each is a WeightsError that says so."""
+    weights = (tiny / WEIGHTS).read_bytes()
+    (tiny / WEIGHTS).write_bytes(weights[:-100])
+    with pytest.raises(WeightsError, match="cannot be loaded"):
+        load_encoder(str(tiny), device="cpu")
+    (tiny / WEIGHTS).write_bytes(weights)
+    tokenizer = json.loads((tiny / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"].update({f"word{i}": 100 + i for i in range(30)})
+    (tiny / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(WeightsError, match="different checkpoints"):
+        load_encoder(str(tiny), device="cpu")
+    (tiny / "tokenizer.json").write_text("{}")
+    with pytest.raises(WeightsError, match="cannot be read as a tokenizer"):
+        load_encoder(str(tiny), device="cpu")
+    (tiny / "tokenizer.json").unlink()
+    (tiny / "vocab.txt").unlink()
+    with pytest.raises(WeightsError, match=r"neither tokenizer\.json nor vocab\.txt"):
+        load_encoder(str(tiny), device="cpu")
+
+
+def test_the_fingerprint_follows_what_decides_the_vectors(tiny, tmp_path):
+    """Pooling and tokenizer change it; a remark in the configuration and the folder's name do not."""
+    before = load_encoder(str(tiny), device="cpu").spec.fingerprint
+    config = json.loads((tiny / "config.json").read_text())
+    (tiny / "config.json").write_text(json.dumps({**config, "_name_or_path": "elsewhere"}))
+    moved = tiny.rename(tmp_path / "moved")
+    assert load_encoder(str(moved), device="cpu").spec.fingerprint == before
+    (moved / "akin.json").write_text('{"normalise": true}')
+    normalised = load_encoder(str(moved), device="cpu").spec.fingerprint
+    (moved / "akin.json").unlink()
+    tokenizer = json.loads((moved / "tokenizer.json").read_text())
+    tokenizer["normalizer"]["lowercase"] = False
+    (moved / "tokenizer.json").write_text(json.dumps(tokenizer))
+    cased = load_encoder(str(moved), device="cpu").spec.fingerprint
+    assert len({before, normalised, cased}) == 3
+
+
+@pytest.mark.parametrize("with_tokenizer_json", [False, True])
+def test_lower_casing_counts_where_vocab_txt_is_read(tiny, with_tokenizer_json):
+    """Folders apart only in do_lower_case differ in fingerprint exactly where they differ in vectors."""
+    if not with_tokenizer_json:
+        (tiny / "tokenizer.json").unlink()
+    encoders = [load_encoder(str(tiny), device="cpu")]
+    for settings in ({}, {"do_lower_case": True}, {"do_lower_case": False}):
+        (tiny / "tokenizer_config.json").write_text(json.dumps(settings))
+        encoders.append(load_encoder(str(tiny), device="cpu"))
+    default, *lowered, cased = (encoder.encode([PAPER])[0].sentences for encoder in encoders)
+    assert all(np.array_equal(default, vectors) for vectors in lowered)
+    assert np.array_equal(default, cased) == with_tokenizer_json
+    default, *lowered, cased = (encoder.spec.fingerprint for encoder in encoders)
+    assert {default} == set(lowered)
+    assert (default == cased) == with_tokenizer_json
+
+
+def test_the_fingerprint_of_minilm_is_pinned(minilm):
+    """Snapshots name it: a change would make the service refuse every one of them."""
+    assert minilm.spec.fingerprint == "3ca8067358dbd9a52731adf4f593b8017269ee2a00dc73d88a64fb1f1e430dd7"
+
+
+def test_the_encoder_seam_imports_without_torch():
+    """Listing or choosing encoders costs no import of torch or transformers."""
+    script = "import sys, models.encoder; sys.exit(bool({'torch', 'transformers'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,253 @@
+"""Encoders against a plain re-computation, ASPIRE's own vectors, and their contract."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
+from models.encoder import ENCODERS, Encoder, load_encoder
+from models.errors import EncoderError
+from models.types import Precision, Unit
+from tests.support.builds import SHARED_DATA
+from tests.support.examples.tiny_bert import PAPERS, PlainEncoder, paper, text, write_tiny_bert
+
+ORACLE = SHARED_DATA / "oracle-aspire"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Folder of a tiny random BERT."""
+    return write_tiny_bert(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+def copy_of(folder, target, **changed):
+    """A copy of a checkpoint folder with other file contents; None leaves a file out."""
+    target.mkdir()
+    for path in folder.iterdir():
+        if changed.get(path.name.replace(".", "_"), b"") is not None:
+            (target / path.name).write_bytes(path.read_bytes())
+    return target
+
+
+def with_layer_mix(folder, target, logits):
+    """A copy of a checkpoint folder as a document encoder with a learned layer mix."""
+    copy_of(folder, target)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["bert_layer_weights.weight"] = torch.tensor([logits])
+    save_file(tensors, target / "model.safetensors", metadata={"format": "pt"})
+    write_pooling(target, Pooling(kind="document"))
+    return target
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_contextual_equals_a_plain_recomputation(tiny, name):
+    """Sentence and CLS vectors and the dropped count are those of the plain re-computation to 1e-5."""
+    sentences, cls, _, dropped = PlainEncoder(tiny).encode(PAPERS[name])
+    (encoded,) = load_encoder(str(tiny), device="cpu").encode([PAPERS[name]])
+    assert encoded.sentences.shape == sentences.shape
+    np.testing.assert_allclose(encoded.sentences, sentences, atol=1e-5)
+    np.testing.assert_allclose(encoded.document, cls, atol=1e-5)
+    assert encoded.dropped_sentences == dropped
+
+
+def test_the_token_limit_is_reached_by_these_papers(tiny):
+    """The cases above do cut a sentence, drop later ones, and keep the abstract under a long title."""
+    encoder = load_encoder(str(tiny), device="cpu")
+    encoded = dict(zip(PAPERS, encoder.encode(list(PAPERS.values())), strict=True))
+    kept = {name: len(own.sentences) for name, own in encoded.items()}
+    assert (kept["cut in a sentence"], encoded["cut in a sentence"].dropped_sentences) == (5, 2)
+    assert (kept["exactly full"], encoded["exactly full"].dropped_sentences) == (4, 1)
+    assert (kept["long title"], encoded["long title"].dropped_sentences) == (4, 1)
+
+
+@pytest.mark.skipif(not ORACLE.is_dir(), reason="needs ../shared/data/oracle-aspire")
+def test_contextual_gives_what_aspires_own_code_computes():
+    """Sentence and CLS vectors and kept counts equal those of ASPIRE's public code to 1e-5, unnormalised."""
+    lines = map(json.loads, (ORACLE / "papers.jsonl").read_text().splitlines())
+    papers = [paper(line["title"], *line["abstract"], paper_id=line["id"]) for line in lines]
+    with np.load(ORACLE / "vectors.npz") as expected:
+        for given, own in zip(papers, load_encoder(str(ORACLE), device="cpu").encode(papers), strict=True):
+            sentences = expected[f"{given.id}/sentences"]
+            assert own.sentences.shape == sentences.shape
+            assert own.dropped_sentences == len(given.sentences) - len(sentences)
+            np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
+            np.testing.assert_allclose(own.document, expected[f"{given.id}/cls"], atol=1e-5)
+
+
+def test_document_encoder_reads_title_sep_abstract(tiny, tmp_path):
+    """SPECTER's input: [CLS] title [SEP] abstract [SEP], cut at 512, CLS of the last layer."""
+    folder = copy_of(tiny, tmp_path / "specter")
+    write_pooling(folder, Pooling(kind="document"))
+    plain = PlainEncoder(tiny)
+    encoder = load_encoder(str(folder), device="cpu")
+    assert encoder.spec.unit is Unit.DOCUMENT
+    names = ["plain", "one long sentence", "cut in a sentence", "empty title"]
+    for name, own in zip(names, encoder.encode([PAPERS[name] for name in names]), strict=True):
+        tokens = [*plain.wordpieces(PAPERS[name].title), "[SEP]", *plain.wordpieces(PAPERS[name].abstract)]
+        expected = plain.hidden_states(tokens[:510])[-1][0]
+        np.testing.assert_allclose(own.document, expected, atol=1e-5)
+        np.testing.assert_array_equal(own.sentences, own.document[None])
+
+
+def test_document_encoder_mixes_layers_as_learned(tiny, tmp_path):
+    """ASPIRE's bi-encoders: CLS of the softmax-weighted sum of all hidden states, embeddings included."""
+    logits = [0.3, -1.2, 0.9]
+    folder = with_layer_mix(tiny, tmp_path / "cocite", logits)
+    plain = PlainEncoder(tiny)
+    tokens = [*plain.wordpieces("Graph transport"), "[SEP]", *plain.wordpieces(PAPERS["plain"].abstract)]
+    shares = [np.exp(logit) / sum(np.exp(logits)) for logit in logits]
+    states = plain.hidden_states(tokens)
+    expected = sum(share * layer[0] for share, layer in zip(shares, states, strict=True))
+    (encoded,) = load_encoder(str(folder), device="cpu").encode([PAPERS["plain"]])
+    np.testing.assert_allclose(encoded.document, expected, atol=1e-5)
+
+
+def test_a_folder_may_ask_for_unit_vectors_and_a_mean(tiny, tmp_path):
+    """akin.json turns on unit norm and the mean over all tokens as document vector."""
+    folder = copy_of(tiny, tmp_path / "mean")
+    write_pooling(folder, Pooling(normalise=True, document=DocumentPooling.MEAN))
+    sentences, _, mean, _ = PlainEncoder(tiny).encode(PAPERS["random"])
+    (encoded,) = load_encoder(str(folder), device="cpu").encode([PAPERS["random"]])
+    norms = np.linalg.norm(sentences, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoded.sentences, sentences / norms, atol=1e-5)
+    np.testing.assert_allclose(encoded.document, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_vocab_txt_alone_gives_the_same_vectors(tiny, tmp_path):
+    """A published folder without tokenizer.json is read from vocab.txt, lower-casing as BERT does."""
+    folder = copy_of(tiny, tmp_path / "vocab", tokenizer_json=None)
+    for name in ("sep in title", "random"):
+        expected = load_encoder(str(tiny), device="cpu").encode([PAPERS[name]])[0].sentences
+        actual = load_encoder(str(folder), device="cpu").encode([PAPERS[name]])[0].sentences
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_few_position_embeddings_mean_fewer_tokens(tmp_path):
+    """A model with 40 positions reads 38 WordPieces and drops the rest, as the plain re-computation does."""
+    folder = write_tiny_bert(tmp_path / "short", max_position_embeddings=40)
+    given = paper("Graph", text(20), text(30, seed=1), text(9, seed=2))
+    sentences, _, _, dropped = PlainEncoder(folder, max_tokens=38).encode(given)
+    (encoded,) = load_encoder(str(folder), device="cpu").encode([given])
+    np.testing.assert_allclose(encoded.sentences, sentences, atol=1e-5)
+    assert encoded.dropped_sentences == dropped == 1
+
+
+def test_a_sentence_without_wordpieces_keeps_its_place(tiny):
+    """A sentence of control characters gets a row of its own, not a zero vector, and shifts no other."""
+    (encoded,) = load_encoder(str(tiny), device="cpu").encode([paper("Graph", "We show.", "\x00", "A cell.")])
+    assert encoded.sentences.shape == (3, 32)
+    assert np.linalg.norm(encoded.sentences, axis=1).min() > 0.1
+
+
+def test_an_absent_device_is_refused(tiny):
+    """A device that torch does not know, or that is not there, is named in the error."""
+    with pytest.raises(EncoderError, match="expected auto, cpu"):
+        load_encoder(str(tiny), device="abacus")
+    if not torch.cuda.is_available():
+        with pytest.raises(EncoderError, match="no usable CUDA"):
+            load_encoder(str(tiny), device="cuda")
+
+
+def test_bfloat16_stays_close_and_keeps_the_fingerprint(tiny):
+    """bfloat16 moves vectors by rounding only, so snapshots and queries may mix precisions."""
+    exact = load_encoder(str(tiny), device="cpu")
+    rough = load_encoder(str(tiny), device="cpu", precision=Precision.BFLOAT16)
+    ours, theirs = (encoder.encode([PAPERS["random"]])[0].sentences for encoder in (exact, rough))
+    assert theirs.dtype == np.float32
+    cosines = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert cosines.min() > 0.999
+    assert not np.array_equal(ours, theirs)
+    assert rough.spec == exact.spec
+
+
+def test_loading_and_encoding_print_nothing(tiny, capfd):
+    """No progress bar, loading report or warning of the libraries reaches the user's terminal."""
+    load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_minilm_equals_a_plain_recomputation(minilm):
+    """Unit sentence means in context; the document is the unit mean over all tokens (CLS is untrained)."""
+    given = paper(
+        "Optimal transport aligns scientific abstracts",
+        "We embed each sentence in the context of its abstract.",
+        "Multi-vector models outperform SPECTER (Cohan et al., 2020) by 7.0 points.",
+        "Electroencephalography datasets are unaffected.",
+    )
+    sentences, _, mean, _ = PlainEncoder(locate_checkpoint("minilm").folder).encode(given)
+    (encoded,) = minilm.encode([given])
+    norms = np.linalg.norm(sentences, axis=1, keepdims=True)
+    np.testing.assert_allclose(encoded.sentences, sentences / norms, atol=1e-5)
+    np.testing.assert_allclose(encoded.document, mean / np.linalg.norm(mean), atol=1e-5)
+    assert (minilm.spec.name, minilm.spec.dim, minilm.spec.normalised) == ("minilm", 384, True)
+
+
+def contract_encoder(kind, tiny, tmp_path):
+    """An encoder of each kind in the registry; a new kind needs a line here."""
+    if kind == "hashing":
+        return load_encoder("hashing")
+    folder = copy_of(tiny, tmp_path / kind)
+    write_pooling(folder, Pooling(kind=kind))
+    return load_encoder(str(folder), device="cpu")
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_every_encoder_keeps_the_contract(kind, tiny, tmp_path):
+    """Shapes, order, determinism, finite values, fingerprint, declared norms; no papers, no vectors."""
+    encoder = contract_encoder(kind, tiny, tmp_path)
+    spec = encoder.spec
+    papers = [*PAPERS.values(), paper("", "...", "\x00")]
+    encoded = encoder.encode(papers)
+    assert isinstance(encoder, Encoder)
+    assert re.fullmatch(r"[0-9a-f]{64}", spec.fingerprint)
+    assert encoder.encode([]) == []
+    for given, own, again in zip(papers, encoded, encoder.encode(papers), strict=True):
+        n_kept = len(given.sentences) - own.dropped_sentences
+        assert own.sentences.shape == ((n_kept if spec.unit is Unit.SENTENCE else 1), spec.dim)
+        assert own.document.shape == (spec.dim,)
+        assert own.sentences.dtype == own.document.dtype == np.float32
+        assert np.isfinite(own.sentences).all()
+        assert not spec.normalised or np.allclose(np.linalg.norm(own.sentences, axis=1), 1, atol=1e-5)
+        np.testing.assert_array_equal(own.sentences, again.sentences)
+        np.testing.assert_allclose(encoder.encode([given])[0].sentences, own.sentences, atol=1e-5)
+    assert all(own.layers is None for own in encoded)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_layers_are_those_of_a_plain_recomputation(tiny, name):
+    """Sentences and their openings, pooled from the layers asked for, equal the plain re-computation."""
+    plain = PlainEncoder(tiny)
+    tokens, positions = plain.segments(PAPERS[name])
+    states = plain.hidden_states(tokens)
+    encoder = load_encoder(str(tiny), device="cpu")
+    (encoded,) = encoder.encode([PAPERS[name]], layers=(2, 0, 1))
+    expected = [[sum(states[layer][i] for i in own) / len(own) for own in positions] for layer in (2, 0, 1)]
+    np.testing.assert_allclose(encoded.layers, expected, atol=1e-5)
+    openings = [own[:4] for own in positions]
+    expected = [[sum(states[layer][i] for i in own) / len(own) for own in openings] for layer in (2, 0, 1)]
+    np.testing.assert_allclose(encoded.openings, expected, atol=1e-5)
+    without = encoder.encode([PAPERS[name]])[0].sentences
+    np.testing.assert_allclose(encoded.sentences, without, atol=1e-6)
+
+
+def test_layers_keep_their_norms(minilm):
+    """An encoder that normalises its vectors gives hidden layers as they are."""
+    (encoded,) = minilm.encode([PAPERS["plain"]], layers=(6,))
+    norms = np.linalg.norm(encoded.layers[0], axis=1, keepdims=True)
+    assert abs(norms - 1).min() > 0.1
+    np.testing.assert_allclose(encoded.layers[0] / norms, encoded.sentences, atol=1e-5)
+
+
+def test_layers_that_are_not_there_are_refused(tiny, tmp_path):
+    """A number past the last layer, and any layer of an encoder without layers for its sentences."""
+    with pytest.raises(EncoderError, match=r"\[3\] were asked for; .*tiny' has layers 0 .* to 2"):
+        load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
+    with pytest.raises(EncoderError, match=r"\[-1\]"):
+        load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(-1,))
+    for kind in ("document", "hashing"):
+        with pytest.raises(EncoderError, match="a contextual encoder"):
+            contract_encoder(kind, tiny, tmp_path).encode([PAPERS["plain"]], layers=(1,))

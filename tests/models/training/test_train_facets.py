@@ -1,0 +1,180 @@
+"""Training of facet taggers: what is learnt, what is kept, and that it can be repeated."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from models.encoder import Encoder
+from models.errors import EncoderError, InputError, WeightsError
+from models.facets import FACETS, METADATA, SHIPPED_WEIGHTS, read_metadata
+from models.taggers.sequence import Batch, SequenceModel, SequenceTagger, Shape, ngrams
+from models.training.facets import SURFACE, TaggerSettings, hidden_states, one_hot, train_tagger
+from models.types import Facet, Paper
+from tests.support.examples.tiny_bert import paper
+
+SAID = {
+    Facet.BACKGROUND: "Lakes are studied by many.",
+    Facet.OBJECTIVE: "We ask how deep they are.",
+    Facet.METHOD: "We propose a sounding line.",
+    Facet.RESULT: "It finds the bottom.",
+    Facet.OTHER: "Copyright by the authors.",
+}
+QUICK = replace(SURFACE, n_members=1, n_epochs=12, rarest=1, ngram_decay=0.01, ngram_dropout=0.0, dropout=0.0)
+
+
+def labelled(n_papers: int) -> list[Paper]:
+    """Abstracts that say what each sentence does, with every second one lacking its objective."""
+    papers = []
+    for number in range(n_papers):
+        facets = [facet for facet in FACETS if number % 2 or facet is not Facet.OBJECTIVE]
+        plain = paper("", *(f"{SAID[facet]} {number}" for facet in facets))
+        own = tuple(replace(s, facet=f) for s, f in zip(plain.sentences, facets, strict=True))
+        papers.append(replace(plain, sentences=own))
+    return papers
+
+
+def trained(papers: list[Paper], settings: TaggerSettings = QUICK) -> bytes:
+    """Weights of a tagger of text alone."""
+    return train_tagger(
+        papers, [], [one_hot(p) for p in papers], settings, encoder=None, on_progress=lambda *_: None
+    )
+
+
+def test_a_tagger_learns_what_sentences_do(tmp_path: Path) -> None:
+    """Sentences of other abstracts get the facets that their words tell; the file says what it is."""
+    path = tmp_path / "facets-toy.safetensors"
+    path.write_bytes(trained(labelled(64)))
+    tagger = SequenceTagger(path)
+    assert ("facets-toy", None, ()) == (tagger.spec.name, tagger.spec.encoder, tagger.spec.layers)
+    assert 64 == read_metadata(path)["n_papers"]
+    for given in labelled(4):
+        (found,) = tagger.tag([given], [])
+        assert [s.facet for s in given.sentences] == [FACETS[code] for code in found.argmax(axis=1)]
+
+
+def test_training_can_be_repeated() -> None:
+    """Equal papers and seed give equal bytes, another seed others; torch's generator is left alone."""
+    before = torch.random.get_rng_state()
+    quick = replace(QUICK, n_epochs=1)
+    first = trained(labelled(16), quick)
+    assert first == trained(labelled(16), quick)
+    assert first != trained(labelled(16), replace(quick, seed=1))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_states_are_read_for_every_sentence(minilm: Encoder) -> None:
+    """Sentences in each layer, then their openings; none without layers."""
+    papers = labelled(3)
+    states = hidden_states(papers, minilm, layers=(2, 3), on_progress=lambda *_: None)
+    assert [(4, len(p.sentences), 384) for p in papers] == [own.shape for own in states]
+    assert hidden_states(papers, minilm, layers=(), on_progress=lambda *_: None) == []
+
+
+def test_a_tagger_reads_hidden_layers(tmp_path: Path, minilm: Encoder) -> None:
+    """A tagger trained on layers needs them: with states of noise it says something else."""
+    papers = labelled(32)
+    settings = TaggerSettings(layers=(3,), n_members=1, n_epochs=3, rarest=1)
+    states = hidden_states(papers, minilm, layers=(3,), on_progress=lambda *_: None)
+    content = train_tagger(
+        papers, states, [one_hot(p) for p in papers], settings, encoder="0" * 64, on_progress=lambda *_: None
+    )
+    path = tmp_path / "facets-toy.safetensors"
+    path.write_bytes(content)
+    tagger = SequenceTagger(path)
+    assert (3,) == tagger.spec.layers
+    noise = np.random.default_rng(0).normal(size=states[0].shape).astype(np.float32)
+    told, confused = tagger.tag(papers[:1], states[:1])[0], tagger.tag(papers[:1], [noise])[0]
+    assert abs(told - confused).max() > 0.05
+
+
+def test_sentences_without_a_facet_cannot_teach() -> None:
+    """A paper with an unlabelled sentence is refused by name."""
+    with pytest.raises(InputError, match="'p' has sentences without a facet"):
+        one_hot(replace(paper("", "One.", "Two."), id="p"))
+
+
+def test_marginals_are_those_of_all_labellings() -> None:
+    """The recursions give what summing over every labelling of a short abstract gives."""
+    torch.manual_seed(0)
+    model = SequenceModel(Shape(n_inputs=0, projected=4, ngram_dim=4, hidden=4), n_ngrams=1)
+    for parameter in (model.transition, model.first, model.last):
+        torch.nn.init.normal_(parameter)
+    scores = torch.randn(2, 3, 5)
+    mask = torch.tensor([[True, True, True], [True, True, False]])
+    found = model._decode(scores, mask).exp()
+    for number, length in enumerate(mask.sum(dim=1).tolist()):
+        weights = torch.zeros(length, 5)
+        for labels in torch.cartesian_prod(*[torch.arange(5)] * length):
+            score = (
+                model.first[labels[0]] + model.last[labels[-1]] + scores[number, range(length), labels].sum()
+            )
+            score = score + model.transition[labels[:-1], labels[1:]].sum()
+            weights[range(length), labels] += score.exp()
+        expected = weights / weights.sum(dim=1, keepdim=True)
+        torch.testing.assert_close(found[number, :length], expected)
+
+
+def test_ngrams_know_the_ends_of_a_sentence() -> None:
+    """Up to three words, numbers made one, capitals and the ends of the sentence marked."""
+    expected = {"<s>", "up", "0", "</s>", "<s> up", "up 0", "0 </s>", "<s> up 0", "up 0 </s>"}
+    assert expected == set(ngrams("Up 42"))
+
+
+def test_other_files_are_no_taggers(tmp_path: Path) -> None:
+    """A file that is no tagger's is named in the error."""
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(b"nothing")
+    with pytest.raises(WeightsError, match=r"x\.safetensors does not hold the weights of a facet tagger"):
+        SequenceTagger(path)
+
+
+def test_shipped_taggers_were_made_with_the_default_settings() -> None:
+    """What the weights' README says: a changed default without new weights is caught here."""
+    for name, settings in (("facets-minilm", TaggerSettings()), ("facets-surface", SURFACE)):
+        told = read_metadata(SHIPPED_WEIGHTS / f"{name}.safetensors")
+        assert json.loads(json.dumps(asdict(settings))) == told["settings"]
+        assert 1_668 == told["n_papers"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"shape": None}, {"layers": 3}, {"n_members": 9}, {"shape": {"hidden": 1}}]
+)
+def test_a_damaged_tagger_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    """Metadata that does not fit the tensors is the file's fault, told as such."""
+    source, path = SHIPPED_WEIGHTS / "facets-surface.safetensors", tmp_path / "mine.safetensors"
+    told = {**read_metadata(source), **change}
+    save_file(load_file(source), path, metadata={METADATA: json.dumps(told)})
+    with pytest.raises(WeightsError, match=r"mine\.safetensors does not hold the weights"):
+        SequenceTagger(path)
+
+
+def test_states_of_other_papers_are_refused() -> None:
+    """A tagger that reads layers does not answer without them, nor one of text alone with them."""
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-minilm.safetensors")
+    with pytest.raises(EncoderError, match="hidden states of 0 papers for 2; it reads layers"):
+        tagger.tag(labelled(2), [])
+
+
+def test_one_long_abstract_does_not_slow_the_others() -> None:
+    """Abstracts are read in batches of like length, so padding stays small; order is kept."""
+    tagger = SequenceTagger(SHIPPED_WEIGHTS / "facets-surface.safetensors")
+    papers = [*labelled(6), paper("", *(f"Sentence {i} says more." for i in range(400))), *labelled(6)]
+    read: list[int] = []
+    batch = tagger._describer.batch
+
+    def counting(some: Sequence[Paper], states: Sequence[np.ndarray]) -> Batch:
+        made = batch(some, states)
+        read.append(made.mask.numel())
+        return made
+
+    tagger._describer = SimpleNamespace(batch=counting)
+    found = tagger.tag(papers, [])
+    assert [len(p.sentences) for p in papers] == [len(own) for own in found]
+    assert sum(read) < 1_200  # 13 x 400 in one batch

@@ -1,0 +1,369 @@
+"""Training a function encoder: on a toy problem, and from a corpus to an evaluation by the command line."""
+
+import json
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from transformers import BertModel
+from typer.testing import CliRunner
+
+from akin import evaluate, train
+from evaluation.sentence_systems import sentence_vectors
+from evaluation.sets.functions import retrieval_by_label
+from evaluation.vectors import VectorSource
+from models.encoder import load_encoder
+from models.encoders.wordpieces import WordPieces
+from models.errors import AkinError, InputError, StorageError, UnknownNameError
+from models.functions import TrainedFunctionEncoder, read_metadata
+from models.training import functions as training
+from models.training.functions import (
+    BATCH,
+    Features,
+    HeadSettings,
+    balanced_batches,
+    encode_examples,
+    train_head,
+)
+from models.training.objectives import OBJECTIVES
+from models.training.phrases import Example
+from models.training.tuning import TuningSettings, sentence_means, tune_encoder
+from models.types import Paper, Sentence
+from tests.support.examples.tiny_bert import write_tiny_bert
+
+QUICK = HeadSettings(dim=4, n_epochs=4, learning_rate=0.02)
+N_LABELS, N_INPUTS = 4, 12
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """No progress shown."""
+
+
+def precision(vectors: np.ndarray, labels: np.ndarray) -> float:
+    """P@1 in percent."""
+    return float(retrieval_by_label(vectors, labels)["P@1"].mean())
+
+
+def toy_features(seed: int = 0) -> Features:
+    """A function shows in four directions of little variance; a topic, no help, in eight of much."""
+    rng = np.random.default_rng(seed)
+    n_rows = 400
+    labels = rng.integers(N_LABELS, size=n_rows)
+    rows = np.concatenate(
+        [rng.normal(0, 0.5, (n_rows, 4)) + np.eye(4)[labels], rng.normal(0, 3, (n_rows, 8))], axis=1
+    )
+    alone = np.arange(n_rows) >= n_rows // 2
+    papers = np.tile(np.arange(n_rows // 2), 2)
+    return Features(rows.reshape(n_rows, 2, 6).astype(np.float16), labels, papers, alone)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_training_finds_what_functions_share(objective: str) -> None:
+    """Under every objective sentences the training has not seen find others of their function."""
+    train_set, unseen = toy_features(), toy_features(seed=1)
+    trained = train_head(train_set, replace(QUICK, objective=objective), measure=precision, on_progress=quiet)
+    layers = unseen.rows.swapaxes(0, 1).astype(np.float32)
+    before = precision(unseen.rows.reshape(400, -1).astype(np.float32), unseen.labels)
+    assert before < 40
+    assert precision(trained.head.vectors(layers), unseen.labels) > before + 10
+    assert 4 == len(trained.held_out)
+
+
+def test_a_seed_repeats_a_training_to_the_bit() -> None:
+    """Equal arguments give an equal head, whatever was drawn before; another seed gives another."""
+    heads = []
+    for seed in (0, 0, 1):
+        np.random.default_rng()  # whoever else draws
+        settings = replace(QUICK, n_epochs=2, seed=seed)
+        heads.append(train_head(toy_features(), settings, measure=precision, on_progress=quiet).head)
+    assert np.array_equal(heads[0].weight, heads[1].weight)
+    assert np.array_equal(heads[0].bias, heads[1].bias)
+    assert not np.array_equal(heads[0].weight, heads[2].weight)
+
+
+def test_the_epoch_that_was_best_on_papers_held_out_is_kept() -> None:
+    """The measure sees only sentences of papers that are not trained on, and decides."""
+    features = toy_features()
+    worth = iter([1.0, 1.0, 9.0, 9.0, 2.0, 2.0])
+    shown: list[int] = []
+
+    def measure(vectors: np.ndarray, labels: np.ndarray) -> float:
+        shown.append(len(labels))
+        return next(worth)
+
+    settings = replace(QUICK, n_epochs=3)
+    kept = train_head(features, settings, measure=measure, on_progress=quiet)
+    assert (1.0, 9.0, 2.0) == kept.held_out
+    assert [20] * 6 == shown  # a tenth of 200 papers, in context and alone
+    rising = iter(range(6))
+    last = train_head(features, settings, measure=lambda *_: next(rising), on_progress=quiet)
+    assert not np.array_equal(kept.head.weight, last.head.weight)
+
+
+def test_an_epoch_without_a_measure_is_not_the_best() -> None:
+    """A view without sentences is not measured, and what cannot be measured is not kept."""
+    features = toy_features()
+    in_context = ~features.alone
+    alone_left_out = Features(*(part[in_context] for part in astuple(features)))
+    settings = replace(QUICK, n_epochs=3)
+    kept, second = (
+        train_head(alone_left_out, settings, measure=lambda *_, w=worth: next(w), on_progress=quiet)
+        for worth in (iter([1.0, 9.0, float("nan")]), iter([1.0, 9.0, 2.0]))
+    )
+    assert (1.0, 9.0) == kept.held_out[:2]
+    assert np.array_equal(kept.head.weight, second.head.weight)
+
+
+def test_papers_held_out_teach_nothing() -> None:
+    """Whatever is changed about their sentences, the head stays the same."""
+    features = toy_features()
+    held_out = training._held_out(features.papers, np.random.default_rng(0))
+    rows, labels = features.rows.copy(), features.labels.copy()
+    rows[held_out], labels[held_out] = 9, 0
+    settings = replace(QUICK, n_epochs=1)
+    heads = [
+        train_head(given, settings, measure=precision, on_progress=quiet).head
+        for given in (features, replace(features, rows=rows, labels=labels))
+    ]
+    assert np.array_equal(heads[0].weight, heads[1].weight)
+    assert np.array_equal(heads[0].bias, heads[1].bias)
+
+
+def test_a_head_gives_what_was_trained() -> None:
+    """Standardising is folded into the map: the head alone gives the vectors that the objective saw."""
+    rows = np.random.default_rng(0).normal(5, 2, (50, N_INPUTS)).astype(np.float32)
+    network = training._Network(rows, QUICK).eval()
+    vectors = network(torch.from_numpy(rows)).detach().numpy()
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert 10 == pytest.approx(np.sqrt(np.mean(norms**2)), rel=1e-4)  # HeadSettings.start_norm
+    layers = rows.reshape(50, 2, 6).swapaxes(0, 1)
+    assert vectors / norms == pytest.approx(network.head().vectors(layers), abs=1e-4)
+
+
+def test_batches_hold_the_same_number_of_every_function() -> None:
+    """However unequal the functions are; and each row comes once before one of its label comes twice."""
+    labels = np.repeat(np.arange(16), [2, 40] * 8)
+    rng = np.random.default_rng(0)
+    batches = balanced_batches(labels, per_class=8, rng=rng)
+    first = [next(batches) for _ in range(10)]
+    assert {BATCH} == {len(batch) for batch in first}
+    counts = np.bincount(labels[np.concatenate(first)], minlength=16)
+    assert [40] * 16 == counts.tolist()
+    assert [20, 20] == np.bincount(np.concatenate(first), minlength=len(labels))[:2].tolist()
+    of_one = np.concatenate(first)[labels[np.concatenate(first)] == 1]
+    assert 40 == len(set(of_one.tolist()))
+
+
+def test_more_dimensions_than_the_layers_have_are_refused() -> None:
+    """The message says how many there are."""
+    with pytest.raises(InputError, match="13 dimensions are more than the 12 numbers"):
+        train_head(toy_features(), replace(QUICK, dim=13), measure=precision, on_progress=quiet)
+
+
+def test_examples_are_read_in_context_and_alone(tmp_path: Path) -> None:
+    """First each in its abstract, then each by itself; what is past the token limit is read alone only."""
+    encoder = load_encoder(str(write_tiny_bert(tmp_path / "tiny", max_position_embeddings=22)), device="cpu")
+    texts = ("we show a result", "a method of a graph", " ".join(["cell"] * 12), "neural paper")
+    paper = Paper("p", "graph", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))
+    examples = [Example(paper, 1, "method"), Example(paper, 3, "other")]
+    features = encode_examples(examples, ["other", "method"], encoder, layers=(0, 2), on_progress=quiet)
+    assert [False, True, True] == features.alone.tolist()
+    assert ([1, 1, 0], [0, 0, 0]) == (features.labels.tolist(), features.papers.tolist())
+    (whole,) = encoder.encode([paper], layers=(0, 2))
+    assert whole.layers is not None
+    assert whole.layers[:, 1] == pytest.approx(features.rows[0].astype(np.float32), abs=2e-3)
+    single = replace(paper, title="", abstract=texts[1], sentences=(paper.sentences[1],))
+    (alone,) = encoder.encode([single], layers=(0, 2))
+    assert alone.layers is not None
+    assert alone.layers[:, 0] == pytest.approx(features.rows[1].astype(np.float32), abs=2e-3)
+    assert not np.allclose(features.rows[0], features.rows[1], atol=0.05)
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny encoder, a corpus in its words, a phrase list for it and a labelled set."""
+    folder = tmp_path_factory.mktemp("functions")
+    write_tiny_bert(folder / "tiny")
+    topics = ("graph", "neural cell", "protein", "transport")
+    papers = [
+        {
+            "id": f"p{i}",
+            "title": topics[i % 4],
+            "abstract": [
+                f"We show a result of {topics[i % 4]} {i}.",
+                f"A method of a {topics[i // 4 % 4]} {i}.",
+            ],
+        }
+        for i in range(40)
+    ]
+    (folder / "corpus.jsonl").write_text("\n".join(json.dumps(paper) for paper in papers))
+    (folder / "phrases.toml").write_text(
+        "[show]\nphrases = ['we show (a|the)', 'paper of']\n[method]\nphrases = ['a method of', 'paper of']\n"
+    )
+    (folder / "ids.txt").write_text("p0\np1\nq\n")
+    labelled = {"sentences": ["We show a cell.", "A method of papers."], "labels": ["result", "method"]}
+    (folder / "dev.jsonl").write_text("\n".join([json.dumps(labelled)] * 3))
+    return folder
+
+
+def run(*arguments: str | Path) -> str:
+    """What a command prints, in one line; an expected error is raised."""
+    parent = typer.Typer()
+    parent.add_typer(evaluate.app, name="evaluate")
+    parent.command("train")(train.functions)
+    result = CliRunner().invoke(parent, [str(a) for a in arguments], env={"COLUMNS": "200", "TERM": "dumb"})
+    if isinstance(result.exception, AkinError):
+        raise result.exception
+    assert 0 == result.exit_code, result.output
+    return " ".join(result.output.split())
+
+
+def trained(workplace: Path, name: str, *more: str | Path) -> str:
+    """`akin train functions` in a workplace; what it prints."""
+    places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "tiny", "--device", "cpu")
+    fixed = ("--layers", "1,2", "--dim", "8", "--per-function", "30", *places)
+    return run("train", workplace / "corpus.jsonl", "--out", workplace / name, *fixed, *more)
+
+
+def test_a_corpus_becomes_a_function_encoder_and_is_measured(workplace: Path) -> None:
+    """From phrases to weights to a table, beside the same encoder untrained."""
+    shown = trained(workplace, "a.safetensors", "--exclude", workplace / "ids.txt")
+    assert "show 2 38 30" in shown
+    assert "76 sentences of 38 papers; 2 papers left out." in shown
+    assert "method 1 38 30" in shown
+    assert "1 n-grams of several functions dropped: paper of (method, show)" in shown
+    assert "by the 2 functions, on papers held out." in shown
+    file = workplace / "figures.json"
+    trained(workplace, "b.safetensors", "--objective", "triplet")
+    weights = ("--functions", workplace / "a.safetensors", "--functions", workplace / "b.safetensors")
+    places = ("--encoder", workplace / "tiny", "--device", "cpu", "--json", file)
+    run("evaluate", "functions", workplace / "dev.jsonl", *places, *weights)
+    folder = str((workplace / "tiny").resolve())
+    figures = {r["system"]: r["value"] for r in json.loads(file.read_bytes()) if r["measure"] == "P@1"}
+    kinds = ("", ":layer0", ":layer1", ":a", ":b")
+    assert {f"{folder}:{view}{kind}" for view in ("context", "alone") for kind in kinds} == set(figures)
+    assert 100.0 == figures[f"{folder}:context:a"]
+
+
+def test_a_training_is_repeated_to_the_byte_also_from_the_cache(workplace: Path) -> None:
+    """The same command gives the same file; kept features give the same as encoding anew."""
+    cache = workplace / "cache"
+    for name, more in (("1", ()), ("2", ("--cache", cache)), ("3", ("--cache", cache))):
+        shown = trained(workplace, name, *more)
+        assert ("in context" in shown) == (name != "3")
+    assert 1 == len(list(cache.iterdir()))
+    assert 1 == len({(workplace / name).read_bytes() for name in ("1", "2", "3")})
+    told = read_metadata(workplace / "1")
+    assert ([1, 2], 0, "softmax", 60) == (told["layers"], told["seed"], told["objective"], told["n_examples"])
+    trained(workplace, "4", "--seed", "1", "--cache", cache)
+    assert (workplace / "4").read_bytes() != (workplace / "1").read_bytes()
+
+
+def test_without_a_target_sentences_are_only_counted(workplace: Path) -> None:
+    """For whoever writes a phrase list: a table, no encoder loaded."""
+    places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "absent")
+    shown = run("train", workplace / "corpus.jsonl", "--limit", "10", *places)
+    assert "show 2 10 10" in shown
+    assert "20 sentences of 10 papers" in shown
+
+
+def test_what_cannot_be_trained_is_told_at_once(workplace: Path) -> None:
+    """A function without sentences, layers that are none, weights of an encoder that is not measured."""
+    (workplace / "poor.toml").write_text("[a]\nphrases = ['we show a']\n[b]\nphrases = ['deep sea fish']\n")
+    with pytest.raises(InputError, match="Fewer than two sentences of b;"):
+        trained(workplace, "x", "--phrases", workplace / "poor.toml")
+    with pytest.raises(InputError, match="--layers 'last': give numbers"):
+        trained(workplace, "x", "--layers", "last")
+    with pytest.raises(UnknownNameError, match="Unknown objective 'hinge'; known: softmax"):
+        run("train", workplace / "absent.jsonl", "--out", workplace / "x", "--objective", "hinge")
+    trained(workplace, "c.safetensors")
+    with pytest.raises(
+        InputError, match=r"c\.safetensors reads layers of .*tiny', which is not measured here"
+    ):
+        run(
+            "evaluate",
+            "functions",
+            workplace,
+            "--encoder",
+            "hashing",
+            "--functions",
+            workplace / "c.safetensors",
+        )
+    encoder = load_encoder(str(workplace / "tiny"), device="cpu")
+    assert 8 == TrainedFunctionEncoder(workplace / "c.safetensors", encoder.spec).spec.dim
+
+
+def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
+    """As the paper does: what comes out is loaded like any checkpoint, and tells functions apart."""
+    places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "tiny", "--device", "cpu")
+    command = ("train", workplace / "corpus.jsonl", *places, "--objective", "softmax", "--epochs", "2")
+    target = workplace / "tuned"
+    assert f"Use it with: --encoder {target}" in run(*command, "--tune-encoder", target)
+    tuned, before = (load_encoder(str(workplace / name), device="cpu") for name in ("tuned", "tiny"))
+    assert tuned.spec.fingerprint != before.spec.fingerprint
+    assert tuned.spec.normalised
+    run(*command, "--tune-encoder", workplace / "again")
+    weights = [(workplace / name / "model.safetensors").read_bytes() for name in ("tuned", "again")]
+    assert weights[0] == weights[1]
+    with pytest.raises(StorageError, match="is not empty"):
+        run(*command, "--tune-encoder", target)
+    with pytest.raises(InputError, match="not both"):
+        run(*command, "--tune-encoder", workplace / "x", "--out", workplace / "y")
+
+
+def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
+    """The vectors it trains are those that the contextual encoder gives of the sentence alone."""
+    folder = write_tiny_bert(tmp_path / "tiny")
+    papers = [
+        Paper("p", "", text, (Sentence(text, 0, 0),))
+        for text in ("we show a graph", "neural cell", "a method of papers")
+    ]
+    tokens = WordPieces(folder, max_tokens=500).tokenise(papers)
+    model = BertModel.from_pretrained(folder).eval()
+    expected = np.concatenate([e.sentences for e in load_encoder(str(folder), device="cpu").encode(papers)])
+    assert expected == pytest.approx(sentence_means(model, tokens).detach().numpy(), abs=1e-5)
+
+
+def test_tuning_brings_sentences_of_one_function_together(tmp_path: Path) -> None:
+    """A few steps at a high rate are enough on four sentences."""
+    folder = write_tiny_bert(tmp_path / "tiny")
+    texts = {
+        "we show a graph": "show",
+        "we show a cell": "show",
+        "method of graph": "of",
+        "method of cell": "of",
+    }
+    papers = [Paper(text, "", text, (Sentence(text, 0, 0),)) for text in texts]
+    examples = [Example(paper, 0, function) for paper, function in zip(papers, texts.values(), strict=True)]
+    settings = TuningSettings(objective="triplet", n_epochs=20, learning_rate=1e-3)
+    gaps = []
+    tune_encoder(
+        examples, ["show", "of"], str(folder), tmp_path / "tuned", settings, device="cpu", on_progress=quiet
+    )
+    for name in ("tiny", "tuned"):
+        encoded = load_encoder(str(tmp_path / name), device="cpu").encode(papers)
+        rows = np.concatenate([paper.sentences for paper in encoded])
+        unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        cosine = unit @ unit.T
+        gaps.append(cosine[0, 1] + cosine[2, 3] - cosine[0, 2] - cosine[1, 3])
+    assert gaps[1] > gaps[0] + 0.2
+
+
+def test_each_hidden_layer_is_a_system_of_its_own(tmp_path: Path) -> None:
+    """Under its number, in context and alone; the last, pooled, is the encoder's own vectors."""
+    encoder = load_encoder(str(write_tiny_bert(tmp_path / "tiny")), device="cpu")
+    texts = ("we show a graph", "a neural cell")
+    paper = Paper("p", "", " ".join(texts), tuple(Sentence(text, 0, 0) for text in texts))
+    systems = sentence_vectors([paper], VectorSource(encoder, on_progress=quiet))
+    name = encoder.spec.name
+    assert {f"{name}:{view}{of}" for view in ("context", "alone") for of in ("", ":layer0", ":layer1")} == {
+        *systems
+    }
+    (whole,) = encoder.encode([paper], layers=(0, 1))
+    assert whole.layers is not None
+    for layer in (0, 1):
+        assert whole.layers[layer] == pytest.approx(systems[f"{name}:context:layer{layer}"][0], abs=1e-5)
+        assert not np.allclose(whole.layers[layer], systems[f"{name}:alone:layer{layer}"][0], atol=0.01)

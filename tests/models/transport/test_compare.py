@@ -1,0 +1,56 @@
+"""Papers are compared in blocks: with the same result as at once, and a deadline ends it between two."""
+
+from dataclasses import fields
+
+import anyio
+import numpy as np
+import pytest
+
+from models.errors import DeadlineError
+from models.transport import Plans, Scorer, score_papers
+from service import compare as blocks
+from service.compare import compare
+from service.deadline import Deadline, set_deadline
+from tests.support.examples.vectors import clustered_vectors
+
+
+@pytest.mark.parametrize("cells", [1, 100, 1_000, 10**9])
+@pytest.mark.parametrize("scorer", Scorer)
+def test_blocks_change_no_bit(monkeypatch: pytest.MonkeyPatch, scorer: Scorer, cells: int) -> None:
+    """However small the blocks, plans and scores are those of one call, bit for bit."""
+    monkeypatch.setattr(blocks, "BLOCK_CELLS", cells)
+    papers = clustered_vectors(5, n_papers=40)
+    expected, actual = score_papers(*papers, scorer=scorer), compare(*papers, scorer=scorer)
+    for field in fields(Plans):
+        np.testing.assert_array_equal(getattr(expected, field.name), getattr(actual, field.name), strict=True)
+
+
+def test_no_paper_makes_no_plan() -> None:
+    """Where there is nothing to compare with, there is nothing."""
+    query, rows, _ = clustered_vectors(5, n_papers=1)
+    assert 0 == len(compare(query, rows[:0], np.zeros(1, dtype=np.int64)))
+
+
+def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once its time is up, no further block of a request is compared."""
+    papers = clustered_vectors(5, n_papers=40)
+    monkeypatch.setattr(blocks, "BLOCK_CELLS", 1)
+    n_compared = 0
+
+    async def given_up_at_the_third() -> None:
+        deadline = Deadline(60.0)
+        set_deadline(deadline)
+
+        def counted(*args: object, **kwargs: object) -> Plans:
+            nonlocal n_compared
+            n_compared += 1
+            if n_compared == 3:
+                deadline.abandon()
+            return score_papers(*args, **kwargs)  # type: ignore[arg-type]  # passed on
+
+        monkeypatch.setattr(blocks, "score_papers", counted)
+        compare(*papers)
+
+    with pytest.raises(DeadlineError):
+        anyio.run(given_up_at_the_third)
+    assert 3 == n_compared

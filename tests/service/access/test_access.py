@@ -1,0 +1,259 @@
+"""No spelling of a request's path changes what its route asks of the caller."""
+
+import http.client
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.testclient import TestClient
+
+from akin.serving import settings_of
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys, Scope
+from indexer.snapshot import open_snapshot
+from models.errors import InputError
+from service.app import create_app
+from service.policy import declared
+from service.routing import Resolved, RouteTable, expect_resolved
+from service.search import SearchEngine
+from service.settings import Settings
+from tests.support.servers.loopback import served
+
+REACHED = 418  # what every route answers in the sweep, in place of its own work
+ROOT = "/akin"
+GIVEN = {"{paper_id}": "demo:p03-m07", "{batch_id}": "b0", "{ending}": "csv", "{version}": "v", "{name}": "n"}
+METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS")
+SPELLINGS = {
+    "plain": lambda path: path,
+    "trailing newline": lambda path: f"{path}%0A",
+    "trailing carriage return": lambda path: f"{path}%0d",
+    "inner tab": lambda path: path[:2] + "%09" + path[2:],
+    "encoded slash": lambda path: "/" + path[1:].replace("/", "%2F"),
+    "encoded letter": lambda path: path[:1] + f"%{ord(path[1]):02x}" + path[2:] if path[1:] else path,
+    "double slash": lambda path: "/" + path,
+    "inner double slash": lambda path: "/" + path[1:].replace("/", "//"),
+    "closing slash": lambda path: path + "/",
+    "dot segment": lambda path: "/." + path,
+    "parent segment": lambda path: "/livez/.." + path,
+    "encoded parent segment": lambda path: "/livez/%2e%2e" + path,
+    "static parent segment": lambda path: "/static/x/.." + path,
+    "root path twice": lambda path: ROOT + path,
+    "upper case": lambda path: path.upper(),
+    "empty query": lambda path: path + "?",
+    "parameters": lambda path: path + ";x=1",
+}
+# Those after which a path still names its route, for the router as for the policy.
+SAME = ("plain", "encoded slash", "encoded letter", "empty query")
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A service whose routes answer ``REACHED``: its address, keys by scope, and the routes it reached."""
+
+    app: FastAPI
+    connection: http.client.HTTPConnection
+    tokens: dict[Scope | None, str]
+    reached: list[object]
+
+    def ask(self, method: str, target: str, scope: Scope | None) -> tuple[int, list[object]]:
+        """The status of a request with a key of ``scope``, and the endpoints that it reached."""
+        self.reached.clear()
+        self.connection.putrequest(method, target)
+        if scope is not None:
+            self.connection.putheader("x-api-key", self.tokens[scope])
+        self.connection.putheader("content-length", "0")
+        self.connection.endheaders()
+        answer = self.connection.getresponse()
+        answer.read()
+        return answer.status, list(self.reached)
+
+
+def engine_of(data: Path) -> SearchEngine:
+    """An engine whose answers here need no encoder."""
+    return SearchEngine(open_snapshot(data), lambda: None, n_candidates=50)  # type: ignore[arg-type, return-value]  # never loaded
+
+
+def keyless_client(data: Path, folder: Path, **given: object) -> TestClient:
+    """A client on the machine of a service without keys."""
+    app = create_app(Settings(data=folder, **given), engine_of(data))  # type: ignore[arg-type]  # keywords pass through
+    return TestClient(app, client=("127.0.0.1", 50_000))
+
+
+@contextmanager
+def swept(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swept]:
+    """A service with a key of each scope, behind ``root_path``."""
+    with Keys.open(folder / CATALOG_FILE) as keys:
+        tokens = {scope: keys.create(scope, scope=scope, expires_days=1).token for scope in Scope}
+    app = create_app(Settings(data=folder, rate=0), engine_of(hashed_data))
+    reached: list[object] = []
+
+    async def stop(request: Request) -> None:
+        reached.append(request.scope["endpoint"])
+        raise HTTPException(REACHED)
+
+    # In place of the check that the policy applied is that of the route reached: it is right without it.
+    app.dependency_overrides[expect_resolved] = stop
+    with served(app, root_path=root_path) as address:
+        connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=30)
+        with closing(connection):
+            yield Swept(app, connection, dict(tokens), reached)
+
+
+def paths(app: FastAPI) -> list[tuple[str, str]]:
+    """Every method and path there is: of the router, and of the OpenAPI document."""
+    of_router = {(m, route.path) for route in RouteTable(app).routes for m in route.methods}
+    documented = {(m.upper(), path) for path, methods in app.openapi()["paths"].items() for m in methods}
+    assert documented <= of_router
+    return sorted(of_router)
+
+
+def concrete(pattern: str) -> str:
+    """A path that follows a pattern."""
+    for name, value in GIVEN.items():
+        pattern = pattern.replace(name, value)
+    assert "{" not in pattern, f"give {pattern} a value in GIVEN"
+    return pattern
+
+
+def allowed(needed: Scope | None, given: Scope | None) -> bool:
+    """Whether a key of the scope ``given`` is enough where ``needed`` is needed."""
+    return needed is None or (given is not None and given.includes(needed))
+
+
+@pytest.mark.parametrize("root_path", ["", ROOT])
+def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
+    hashed_data: Path, tmp_path: Path, root_path: str
+) -> None:
+    """Every route, method, scope and spelling: what is reached declares no more than the key is good for."""
+    with swept(hashed_data, tmp_path, root_path=root_path) as service:
+        for path in sorted({path for _, path in paths(service.app)}):
+            for spelling, spelt in SPELLINGS.items():
+                # With a query, as the page at "/" asks for less without one.
+                target = spelt(concrete(path))
+                target += "" if "?" in target else "?text=x"
+                for method in METHODS:
+                    for scope in (None, Scope.READ, Scope.INGEST):  # nothing needs more
+                        status, reached = service.ask(method, target, scope)
+                        case = (root_path, path, spelling, method, scope, status)
+                        assert status in {REACHED, 400, 401, 403, 404, 405}, case
+                        assert (status == REACHED) == bool(reached), case
+                        for endpoint in reached:
+                            policy = declared(endpoint)
+                            assert policy is not None, case
+                            assert allowed(policy.scope, scope) or target.endswith("?"), case
+
+
+@pytest.mark.parametrize("root_path", ["", ROOT])
+def test_a_route_asks_for_the_scope_it_declares(hashed_data: Path, tmp_path: Path, root_path: str) -> None:
+    """Spelt so that it names the route, a request reaches it with just the keys that the route declares."""
+    with swept(hashed_data, tmp_path, root_path=root_path) as service:
+        policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
+        for method, path in paths(service.app):
+            policy = policies[method, path]
+            assert policy is not None, f"{method} {path} declares no policy"
+            for spelling in SAME:
+                target = SPELLINGS[spelling](concrete(path))
+                # Without a query the page shows what it shows to everyone.
+                needed = policy.scope if policy.without_query is None else policy.without_query.scope
+                for scope in (None, *Scope):
+                    status, _ = service.ask(method, target, scope)
+                    reaches = allowed(needed, scope)
+                    assert reaches == (status == REACHED), (method, target, scope, status)
+                    assert reaches or status in {401, 403}, (method, target, scope, status)
+
+
+def test_a_path_with_a_control_character_is_refused(hashed_data: Path, tmp_path: Path) -> None:
+    """Any control character in a path, encoded in any way, is 400, whatever the key."""
+    with swept(hashed_data, tmp_path, root_path="") as service:
+        for code in (*range(0x20), 0x7F):
+            for target in (f"/v1/papers%{code:02x}", f"/v1/papers%{code:02X}/x", f"/livez%{code:02x}"):
+                for scope in (None, Scope.ADMIN):
+                    assert (400, []) == service.ask("POST", target, scope), target
+        assert (400, []) == service.ask("GET", "/v1/papers/%C2%85", Scope.ADMIN)
+
+
+def test_a_route_that_declares_nothing_is_denied(hashed_data: Path, tmp_path: Path) -> None:
+    """A route added without a policy answers 403 to every key, and its endpoint never runs."""
+    ran: list[str] = []
+    router = APIRouter()
+    router.add_api_route("/v1/undeclared", lambda: ran.append("ran"))
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        token = keys.create("root", scope=Scope.ADMIN, expires_days=1).token
+    app = create_app(Settings(data=tmp_path), engine_of(hashed_data))
+    app.include_router(router)
+    app.add_route("/v1/bare", lambda _: ran.append("ran"))  # type: ignore[arg-type]  # it never answers
+    with TestClient(app) as client:
+        for path in ("/v1/undeclared", "/v1/bare"):
+            for headers in ({}, {"x-api-key": token}):
+                answer = client.get(path, headers=headers)
+                assert (403, "urn:akin:problem:route-closed") == (answer.status_code, answer.json()["type"])
+        app.add_route("/v1/late", lambda _: ran.append("ran"))  # type: ignore[arg-type]  # it never answers
+        assert 404 == client.get("/v1/late", headers={"x-api-key": token}).status_code
+    assert [] == ran
+
+
+def test_a_route_reached_past_its_policy_does_not_run(
+    hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were another route's policy applied to a request, the route that it reaches would still refuse it."""
+    app = create_app(Settings(data=tmp_path), engine_of(hashed_data))
+    livez = next(route for route in RouteTable(app).routes if route.path == "/livez")
+    monkeypatch.setattr(RouteTable, "resolve", lambda *_: Resolved(livez, livez.policy))
+    with TestClient(app) as client:
+        assert 200 == client.get("/livez").status_code
+        refused = client.get("/v1/papers/demo:p03-m07")
+        assert (403, "urn:akin:problem:route-closed") == (refused.status_code, refused.json()["type"])
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"])
+def test_without_keys_no_proxy_is_answered(hashed_data: Path, tmp_path: Path, header: str) -> None:
+    """A proxy on this machine passes on requests of others: without keys they are refused."""
+    with keyless_client(hashed_data, tmp_path) as client:
+        assert 200 == client.get("/v1/papers/demo:p03-m07").status_code
+        assert 401 == client.get("/v1/papers/demo:p03-m07", headers={header: "127.0.0.1"}).status_code
+
+
+@pytest.mark.parametrize(
+    ("keyless", "reading", "writing"), [(None, 200, 401), ("off", 401, 401), ("read", 200, 401)]
+)
+def test_without_keys_nothing_is_written(
+    hashed_data: Path, tmp_path: Path, keyless: str | None, reading: int, writing: int
+) -> None:
+    """Without keys the service is read-only by default, and closed where that is asked for."""
+    given = {} if keyless is None else {"keyless": keyless}
+    with keyless_client(hashed_data, tmp_path, **given) as client:
+        assert reading == client.get("/v1/papers/demo:p03-m07").status_code
+        answers = [
+            client.post("/v1/papers", json={"papers": [{"id": "a", "title": "T", "abstract": "A b c."}]}),
+            client.delete("/v1/papers/demo:p03-m07"),
+        ]
+        assert [writing] * 2 == [answer.status_code for answer in answers]
+        assert all("akin keys create" in answer.json()["detail"] for answer in answers)
+
+
+def test_without_keys_writing_is_a_choice(hashed_data: Path, tmp_path: Path) -> None:
+    """AKIN_KEYLESS=write lets this machine write, and no other."""
+    body = {"papers": [{"id": "a", "title": "T", "abstract": "A b c."}]}
+    data = tmp_path / "data"
+    shutil.copytree(hashed_data, data)
+    with keyless_client(data, data, keyless="write") as client:
+        assert 202 == client.post("/v1/papers", json=body).status_code
+        assert 401 == client.post("/v1/papers", json=body, headers={"Via": "1.1 proxy"}).status_code
+    with pytest.raises(InputError, match="AKIN_KEYLESS"):
+        settings_of(keyless="yes")
+
+
+def test_the_document_names_the_scope_of_each_operation(hashed_data: Path, tmp_path: Path) -> None:
+    """OpenAPI's security of an operation is the scope that its route declares; open routes have none."""
+    with swept(hashed_data, tmp_path, root_path="") as service:
+        policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
+        for path, operations in service.app.openapi()["paths"].items():
+            for method, operation in operations.items():
+                policy = policies[method.upper(), path]
+                assert policy is not None
+                scopes = {scope for each in operation["security"] for of in each.values() for scope in of}
+                assert scopes == ({policy.scope.value} if policy.scope else set()), (method, path)

@@ -1,0 +1,160 @@
+"""CSV, BibTeX and RIS: whatever a paper holds stays in its field, and comes back as it was."""
+
+import csv
+import io
+import re
+import unicodedata
+from typing import Any
+
+import pytest
+import rispy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service import exports
+from service.exports import CSV_COLUMNS, to_bibtex, to_csv, to_ris
+from service.schemas.base import PaperOut
+from service.schemas.search import ResultOut
+from tests.support.examples.bibtex import entries, typeset
+
+HOSTILE = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    [
+        '=HYPERLINK("http://x")',
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        " =1",
+        "＝1",
+        'a","b\r\nc',
+        "}\n@article{x, title={y}",
+        "\\",
+        "{",
+        "50% of $x_1^2 & #~",
+        "x\nER  - \n\nTY  - JOUR\nTI  - y",
+        "a\u2028ER  - ",
+        "Research and Development",
+        "et others",
+        "A, B, C, D",
+    ]
+)
+PAPERS = st.builds(
+    PaperOut,
+    id=HOSTILE.filter(bool),
+    title=HOSTILE,
+    abstract=HOSTILE,
+    sentences=st.just(()),
+    year=st.none() | st.integers(1000, 2100),
+    venue=st.none() | HOSTILE,
+    authors=st.lists(HOSTILE.filter(lambda name: name.strip()), max_size=3).map(tuple),
+    url=st.none() | HOSTILE,
+    doi=st.none() | HOSTILE,
+    fields=st.lists(HOSTILE, max_size=2).map(tuple),
+)
+
+
+def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
+    """A result without explanation."""
+    return ResultOut(paper=paper, score=score, alignments=(), omitted=(), highlights=(), converged=True)
+
+
+@settings(deadline=None)
+@given(st.lists(PAPERS, max_size=4))
+def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
+    """Read back, a cell is what it was but for the apostrophe that keeps a spreadsheet from computing it."""
+    text = to_csv([result(paper) for paper in papers], first_rank=11)
+    header, *rows = csv.reader(io.StringIO(text, newline=""))
+    assert (list(CSV_COLUMNS), len(papers)) == (header, len(rows))
+    for rank, (paper, row) in enumerate(zip(papers, rows, strict=True), start=11):
+        cells = dict(zip(CSV_COLUMNS, row, strict=True))
+        assert (str(rank), "-0.5") == (cells.pop("rank"), cells.pop("score"))
+        for name, cell in cells.items():
+            value = getattr(paper, name)
+            plain = "; ".join(value) if isinstance(value, tuple) else str(value or "")
+            listed = isinstance(value, tuple)
+            pairs = zip(plain.split(";"), cell.split(";"), strict=True) if listed else [(plain, cell)]
+            for before, after in pairs:
+                bare = after.lstrip(" ")
+                assert before.lstrip(" ") in {bare, bare.removeprefix("'")} or f"'{before}" == after
+                assert not bare.startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))
+
+
+def test_csv_quotes_every_cell() -> None:
+    """Programs that part cells at semicolons find no formula behind one either."""
+    paper = a_paper(authors=("Ann", "=1+1", "B;@c"), fields=("-1",))
+    _, row = to_csv([result(paper)]).splitlines()
+    cells = ["1", "-0.5", "x", "T", "Ann; '=1+1; B;'@c", "", "", "", "", "'-1", "A."]
+    assert row == ",".join(f'"{cell}"' for cell in cells)
+
+
+def one_line(text: str) -> str:
+    """Without line breaks and control characters."""
+    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
+
+
+@settings(deadline=None)
+@given(st.lists(PAPERS, max_size=4))
+def test_bibtex_holds_every_paper_whole(papers: list[PaperOut]) -> None:
+    """A reader that counts braces finds each paper under its own key, and LaTeX sets its title as it is."""
+    found = entries(to_bibtex(papers))
+    assert len(papers) == len(found)
+    for paper, (key, fields) in zip(papers, found.items(), strict=True):
+        assert re.fullmatch(r"[a-z0-9-]+", key)
+        title = fields["title"] if one_line(paper.title) else "{}"
+        assert one_line(paper.title) == typeset(title[1:-1])
+        assert one_line(paper.abstract) == typeset(fields.get("abstract", ""))
+        assert one_line(paper.venue or "") == typeset(fields.get("journal", ""))
+        for name in ("doi", "url"):
+            assert not set(" {}\\\n") & set(fields.get(name, ""))
+
+
+def a_paper(**fields: Any) -> PaperOut:
+    """A paper with a title and what is given."""
+    bare = {"id": "x", "title": "T", "abstract": "A.", "sentences": (), "authors": (), "fields": ()}
+    return PaperOut(**{"year": None, "venue": None, "url": None, "doi": None, **bare, **fields})
+
+
+@pytest.mark.parametrize(
+    ("authors", "expected"),
+    [
+        (("Marco Cuturi", "Lavergne, Éric"), "Marco Cuturi and Lavergne, Éric"),
+        (("Research and Development Group", "Ann Lee"), "{Research and Development Group} and Ann Lee"),
+        (("many others",), "{many others}"),
+        (("A, B, C, D",), "{A, B, C, D}"),
+        (("Anderson Strand",), "Anderson Strand"),
+    ],
+)
+def test_bibtex_parts_authors_where_they_part(authors: tuple[str, ...], expected: str) -> None:
+    """`and` stands between authors only; within a name it is in braces."""
+    (fields,) = entries(to_bibtex([a_paper(authors=authors)])).values()
+    assert expected == fields["author"]
+
+
+def test_bibtex_keys_are_readable_and_lasting() -> None:
+    """A key names author, year and title, and is the same whatever else is exported beside the paper."""
+    paper = a_paper(id="1", authors=("Éric Du Pré",), year=2020, title="The Ärger of Floods")
+    twin = a_paper(id="2", authors=("Eric Pre",), year=2020, title="Arger of floods")
+    (alone,) = entries(to_bibtex([paper]))
+    first, second = entries(to_bibtex([twin, paper]))
+    assert (alone, True) == (second, first != second)
+    assert re.fullmatch(r"pre2020arger-[0-9a-f]{6}", alone)
+
+
+def test_bibtex_keys_stay_apart_when_hashes_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Papers that share even the shortened hash get longer ones."""
+    monkeypatch.setattr(exports, "_KEY_HASH_CHARS", 0)
+    papers = [a_paper(id=str(i), title="Same") for i in range(40)]
+    assert 40 == len(entries(to_bibtex(papers)))
+
+
+@settings(deadline=None)
+@given(st.lists(PAPERS, max_size=4))
+def test_ris_holds_every_paper_whole(papers: list[PaperOut]) -> None:
+    """Read back, there are as many records as papers, in order, each with its texts on one line."""
+    records = rispy.loads(to_ris(papers))
+    assert len(papers) == len(records)
+    for paper, record in zip(papers, records, strict=True):
+        for name, key in (("title", "title"), ("abstract", "abstract"), ("venue", "secondary_title")):
+            assert one_line(getattr(paper, name) or "") == record.get(key, "").strip()
+        assert [one_line(name) for name in paper.authors] == record.get("authors", [])

@@ -1,0 +1,176 @@
+"""Exports over HTTP: which format a request gets, for lists of results and for single papers."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import rispy
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.encoder import Encoder
+from models.errors import AnswerFormatError
+from service.app import create_app
+from service.formats import LIST_FORMATS, PAPER_FORMATS, Format, negotiate
+from service.settings import Settings
+from tests.support.builds import build_quietly, write_corpus
+from tests.support.examples.bibtex import entries, typeset
+
+JSON, CSV, BIBTEX, RIS, NDJSON = LIST_FORMATS
+BODY = {"query": {"paper_id": "demo:p03-m07"}, "limit": 3}
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("", JSON),
+        ("*/*", JSON),
+        ("application/json", JSON),
+        ("text/csv", CSV),
+        ("TEXT/CSV; charset=utf-8", CSV),
+        ("text/*", CSV),
+        ("application/*", JSON),
+        ("application/x-bibtex", BIBTEX),
+        ("application/x-research-info-systems;q=0.5", RIS),
+        ("application/x-ndjson, */*;q=0.1", NDJSON),
+        ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", JSON),
+        ("text/csv;q=0.5, application/x-bibtex;q=0.9", BIBTEX),
+        ("application/json;q=0, */*", CSV),
+        ("text/csv;q=0, text/*", None),
+        ("image/png", None),
+        ("application/json;q=0", None),
+        ("text/csv;q=nan", None),
+        ("text/csv;q=1.5, application/x-bibtex;q=0.9", BIBTEX),
+        ("text/csv;q=x", None),
+        (",,;;,=", None),
+    ],
+)
+def test_the_accept_header_chooses(accept: str, expected: Format | None) -> None:
+    """The best-liked format comes, the more specific range decides, JSON goes first among equals."""
+    if expected is None:
+        with pytest.raises(AnswerFormatError, match="application/json, text/csv"):
+            negotiate(accept, LIST_FORMATS)
+    else:
+        assert expected is negotiate(accept, LIST_FORMATS)
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=255), max_size=60) | st.text("*/;=q0.1,aj ", max_size=60))
+def test_any_accept_header_is_understood_or_refused(accept: str) -> None:
+    """No header makes negotiation fail otherwise."""
+    with suppress(AnswerFormatError):
+        assert negotiate(accept, PAPER_FORMATS) in PAPER_FORMATS
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus."""
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
+        yield client
+
+
+@pytest.mark.parametrize("form", LIST_FORMATS)
+def test_a_result_list_comes_in_every_format(client: TestClient, form: Format) -> None:
+    """All formats hold the same papers in the same order, and all lead on to the next page."""
+    expected = client.post("/v1/search", json=BODY).json()
+    response = client.post("/v1/search", json=BODY, headers={"Accept": form})
+    assert (200, "Accept") == (response.status_code, response.headers["Vary"])
+    assert response.headers["Content-Type"].startswith(form)
+    titles = [found["paper"]["title"] for found in expected["results"]]
+    if form is JSON:
+        assert titles == [found["paper"]["title"] for found in response.json()["results"]]
+        return
+    assert expected["next_cursor"] == response.headers["X-Akin-Next-Cursor"]
+    assert "attachment" in response.headers["Content-Disposition"]
+    if form is NDJSON:
+        assert expected["results"] == [json.loads(line) for line in response.text.splitlines()]
+    elif form is CSV:
+        assert titles == [row["title"] for row in csv.DictReader(io.StringIO(response.text, newline=""))]
+    elif form is BIBTEX:
+        assert titles == [typeset(fields["title"][1:-1]) for fields in entries(response.text).values()]
+    else:
+        assert titles == [record["title"] for record in rispy.loads(response.text)]
+
+
+def test_ranks_go_on_over_the_pages(client: TestClient) -> None:
+    """The second page of a CSV export starts where the first ended."""
+    headers, ranks, cursor = {"Accept": "text/csv"}, [], None
+    for _ in range(2):
+        response = client.post(
+            "/v1/search", json={**BODY, **({"cursor": cursor} if cursor else {})}, headers=headers
+        )
+        cursor = response.headers["X-Akin-Next-Cursor"]
+        ranks += [row["rank"] for row in csv.DictReader(io.StringIO(response.text, newline=""))]
+    assert ["1", "2", "3", "4", "5", "6"] == ranks
+
+
+def test_an_empty_list_says_why_in_every_format(client: TestClient) -> None:
+    """Where there is no JSON to hold the reason, a header does."""
+    body = {**BODY, "filters": {"year_from": 2090}}
+    response = client.post("/v1/search", json=body, headers={"Accept": "text/csv"})
+    assert ("filtered_out", 1) == (response.headers["X-Akin-Reason"], len(response.text.splitlines()))
+
+
+def test_a_format_there_is_not_gets_a_problem(client: TestClient) -> None:
+    """406 lists the formats there are, and errors are problems whatever was asked for."""
+    response = client.post("/v1/search", json=BODY, headers={"Accept": "application/xml"})
+    assert (406, "application/problem+json") == (response.status_code, response.headers["Content-Type"])
+    assert "text/csv" in response.json()["detail"]
+    wrong = client.post("/v1/search", json={}, headers={"Accept": "text/csv"})
+    assert (422, "application/problem+json") == (wrong.status_code, wrong.headers["Content-Type"])
+
+
+@pytest.fixture(scope="module")
+def odd_client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client over papers whose ids look like addresses of exports."""
+    folder = tmp_path_factory.mktemp("odd")
+    ids = ["10.1/x", "10.1/x.bib", "y.ris", "z.bib.bib", "w" * 200, ".bib"]
+    papers = [{"id": name, "title": f"Title of {name}", "abstract": ["Text."]} for name in ids]
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    with TestClient(create_app(Settings(data=folder / "data", device="cpu"))) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "paper_id"),
+    [
+        ("10.1/x", "application/json", "10.1/x"),
+        ("10.1/x.ris", "application/x-research-info-systems", "10.1/x"),
+        ("10.1/x.bib", "application/json", "10.1/x.bib"),
+        ("10.1/x.bib.bib", "application/x-bibtex", "10.1/x.bib"),
+        ("y.ris", "application/json", "y.ris"),
+        ("y.ris.ris", "application/x-research-info-systems", "y.ris"),
+        ("z.bib.bib", "application/json", "z.bib.bib"),
+        ("w" * 200 + ".bib", "application/x-bibtex", "w" * 200),
+        (".bib", "application/json", ".bib"),
+        ("z.bib", "application/problem+json", None),
+        (".ris", "application/problem+json", None),
+        ("nope.bib", "application/problem+json", None),
+    ],
+)
+def test_an_exact_id_goes_before_an_export(
+    odd_client: TestClient, path: str, kind: str, paper_id: str | None
+) -> None:
+    """Only where no paper has the whole name as its id does its ending name a format."""
+    response = odd_client.get(f"/v1/papers/{path}")
+    assert kind == response.headers["Content-Type"].partition(";")[0]
+    assert (404 if paper_id is None else 200) == response.status_code
+    if paper_id is not None:
+        assert f"Title of {paper_id}" in response.text
+
+
+def test_a_paper_comes_in_the_format_accepted(odd_client: TestClient) -> None:
+    """A paper whose id looks like an export has its own by Accept; a list's formats are not all a paper's."""
+    bibtex = odd_client.get("/v1/papers/10.1/x.bib", headers={"Accept": "application/x-bibtex"})
+    assert (200, "application/x-bibtex; charset=utf-8") == (
+        bibtex.status_code,
+        bibtex.headers["Content-Type"],
+    )
+    assert 406 == odd_client.get("/v1/papers/10.1/x", headers={"Accept": "text/csv"}).status_code
+    by_name = odd_client.get("/v1/papers/10.1/x.ris", headers={"Accept": "text/plain"})
+    assert 200 == by_name.status_code

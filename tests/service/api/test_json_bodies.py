@@ -1,0 +1,174 @@
+"""JSON bodies: counted before they are made values, read and checked beside the event loop."""
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
+from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service import bounded_json, json_body
+from service.app import create_app
+from service.bounded_json import MAX_VALUES, most_values
+from service.json_body import JSONBodyRoute
+from service.settings import Settings
+from tests.support.examples.pages import client_of
+from tests.support.growing import grows_too_fast
+
+ID = "demo:p00-m00"
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.text('\\",:[{'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\",:[{'), inner),
+)
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo papers."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+def n_values(value: object) -> int:
+    """How many values and names of fields there are."""
+    if isinstance(value, dict):
+        return 1 + sum(1 + n_values(each) for each in value.values())
+    return 1 + sum(map(n_values, value)) if isinstance(value, list) else 1
+
+
+def n_containers(value: object) -> int:
+    """How many lists and objects there are."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + sum(map(n_containers, inner))
+
+
+@given(VALUES, st.booleans(), st.integers(2, 20))
+def test_values_are_counted_without_being_made(value: object, ascii_alone: bool, size: int) -> None:
+    """However a text is escaped and wherever a piece ends; an empty list may count for a value too many."""
+    content = json.dumps(value, ensure_ascii=ascii_alone).encode("utf-8", "surrogatepass")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(bounded_json, "_PIECE_BYTES", size)
+        assert n_values(value) <= most_values(content) <= n_values(value) + n_containers(value)
+
+
+@pytest.mark.parametrize("body", [b"[],", b"\\", b'"', b'\\"', b"[[", b"a"])
+def test_counting_takes_linear_time(body: bytes) -> None:
+    """Whatever a body is made of."""
+    assert not grows_too_fast(most_values, lambda size: b'["' + body * size, size=100_000)
+
+
+def bodies_of(app: FastAPI) -> list[Any]:
+    """The routes that take a JSON body."""
+    return [
+        each.original_route
+        for each in iter_route_contexts(app.routes)
+        if getattr(each.original_route, "body_field", None) is not None
+    ]
+
+
+def lists_in(schema: object) -> Iterator[dict[str, Any]]:
+    """The lists of a model, as pydantic checks them."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "list":
+            yield schema
+        for each in schema.values():
+            yield from lists_in(each)
+    elif isinstance(schema, list | tuple):
+        for each in schema:
+            yield from lists_in(each)
+
+
+def test_every_body_is_read_beside_the_event_loop(tmp_path: Path) -> None:
+    """No route is forgotten, and no list that would be checked to its end, with an error for each entry."""
+    routes = bodies_of(create_app(Settings(data=tmp_path)))
+    assert len(routes) >= 8
+    for route in routes:
+        assert isinstance(route, JSONBodyRoute), route.path
+        schema = route.body_field.field_info.annotation.__pydantic_core_schema__
+        assert all(each.get("fail_fast") for each in lists_in(schema)), route.path
+
+
+def test_reading_and_checking_need_no_event_loop(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both happen where no event loop runs."""
+    looped = []
+
+    def parsed(content: bytes) -> object:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            looped.append(False)
+        else:
+            looped.append(True)
+        return json.loads(content)
+
+    monkeypatch.setattr(json_body, "parsed", parsed)
+    assert 200 == client.post("/v1/search", json={"query": {"paper_id": ID}, "limit": 1}).status_code
+    assert [False] == looped
+
+
+def post(client: TestClient, content: bytes, kind: str = "application/json") -> tuple[int, str]:
+    """The status and the detail of a batch."""
+    answer = client.post("/v1/batches", content=content, headers={"Content-Type": kind})
+    return answer.status_code, answer.json().get("detail", "")
+
+
+def test_too_many_values_are_refused(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before one of them is made."""
+
+    def none_made(_content: bytes) -> object:
+        raise AssertionError
+
+    content = b'{"seeds":[' + b",".join([b"[]"] * MAX_VALUES) + b"]}"
+    monkeypatch.setattr(bounded_json, "json", SimpleNamespace(loads=none_made))
+    status, detail = post(client, content)
+    assert (413, True) == (status, "values, and 500,000 are taken; send it in parts" in detail)
+
+
+def test_a_text_is_one_value(client: TestClient) -> None:
+    """What parts values does not do so in a text."""
+    abstract = json.dumps('We show, [that]: "it, holds". ' * 2_000)
+    query = b'{"query":{"abstract":' + abstract.encode() + b"}}"
+    content = b'{"queries":[' + b",".join([query] * 20) + b"]}"
+    assert most_values(content) < 200
+    assert 422 != post(client, content)[0]
+
+
+def test_checking_stops_at_the_first_error(client: TestClient) -> None:
+    """Not an error for each of 200,000 entries: memory stays near that of the body."""
+    content = b'{"seeds":[' + b",".join([b"[]"] * 9_999) + b"]}"
+    tracemalloc.start()
+    status, detail = post(client, content)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (422, True) == (status, "body.seeds.0: Input should be a valid string" in detail)
+    assert most < 100 * len(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "status", "said"),
+    [
+        (b"", "application/json", 422, "Field required"),
+        (b"{", "application/json", 422, "JSON decode error"),
+        (b'{"seeds": ["a"]}', "text/plain", 422, "lacks Content-Type: application/json"),
+        (b'{"seeds": ["a"]}', "application/vnd.a+json; charset=utf-8", 202, ""),
+        (b"[" * 100_000, "application/json", 400, "error parsing the body"),
+        (b'"\xff"', "application/json", 400, "error parsing the body"),
+        (b"1" * 5_000, "application/json", 400, "error parsing the body"),
+        (b"[]", "application/json", 422, "no JSON object"),
+        (b"null", "application/json", 422, "no JSON object"),
+    ],
+)
+def test_what_is_no_body_is_said(
+    client: TestClient, content: bytes, kind: str, status: int, said: str
+) -> None:
+    """As FastAPI says it."""
+    found, detail = post(client, content, kind)
+    assert (status, True) == (found, said in detail), detail

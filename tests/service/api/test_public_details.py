@@ -1,0 +1,52 @@
+"""A failure inside tells clients that there is one, and the log which."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from models import errors
+from models.errors import EncoderError, MissingPackageError, SnapshotError, StorageError
+from service.public_details import public_detail
+from service.web.refusals import in_words
+from tests.support.examples.pages import PAPER, client_of
+
+INSIDE = "catalog db.internal:5433/papers: could not open /srv/secret/catalog.sqlite3"
+
+
+def of_ours() -> Iterator[type[Exception]]:
+    """The errors that name what is inside."""
+    for each in vars(errors).values():
+        if isinstance(each, type) and issubclass(each, StorageError | SnapshotError | EncoderError):
+            yield each
+
+
+@pytest.mark.parametrize("cls", list(of_ours()))
+def test_no_error_names_what_is_inside(cls: type[errors.AkinError]) -> None:
+    """Those added later included; what a caller did wrong is said as it is."""
+    assert "internal" not in public_detail(cls(INSIDE))
+    assert "/srv" not in public_detail(cls(INSIDE))
+    assert INSIDE == public_detail(MissingPackageError(INSIDE))
+
+
+def test_a_page_names_nothing_either() -> None:
+    """Its words are of the same source."""
+    assert public_detail(StorageError(INSIDE)) == in_words(StorageError(INSIDE))
+
+
+def test_answers_name_nothing_and_the_log_does(
+    hashed_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A database that is away is told as that."""
+
+    def away(*_: object) -> None:
+        raise StorageError(INSIDE)
+
+    with client_of(hashed_data) as client, monkeypatch.context() as broken:
+        broken.setattr("indexer.database.Database.reading", away)
+        broken.setattr("indexer.database.Database.writing", away)
+        answer = client.post("/v1/batches", json={"seeds": [PAPER]})
+    assert 503 == answer.status_code
+    assert "internal" not in answer.text
+    assert "/srv" not in answer.text
+    assert INSIDE in capsys.readouterr().out

@@ -1,0 +1,234 @@
+"""Semantic Scholar's routes: its clients, and what they say of errors."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from semanticscholar import SemanticScholar
+from semanticscholar.Paper import Paper
+from semanticscholar.SemanticScholarException import BadQueryParametersException, ObjectNotFoundException
+
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys, Scope
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.errors import OverloadedError
+from service.app import create_app
+from service.search import SearchAnswer, SearchEngine, SearchQuery
+from service.settings import Settings
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import many_papers
+from tests.support.sentence_engines import small_engine
+from tests.support.servers.loopback import served
+
+NAMED: dict[str, dict[str, object]] = {
+    "arxiv:2106.15928": {"doi": "10.1093/Mind/LIX.236.433", "authors": ["Ada Lovelace"]},
+    "s2:77490025": {"venue": "Mind", "fields": ["Philosophy", "Logic"]},
+    "acl:P18-1001": {"url": "https://aclanthology.org/P18-1001/"},
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> SearchEngine:
+    """150 papers, some of them with names Semantic Scholar knows."""
+    papers = many_papers(150)
+    for paper, (name, known) in zip(papers, NAMED.items(), strict=False):
+        paper |= {"id": name, **known}
+    return small_engine(
+        tmp_path_factory.mktemp("scholar"), Annotator(hashing, tagger=KeywordTagger()), papers
+    )
+
+
+@pytest.fixture(scope="module")
+def address(engine: SearchEngine) -> Iterator[str]:
+    """Where the service listens."""
+    with served(create_app(Settings(), engine)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def scholar(address: str) -> SemanticScholar:
+    """The package as it is, with our address for its base URL."""
+    return SemanticScholar(api_url=address, retry=False)
+
+
+@pytest.fixture(scope="module")
+def client(engine: SearchEngine) -> Iterator[TestClient]:
+    """A client of the service."""
+    with TestClient(create_app(Settings(), engine), raise_server_exceptions=False) as client:
+        yield client
+
+
+def ids(papers: list[Paper]) -> list[str]:
+    """What the papers are called here."""
+    return [paper.paperId for paper in papers]
+
+
+@pytest.mark.parametrize("name", ["arxiv:2106.15928", "ARXIV:2106.15928v2", "DOI:10.1093/mind/lix.236.433"])
+def test_the_package_gets_recommendations_for_one_paper(
+    scholar: SemanticScholar, client: TestClient, name: str
+) -> None:
+    """Whatever the paper is called, its recommendations are those of /v1/search, without itself."""
+    found = scholar.get_recommended_papers(name, limit=20)
+    body = {"query": {"paper_id": "arxiv:2106.15928"}, "limit": 20}
+    expected = [each["paper"]["id"] for each in client.post("/v1/search", json=body).json()["results"]]
+    assert expected == ids(found)
+    assert 20 == len(found)
+    assert all(paper.title and paper.abstract and paper.year for paper in found)
+
+
+def test_the_package_gets_recommendations_for_lists(scholar: SemanticScholar, client: TestClient) -> None:
+    """Lists of positive and negative papers, by whatever names, get what /v1/recommendations gives."""
+    positive, negative = ["ARXIV:2106.15928", "acl:P18-1001", "p9"], ["CorpusId:77490025", "p11"]
+    found = scholar.get_recommended_papers_from_lists(positive, negative, limit=20)
+    body: dict[str, Any] = {"seeds": [{"paper_id": name} for name in positive], "limit": 20}
+    liked = client.post("/v1/recommendations", json=body).json()["results"]
+    body["negatives"] = [{"paper_id": name} for name in negative]
+    expected = client.post("/v1/recommendations", json=body).json()["results"]
+    assert [each["paper"]["id"] for each in expected] == ids(found)
+    assert [each["paper"]["id"] for each in liked] != ids(found)
+    assert not {"arxiv:2106.15928", "acl:P18-1001", "p9", "s2:77490025", "p11"} & set(ids(found))
+    alone = scholar.get_recommended_papers_from_lists(positive, limit=20)
+    assert [each["paper"]["id"] for each in liked] == ids(alone)
+
+
+def test_names_of_no_paper_are_left_out_of_lists(scholar: SemanticScholar, client: TestClient) -> None:
+    """Lists are answered from the papers the collection holds, and tell where the others stood."""
+    body = {"positivePaperIds": ["nobody", "p9"], "negativePaperIds": ["p8", "PMID:1"]}
+    for path in ("/recommendations/v1/papers/", "/recommendations/v1/papers"):
+        answer = client.post(f"{path}?limit=3", json=body).json()
+        assert {"positivePaperIds": [0], "negativePaperIds": [1]} == answer["unresolved"]
+        assert 3 == len(answer["recommendedPapers"])
+    known = {"positivePaperIds": ["p9"], "negativePaperIds": None}
+    assert {"recommendedPapers"} == client.post("/recommendations/v1/papers/", json=known).json().keys()
+    with pytest.raises(ObjectNotFoundException, match="any of the positive ids"):
+        scholar.get_recommended_papers_from_lists(["nobody", "DOI:10.1/none"], ["p9"])
+
+
+def test_a_hundred_recommendations_unless_told_otherwise(scholar: SemanticScholar) -> None:
+    """The package asks for 100 papers by default and for 500 at most; a small collection gives all it has."""
+    assert 100 == len(scholar.get_recommended_papers("p7"))
+    assert 149 == len(scholar.get_recommended_papers("p7", limit=500, pool_from="all-cs"))
+
+
+def test_the_package_looks_papers_up(scholar: SemanticScholar) -> None:
+    """One paper and many come with what the collection knows; what it does not know is null."""
+    paper = scholar.get_paper("10.1093/mind/lix.236.433")
+    assert ("arxiv:2106.15928", "Ada Lovelace") == (paper.paperId, paper.authors[0].name)
+    assert {"DOI": "10.1093/Mind/LIX.236.433", "ArXiv": "2106.15928"} == paper.externalIds
+    assert (None, []) == (paper.citationCount, paper.references)
+    found, missing = scholar.get_papers(["CorpusId:77490025", "PMID:1", "p9"], return_not_found=True)
+    assert ["s2:77490025", "p9"] == ids(found)
+    assert ["PMID:1"] == missing
+    assert (77490025, "Mind", ["Philosophy", "Logic"]) == (
+        found[0].corpusId,
+        found[0].venue,
+        found[0].fieldsOfStudy,
+    )
+
+
+def test_the_package_matches_a_title(scholar: SemanticScholar, client: TestClient) -> None:
+    """A title with a slip finds its paper, and one that nothing is like raises the error users know."""
+    title = client.get("/v1/papers/p9").json()["paper"]["title"]
+    slip = title.replace("e", "a", 1)
+    assert title != slip
+    found = scholar.search_paper(slip, match_title=True)
+    assert ("p9", title) == (found.paperId, found.title)
+    answer = client.get("/graph/v1/paper/search/match", params={"query": title, "fields": "year"}).json()
+    assert [("p9", 1.0)] == [(paper["paperId"], paper["matchScore"]) for paper in answer["data"]]
+    with pytest.raises(ObjectNotFoundException, match="Title match not found"):
+        scholar.search_paper("zzzz qqqq", match_title=True)
+
+
+def test_only_the_fields_asked_for(client: TestClient) -> None:
+    """Fields come as they are asked for, paperId always, and the title where none is asked for."""
+    by_default = client.get("/graph/v1/paper/p7").json()
+    assert {"paperId", "title"} == by_default.keys()
+    some = client.get("/graph/v1/paper/p7?fields=year,authors.name,authors.hIndex,citationCount").json()
+    assert {"paperId", "year", "authors", "citationCount"} == some.keys()
+    recommended = client.get("/recommendations/v1/papers/forpaper/p7?fields=url&limit=1").json()
+    assert [{"paperId", "url"}] == [paper.keys() for paper in recommended["recommendedPapers"]]
+
+
+def test_the_package_raises_its_own_errors(scholar: SemanticScholar) -> None:
+    """A paper that is not there and a field that is none are the errors its users know, with our words."""
+    with pytest.raises(ObjectNotFoundException, match="No paper of this collection"):
+        scholar.get_recommended_papers("DOI:10.1/none")
+    with pytest.raises(ObjectNotFoundException, match="No paper of this collection"):
+        scholar.get_paper("nobody")
+    with pytest.raises(BadQueryParametersException, match="name 2 of the fields"):
+        scholar.get_recommended_papers("p7", fields=["title", "garbage"])
+
+
+WRONG: list[tuple[str, str, dict[str, Any]]] = [
+    ("GET", "/recommendations/v1/papers/forpaper/p7?limit=501", {}),
+    ("GET", "/recommendations/v1/papers/forpaper/p7?limit=x", {}),
+    ("GET", "/recommendations/v1/papers/forpaper/p7?from=all", {}),
+    ("GET", "/graph/v1/paper/p7?fields=secret.sauce", {}),
+    ("GET", "/graph/v1/paper/search/match", {}),
+    ("GET", "/graph/v1/paper/search/match?query=%21%21", {}),
+    ("POST", "/graph/v1/paper/batch", {"json": {"ids": []}}),
+    ("POST", "/graph/v1/paper/batch", {"json": {"ids": ["p7"] * 501}}),
+    ("POST", "/graph/v1/paper/batch", {"json": {"names": ["p7"]}}),
+    ("POST", "/recommendations/v1/papers/", {"json": {"positivePaperIds": []}}),
+    ("POST", "/recommendations/v1/papers/", {"json": {"positivePaperIds": ["p7", 7]}}),
+    ("POST", "/recommendations/v1/papers/", {"json": {"positivePaperIds": ["p"], "secret": ["p"]}}),
+    (
+        "POST",
+        "/recommendations/v1/papers/",
+        {"json": {"positivePaperIds": ["p7"] * 300, "negativePaperIds": ["p8"] * 201}},
+    ),
+    ("POST", "/graph/v1/paper/batch", {"content": b'{"ids": ["\\ud800"], "x": NaN'}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WRONG)
+def test_a_wrong_request_is_a_400_in_both_shapes(
+    client: TestClient, method: str, path: str, body: dict[str, Any]
+) -> None:
+    """What cannot be carried out is a problem with status 400 that says it in `error` and `message` too."""
+    answer = client.request(method, path, **body)
+    problem = answer.json()
+    assert (400, "application/problem+json") == (answer.status_code, answer.headers["content-type"])
+    assert 400 == problem["status"]
+    assert problem["detail"] == problem["error"] == problem["message"]
+    assert "secret" not in answer.text
+
+
+def test_the_package_sends_its_key(engine: SearchEngine, tmp_path: Path) -> None:
+    """A key is given to the package as its own would be; without one its users see the error they know."""
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        token = keys.create("someone", scope=Scope.READ, expires_days=1).token
+    with served(create_app(Settings(data=tmp_path), engine)) as address:
+        known = SemanticScholar(api_url=address, api_key=token, retry=False)
+        assert 3 == len(known.get_recommended_papers("p7", limit=3))
+        with pytest.raises(PermissionError, match="403"):
+            SemanticScholar(api_url=address, retry=False).get_recommended_papers("p7")
+
+
+def test_what_may_pass_is_a_429(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where other routes answer 503 with Retry-After, these clients get the status they wait and retry on."""
+
+    def busy(engine: SearchEngine, query: SearchQuery) -> SearchAnswer:
+        raise OverloadedError("Too much is asked for.", retry_after_s=7)
+
+    monkeypatch.setattr(SearchEngine, "search", busy)
+    answer = client.get("/recommendations/v1/papers/forpaper/p7")
+    assert (429, "7", 429) == (answer.status_code, answer.headers["retry-after"], answer.json()["status"])
+
+
+def test_other_routes_keep_their_statuses(client: TestClient) -> None:
+    """Only Semantic Scholar's paths answer in its way."""
+    problem = client.post("/v1/search", json={}).json()
+    assert (422, False) == (problem["status"], "error" in problem)
+
+
+def test_ids_that_cannot_be_names_are_not_found(client: TestClient) -> None:
+    """Lone surrogates and dots in an id lead nowhere, as for any other unknown name; NUL is refused."""
+    assert 400 == client.get("/graph/v1/paper/%00").status_code
+    for name in ("..%2f..%2fetc%2fpasswd", "URL:http://[", "%F0%9F", "DOI:", "p7/citations", "search"):
+        assert 404 == client.get(f"/graph/v1/paper/{name}").status_code, name
+    names = ["\x00", "DOI:", "URL:http://[", "a" * 300]
+    assert [None] * 4 == client.post("/graph/v1/paper/batch", json={"ids": names}).json()

@@ -1,0 +1,275 @@
+"""The HTTP surface: what searches answer, and how every error looks."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from models import errors
+from models.errors import AkinError
+from service import settings
+from service.app import create_app
+from service.problems import status_of
+from service.settings import Settings
+from tests.support.builds import ROOT
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus under the hashing encoder."""
+    with TestClient(
+        create_app(Settings(data=hashed_data, device="cpu", cache_mib=0)), raise_server_exceptions=False
+    ) as client:
+        yield client
+
+
+def search(client: TestClient, **body: Any) -> dict[str, Any]:
+    """The answer to a search that must succeed."""
+    response = client.post("/v1/search", json=body)
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+SOME_PAPER = {"paper_id": "demo:p03-m07"}
+
+
+@pytest.mark.parametrize("scorer", ["ot", "single", "mean_min", "attention", "exact_ot"])
+def test_alignments_sum_to_the_score(client: TestClient, scorer: str) -> None:
+    """Under every scorer weights sum to 1, minus the weighted distances is the score, and scores descend."""
+    results = search(client, query=SOME_PAPER, scorer=scorer, limit=20)["results"]
+    assert 20 == len(results)
+    assert sorted((r["score"] for r in results), reverse=True) == [r["score"] for r in results]
+    for result in results:
+        alignments = result["alignments"]
+        assert 1 == pytest.approx(sum(a["weight"] for a in alignments), abs=1e-6)
+        assert result["score"] == pytest.approx(
+            -sum(a["weight"] * a["distance"] for a in alignments), abs=1e-5
+        )
+
+
+def test_highlights_are_places_in_the_abstract(client: TestClient) -> None:
+    """A highlight's offsets are its sentence's, and its weight is the sum of its alignments'."""
+    for result in search(client, query=SOME_PAPER)["results"]:
+        paper = result["paper"]
+        for highlight in result["highlights"]:
+            sentence = paper["sentences"][highlight["sentence"]]
+            assert (sentence["start"], sentence["end"]) == (highlight["start"], highlight["end"])
+            text = paper["abstract"][highlight["start"] : highlight["end"]]
+            assert text == text.strip() != ""
+            weights = [a["weight"] for a in result["alignments"] if a["sentence"] == highlight["sentence"]]
+            assert highlight["weight"] == pytest.approx(sum(weights), abs=1e-6)
+
+
+def test_a_paper_is_never_akin_to_itself_by_id(client: TestClient) -> None:
+    """The query paper is not among its results when given by id, and is first when pasted."""
+    paper = client.get("/v1/papers/demo:p03-m07").json()["paper"]
+    by_id = search(client, query=SOME_PAPER, limit=100)["results"]
+    pasted = search(client, query={"title": paper["title"], "abstract": paper["abstract"]}, limit=100)[
+        "results"
+    ]
+    assert "demo:p03-m07" not in [r["paper"]["id"] for r in by_id]
+    assert ("demo:p03-m07", 99, 100) == (pasted[0]["paper"]["id"], len(by_id), len(pasted))
+
+
+def test_chosen_sentences_change_the_ranking(client: TestClient) -> None:
+    """Only chosen sentences align, numbered as in the whole abstract, and another choice ranks otherwise."""
+    first = search(client, query=SOME_PAPER, sentences=[0])
+    last = search(client, query=SOME_PAPER, sentences=[4])
+    assert {4} == {a["query_sentence"] for r in last["results"] for a in r["alignments"]}
+    assert [r["paper"]["id"] for r in first["results"]] != [r["paper"]["id"] for r in last["results"]]
+    assert [4] == last["query"]["selected"]
+
+
+def test_a_facet_chooses_its_sentences(client: TestClient) -> None:
+    """Asking for background counts objective sentences too."""
+    paper = client.get("/v1/papers/demo:p00-m03").json()["paper"]
+    answer = search(client, query={"paper_id": "demo:p00-m03"}, facet="background")
+    facets = [sentence["facet"] for sentence in paper["sentences"]]
+    assert "objective" in facets
+    expected = [i for i, facet in enumerate(facets) if facet in {"background", "objective"}]
+    assert expected == answer["query"]["selected"]
+
+
+def test_an_empty_answer_has_its_reason(client: TestClient) -> None:
+    """No result comes without why: filtered out, or no sentence of that facet."""
+    assert "filtered_out" == search(client, query=SOME_PAPER, filters={"year_from": 2090})["reason"]
+    other = search(client, query={"paper_id": "demo:p00-m03"}, facet="other")
+    assert ([], "no_sentence_of_that_facet") == (other["results"], other["reason"])
+
+
+def test_filters_act_inside_the_search(client: TestClient) -> None:
+    """As many papers come back as pass the filter, and only those."""
+    answer = search(client, query=SOME_PAPER, filters={"year_from": 2015, "year_to": 2016}, limit=100)
+    years = [r["paper"]["year"] for r in answer["results"]]
+    snapshot = client.app.state.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    papers = [snapshot.paper(i) for i in range(len(snapshot))]
+    passing = [p for p in papers if p.year in {2015, 2016} and p.id != "demo:p03-m07"]
+    assert (len(passing), {2015, 2016}) == (len(years), set(years))
+
+
+def test_the_same_query_gives_the_same_answer(client: TestClient) -> None:
+    """Two identical requests differ in took_ms alone."""
+    answers = [search(client, query=SOME_PAPER) for _ in range(2)]
+    for answer in answers:
+        del answer["took_ms"]
+    assert answers[0] == answers[1]
+
+
+def test_every_response_names_request_and_generation(client: TestClient) -> None:
+    """Good or bad, a response carries a request id and the generation."""
+    for response in (client.get("/livez"), client.get("/nowhere"), client.post("/v1/search", json={})):
+        assert 32 == len(response.headers["X-Request-ID"])
+        assert "000001" == response.headers["X-Akin-Generation"]
+
+
+def test_readiness_says_what_is_served(client: TestClient) -> None:
+    """/readyz names generation, papers, encoder and nothing that is degraded."""
+    ready = client.get("/readyz").json()
+    assert ("ready", [], "000001", 100, "hashing") == tuple(
+        ready[key] for key in ("status", "degraded", "generation", "papers", "encoder")
+    )
+
+
+TEXT = {"title": "T", "abstract": "We study floods. We use graphs."}
+BAD_REQUESTS: list[tuple[Any, int]] = [
+    ({}, 422),
+    ({"query": {}}, 422),
+    ({"query": {"paper_id": "demo:p03-m07", "abstract": "x"}}, 422),
+    ({"query": {"paper_id": "nope"}}, 404),
+    ({"query": TEXT, "sentences": [7]}, 422),
+    ({"query": TEXT, "sentences": []}, 422),
+    ({"query": TEXT, "sentences": [-1]}, 422),
+    ({"query": TEXT, "sentences": ["0"]}, 422),
+    ({"query": TEXT, "sentences": [10**400]}, 422),
+    ({"query": TEXT, "facet": "vibe"}, 422),
+    ({"query": TEXT, "facet": "method", "sentences": [0]}, 422),
+    ({"query": TEXT, "limit": 101}, 422),
+    ({"query": TEXT, "limit": 1.5}, 422),
+    ({"query": TEXT, "tau": 0}, 422),
+    ({"query": TEXT, "scorer": "magic"}, 422),
+    ({"query": TEXT, "surprise": 1}, 422),
+    ({"query": {"title": "x" * 2001, "abstract": "y"}}, 422),
+    ({"query": {"title": "x", "abstract": " \n "}}, 422),
+    ({"query": {"title": "x", "abstract": []}}, 422),
+    ({"query": {"title": "x", "abstract": ["a", ""]}}, 422),
+    ({"query": {"title": "x", "abstract": "y" * 100_001}}, 422),
+    ([], 422),
+]
+
+
+@pytest.mark.parametrize(("body", "status"), BAD_REQUESTS)
+def test_a_wrong_request_gets_a_problem(client: TestClient, body: Any, status: int) -> None:
+    """Every wrong request is answered by problem+json of at most 4 kB that says what is wrong."""
+    response = client.post("/v1/search", json=body)
+    assert (status, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    problem = response.json()
+    assert problem["type"].startswith("urn:akin:problem:")
+    assert problem["detail"]
+    assert problem["request_id"] == response.headers["X-Request-ID"]
+    assert len(response.content) <= 4096
+
+
+POISON = [
+    b'{"query": {"title": "x", "abstract": "y"}, "tau": NaN}',
+    b'{"query": {"title": "x", "abstract": "y"}, "tau": 1e999}',
+    b'{"query": {"title": "x", "abstract": "\\ud800"}}',
+    b'{"query": {"paper_id": "\\udfff"}}',
+    b'{"query": {"title": "x", "abstract": "y"}, "limit": ' + b"9" * 10_000 + b"}",
+    b"[" * 100_000,
+    b"\xff\xfe",
+    b"",
+    b"null",
+    b'{"query": {"title": "x", "abstract": "y"}, "' + b"k" * 100_000 + b'": 1}',
+]
+
+
+@pytest.mark.parametrize("content", POISON)
+def test_poison_gets_a_problem_without_echo(client: TestClient, content: bytes) -> None:
+    """Hostile bodies get a 4xx problem of at most 4 kB."""
+    response = client.post("/v1/search", content=content, headers={"Content-Type": "application/json"})
+    assert 400 <= response.status_code < 500
+    assert "application/problem+json" == response.headers["content-type"]
+    assert len(response.content) <= 4096
+
+
+def test_control_characters_are_harmless_text(client: TestClient) -> None:
+    """NUL, bidirectional marks and emoji in a pasted abstract are searched like any text."""
+    assert search(client, query={"title": "\x00", "abstract": "a\x00b \u202e rtl 🙂 ﷽."})["results"]
+
+
+@pytest.mark.parametrize("path", ["/v1/papers/nope", "/v1/papers/a%2Fb", "/nowhere", "/v1/search/x"])
+def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
+    """An unknown paper or path gets 404 problem+json."""
+    response = client.get(path)
+    assert (404, "application/problem+json") == (response.status_code, response.headers["content-type"])
+
+
+def test_a_wrong_method_says_which_is_right(client: TestClient) -> None:
+    """405 is a problem and names the allowed method."""
+    response = client.get("/v1/search")
+    assert (405, "application/problem+json", "POST") == (
+        response.status_code,
+        response.headers["content-type"],
+        response.headers["Allow"],
+    )
+
+
+def test_a_fault_of_ours_is_a_problem_too(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected error is a 500 problem that tells nothing but the request id to look for."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("service.search.SearchEngine.search", fail)
+    response = client.post("/v1/search", json={"query": SOME_PAPER})
+    assert (500, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert "secret" not in response.text
+    assert response.json()["request_id"] == response.headers["X-Request-ID"]
+
+
+def walk(error: type[AkinError]) -> Iterator[type[AkinError]]:
+    """An error class and all below it."""
+    yield error
+    for child in error.__subclasses__():
+        yield from walk(child)
+
+
+@pytest.mark.parametrize("error", [e for e in walk(errors.AkinError) if e is not AkinError])
+def test_every_error_has_a_status(error: type[AkinError]) -> None:
+    """No class of the error tree is without an HTTP status."""
+    assert 400 <= status_of(error) < 600
+
+
+def test_the_tree_drawn_is_the_tree(client: TestClient) -> None:
+    """The drawing at the top of models/errors.py names every class and no other."""
+    drawn = {word.strip() for word in errors.__doc__.replace("│", " ").split() if word.endswith("Error")}  # type: ignore[union-attr]  # it has one
+    assert {cls.__name__ for cls in walk(AkinError)} == drawn
+
+
+def test_settings_and_their_table_agree() -> None:
+    """The table in the module's docstring lists every setting and no other, and docs/serving.md shows it."""
+    table = [line for line in settings.__doc__.splitlines() if line.startswith("| `")]  # type: ignore[union-attr]  # it has one
+    assert [f"`AKIN_{name.upper()}`" for name in Settings.model_fields] == [
+        line.split("|")[1].strip() for line in table
+    ]
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    assert table == [line for line in page.splitlines() if line.startswith("| `AKIN_")]
+
+
+def test_the_openapi_document_names_every_route(client: TestClient) -> None:
+    """The published document lists the routes there are."""
+    paths = client.get("/openapi.json").json()["paths"]
+    searching = {"/v1/search", "/v1/sentences/search", "/v1/analyze", "/v1/recommendations"}
+    papers = {"/v1/papers", "/v1/papers/suggest", "/v1/papers/{paper_id}"}
+    of_others = {
+        "/graph/v1/paper/batch",
+        "/graph/v1/paper/search/match",
+        "/graph/v1/paper/{paper_id}",
+        "/recommendations/v1/papers/",
+        "/recommendations/v1/papers/forpaper/{paper_id}",
+    }
+    batches = {f"/v1/batches{rest}" for rest in ("", "/{batch_id}", "/{batch_id}/results")}
+    assert {*searching, *papers, *batches, *of_others, "/livez", "/readyz", "/metrics"} == set(paths)

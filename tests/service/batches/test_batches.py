@@ -1,0 +1,373 @@
+"""`/v1/batches`: each result is that of a single search, in order, to be read on and in three formats."""
+
+import csv
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.catalog import CATALOG_FILE
+from indexer.generations import generations
+from indexer.keys import Keys, Scope
+from indexer.snapshot import open_snapshot
+from models.encoder import Encoder, load_encoder
+from models.errors import StorageError
+from service.admission import Admission
+from service.app import create_app
+from service.request_body import MAX_BATCH_BYTES
+from service.search import SearchEngine
+from service.settings import Settings
+from tests.support.annotators import annotated
+from tests.support.builds import DEMO_CORPUS, build_quietly, many_papers, write_corpus
+from tests.support.servers.patience import soon
+
+IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+NDJSON, CSV, PARQUET = "application/x-ndjson", "text/csv", "application/vnd.apache.parquet"
+FINAL = {"done", "failed"}
+PASTED = {"title": "Floods", "abstract": "Rivers flood towns. We fit a graph. It forecasts floods."}
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """A data folder of the test's own with the demo corpus."""
+    return Path(copytree(hashed_data, tmp_path / "data"))
+
+
+def client_of(data: Path, **settings: Any) -> TestClient:
+    """A client of a service over ``data``."""
+    return TestClient(create_app(Settings(data=data, device="cpu", **settings)))
+
+
+@pytest.fixture
+def client(data: Path) -> Iterator[TestClient]:
+    """A client of a service over ``data``, alone."""
+    with client_of(data) as client:
+        yield client
+
+
+def finished(client: TestClient, path: str, **options: Any) -> dict[str, Any]:
+    """The batch once it is finished."""
+    soon(lambda: client.get(path, **options).json()["state"] in FINAL)
+    return dict(client.get(path, **options).json())
+
+
+def lines(client: TestClient, path: str, **params: int) -> list[dict[str, Any]]:
+    """The results from a number on."""
+    answer = client.get(f"{path}/results", params=params)
+    assert 200 == answer.status_code, answer.text
+    return [json.loads(line) for line in answer.content.split(b"\n") if line]
+
+
+def single(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
+    """What a search answers that varies not."""
+    answer = client.post("/v1/search", json=body).json()
+    del answer["took_ms"]
+    return dict(answer)
+
+
+def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
+    """Queries of every kind are answered each as alone, cursor included; one that fails says why."""
+    bodies: list[dict[str, Any]] = [
+        {"query": {"paper_id": IDS[3]}, "facet": "method", "unlike": {"facet": "background"}},
+        {"query": PASTED, "sentences": [1], "limit": 3, "scorer": "single", "tau": 2},
+        {"query": {"text": "graphs forecast floods"}, "filters": {"year_from": 2020, "exclude_ids": IDS[:5]}},
+        {"query": {"paper_id": "not there"}},
+        {"query": PASTED, "sentences": [7]},
+        {"query": {"paper_id": IDS[0]}, "filters": {"venues": ["nowhere"]}},
+        *({"query": {"paper_id": paper_id}, "limit": 100} for paper_id in IDS[:8]),
+    ]
+    started = client.post("/v1/batches", json={"queries": bodies})
+    assert 202 == started.status_code, started.text
+    path = started.headers["Location"]
+    assert f"/v1/batches/{started.json()['id']}" == path
+    batch = finished(client, path)
+    assert ("done", 14, 14, 2, 14) == tuple(
+        batch[name] for name in ("state", "queries", "done", "problems", "ready")
+    )
+    for number, (line, body) in enumerate(zip(lines(client, path), bodies, strict=True)):
+        assert (number, body["query"].get("paper_id")) == (line.pop("seed"), line.pop("paper_id"))
+        expected = single(client, body) if number not in {3, 4} else None
+        if expected is None:
+            assert {"type", "title", "status", "detail"} == set(line["problem"])
+            assert client.post("/v1/search", json=body).status_code == line["problem"]["status"]
+        else:
+            assert expected == line
+
+
+def test_seeds_share_everything_else(client: TestClient) -> None:
+    """One shape goes for each of many ids, doubled ones too."""
+    shape = {"facet": ["method"], "focus": 0.5, "filters": {"ids": IDS[:50]}, "limit": 2}
+    seeds = [*IDS[:60], IDS[0], "nobody"]
+    path = client.post("/v1/batches", json={"seeds": seeds, **shape}).headers["Location"]
+    batch = finished(client, path)
+    assert (62, 1) == (batch["done"], batch["problems"])
+    results = lines(client, path)
+    assert seeds == [line["paper_id"] for line in results]
+    assert list(range(62)) == [line["seed"] for line in results]
+    for number in (0, 49, 50, 60):
+        expected = single(client, {"query": {"paper_id": seeds[number]}, **shape})
+        assert expected == {k: v for k, v in results[number].items() if k not in {"seed", "paper_id"}}
+    assert results[0]["results"] == results[60]["results"]
+
+
+def test_results_are_read_on(client: TestClient) -> None:
+    """From any number on, in any part; headers tell where to go on, and that there is no more."""
+    path = client.post("/v1/batches", json={"seeds": IDS * 2, "limit": 1}).headers["Location"]
+    read: list[int] = []
+    state = "queued"
+    while state not in FINAL:
+        answer = client.get(f"{path}/results?start={len(read)}")
+        read += [json.loads(line)["seed"] for line in answer.content.splitlines()]
+        assert str(len(read)) == answer.headers["X-Akin-Next-Start"]
+        assert "000001" == answer.headers["X-Akin-Generation"]
+        state = answer.headers["X-Akin-Batch-State"]
+    assert list(range(200)) == read
+    for start in (1, 49, 50, 199, 200, 10_000):
+        assert list(range(start, 200)) == [line["seed"] for line in lines(client, path, start=start)]
+    assert 422 == client.get(f"{path}/results?start=-1").status_code
+
+
+def test_results_as_tables(client: TestClient) -> None:
+    """CSV goes on without a second header; Parquet has the same rows with types; no seed is without a row."""
+    seeds = [*IDS[:70], "=nobody()"]
+    path = client.post("/v1/batches", json={"seeds": seeds, "limit": 3}).headers["Location"]
+    finished(client, path)
+    tables = {
+        (form, start): client.get(f"{path}/results?start={start}", headers={"Accept": form})
+        for form in (CSV, PARQUET)
+        for start in (0, 60)
+    }
+    whole = tables[CSV, 0].text
+    assert whole.endswith(tables[CSV, 60].text)
+    rows = list(csv.DictReader(io.StringIO(whole)))
+    assert 70 * 3 + 1 == len(rows)
+    assert sorted({int(row["seed"]) for row in rows}) == list(range(71))
+    assert ("'=nobody()", "") == (rows[-1]["query_id"], rows[-1]["id"])
+    assert rows[-1]["problem"].startswith("No paper of this collection")
+    best = lines(client, path)[5]["results"][0]
+    assert (best["paper"]["id"], str(best["score"]), "1") == tuple(
+        rows[15][name] for name in ("id", "score", "rank")
+    )
+    table = pq.read_table(io.BytesIO(tables[PARQUET, 0].content)).to_pylist()
+    assert [row["id"] or None for row in rows] == [row["id"] for row in table]
+    assert (best["score"], best["paper"]["authors"]) == (table[15]["score"], table[15]["authors"])
+    assert 11 * 3 - 2 == pq.read_table(io.BytesIO(tables[PARQUET, 60].content)).num_rows
+    refused = client.get(f"{path}/results", headers={"Accept": "text/html"})
+    assert (406, "urn:akin:problem:answer-format") == (refused.status_code, refused.json()["type"])
+
+
+class Held:
+    """Keeps batches from going on, as many requests at once would."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("service.admission.Admission.idle", False)
+        monkeypatch.setattr("service.worker._PATIENCE_S", 60.0)
+
+
+def test_an_unfinished_batch_can_be_cancelled(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parquet waits for its end; cancelled, it is gone."""
+    Held(monkeypatch)
+    path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
+    unfinished = client.get(f"{path}/results", headers={"Accept": PARQUET})
+    assert (409, "urn:akin:problem:batch-unfinished") == (unfinished.status_code, unfinished.json()["type"])
+    assert 204 == client.delete(path).status_code
+    for gone in (client.get(path), client.get(f"{path}/results"), client.delete(path)):
+        assert (404, "urn:akin:problem:batch-not-found") == (gone.status_code, gone.json()["type"])
+
+
+def test_the_same_key_starts_one_batch(client: TestClient) -> None:
+    """However the body is written; with another body it is a conflict, with a bad key a mistake."""
+    key = {"Idempotency-Key": "once"}
+    first = client.post("/v1/batches", json={"seeds": IDS[:2], "limit": 3}, headers=key)
+    again = client.post("/v1/batches", content=json.dumps({"limit": 3, "seeds": IDS[:2]}, indent=4),
+                        headers={**key, "Content-Type": "application/json"})  # fmt: skip
+    assert (202, first.json()["id"]) == (again.status_code, again.json()["id"])
+    other = client.post("/v1/batches", json={"seeds": IDS[:2], "limit": 4}, headers=key)
+    assert (409, "urn:akin:problem:idempotency") == (other.status_code, other.json()["type"])
+    for bad in (b"", b"a b", b"\xff", b"x" * 256):
+        headers = {"Idempotency-Key": bad}
+        assert 422 == client.post("/v1/batches", json={"seeds": ["a"]}, headers=headers).status_code  # type: ignore[arg-type]  # bytes pass
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {}, {"seeds": []}, {"queries": []}, {"seeds": ["a"] * 10_001}, {"seeds": [1]}, {"seeds": [""]},
+        {"seeds": ["a"], "queries": [{"query": PASTED}]}, {"queries": [{"query": PASTED}], "limit": 3},
+        {"queries": [{"query": PASTED, "cursor": "a"}]}, {"seeds": ["a"], "facet": "x"},
+        {"seeds": ["a"], "facet": "method", "sentences": [0]}, {"seeds": ["a"], "cursor": "a"},
+    ],
+)  # fmt: skip
+def test_a_batch_is_one_kind_of_list(client: TestClient, body: dict[str, Any]) -> None:
+    """Nothing, too many, both kinds, cursors and what a search would refuse are refused at once."""
+    assert 422 == client.post("/v1/batches", json=body).status_code
+
+
+def test_a_batch_is_its_callers(data: Path) -> None:
+    """Another key sees nothing of it, a key to administer does; a key to read may start and cancel."""
+    with Keys.open(data / CATALOG_FILE) as keys:
+        mine, other = (keys.create(n, scope=Scope.READ, expires_days=1).token for n in "ab")
+        admin = keys.create("c", scope=Scope.ADMIN, expires_days=1).token
+    with client_of(data) as client:
+        started = client.post("/v1/batches", json={"seeds": IDS[:3]}, headers={"x-api-key": mine})
+        path = started.headers["Location"]
+        for token, status in ((other, 404), (admin, 200), (mine, 200)):
+            headers = {"x-api-key": token}
+            asked = [client.get(path, headers=headers), client.get(f"{path}/results", headers=headers)]
+            assert [status, status] == [answer.status_code for answer in asked]
+        assert 404 == client.delete(path, headers={"x-api-key": other}).status_code
+        finished(client, path, headers={"x-api-key": mine})
+        assert 204 == client.delete(path, headers={"x-api-key": mine}).status_code
+
+
+def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller beyond its quarter gets 429, one who comes when all is taken 503, both with Retry-After."""
+    Held(monkeypatch)
+    with Keys.open(data / CATALOG_FILE) as keys:
+        tokens = [keys.create(n, scope=Scope.READ, expires_days=1).token for n in "abcde"]
+    with client_of(data, batches=4) as client:
+        statuses = []
+        for token in [*tokens[:4], tokens[0], tokens[4]]:
+            answer = client.post("/v1/batches", json={"seeds": IDS}, headers={"x-api-key": token})
+            statuses.append((answer.status_code, answer.headers.get("Retry-After")))
+        assert [(202, None)] * 4 + [(429, "30"), (503, "30")] == statuses
+
+
+def test_batches_give_way_to_searches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While all places are taken each query looks again and again for one, then goes on all the same."""
+    looks: list[Admission] = []
+    monkeypatch.setattr("service.admission.Admission.idle", property(looks.append))  # None: it never is
+    monkeypatch.setattr("service.worker._PATIENCE_S", 0.2)
+    path = client.post("/v1/batches", json={"seeds": IDS[:5]}).headers["Location"]
+    assert "done" == finished(client, path)["state"]
+    assert len(looks) >= 2 * 5
+
+
+def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a service leaves when it ends, the next one does unasked; no lease has to run out first."""
+    monkeypatch.setattr("indexer.jobs.LEASE_S", 1e6)
+    with monkeypatch.context() as held, client_of(data) as client:
+        Held(held)
+        path = client.post("/v1/batches", json={"seeds": IDS[:60], "limit": 1}).headers["Location"]
+        soon(lambda: client.get(path).json()["state"] != "queued")
+    with client_of(data) as client:
+        assert ("done", 60) == (finished(client, path)["state"], len(lines(client, path)))
+
+
+def test_a_batch_keeps_its_generation(
+    data: Path, hashing: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is published while it waits shows in searches, but not in its results."""
+    with client_of(data) as client:
+        with monkeypatch.context() as held:
+            Held(held)
+            path = client.post("/v1/batches", json={"seeds": [*IDS, "p0"], "limit": 1}).headers["Location"]
+            build_quietly(write_corpus(tmp_path / "more.jsonl", many_papers(3)), data, hashing)
+            soon(lambda: client.get("/readyz").json()["generation"] != "000001")
+        batch = finished(client, path)
+        assert ("done", 1, "000001") == (batch["state"], batch["problems"], batch["generation"])
+        assert {"000001"} == {line["generation"] for line in lines(client, path)[:-1]}
+        assert "000001" != single(client, {"query": {"paper_id": "p0"}})["generation"]
+
+
+def writing_client_of(data: Path) -> TestClient:
+    """A service with the models that the collection was made with, so that it takes papers in."""
+    engine = SearchEngine(open_snapshot(data), lambda: annotated(load_encoder("hashing")), n_candidates=50)
+    return TestClient(create_app(Settings(data=data, device="cpu", keyless="write"), engine))
+
+
+def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of several generations wait while more are published, and across restarts; all are done."""
+
+    def publish(client: TestClient, number: int) -> None:
+        paper = {"id": f"n{number}", "title": "New", "abstract": f"The number is {number}. It is new."}
+        assert 202 == client.post("/v1/papers", json={"papers": [paper]}).status_code
+        soon(lambda: client.get(f"/v1/papers/n{number}").status_code == 200)
+
+    paths = []
+    with monkeypatch.context() as held:
+        Held(held)
+        with writing_client_of(data) as client:
+            for number in range(7):
+                if number < 3:
+                    started = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1})
+                    paths.append(started.headers["Location"])
+                publish(client, number)
+        with writing_client_of(data) as client:
+            for number in range(7, 14):
+                publish(client, number)
+    with writing_client_of(data) as client:
+        for path, generation in zip(paths, ("000001", "000002", "000003"), strict=True):
+            assert ("done", generation) == tuple(
+                finished(client, path)[name] for name in ("state", "generation")
+            )
+        numbers = count(14)
+
+        def is_cleared() -> bool:
+            """Whether nothing is kept for them any more: publishing clears it away."""
+            publish(client, next(numbers))
+            return not {"000001", "000002", "000003"} & set(generations(data))
+
+        soon(is_cleared)
+
+
+def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch is never answered from another generation than it was started on."""
+    with monkeypatch.context() as held, client_of(data) as client:
+        Held(held)
+        path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
+    with sqlite3.connect(data / CATALOG_FILE) as catalog:
+        catalog.execute("UPDATE jobs SET generation = '000009'")
+    catalog.close()
+    with client_of(data) as client:
+        failed = finished(client, path)
+        assert "failed" == failed["state"]
+        assert failed["error"].startswith("Generation 000009 is no longer there")
+
+
+def degraded(client: TestClient) -> set[str]:
+    """What the service says does not work."""
+    return {each["part"] for each in client.get("/readyz").json().get("degraded", ())}
+
+
+def test_a_database_that_is_away(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches get 503 with Retry-After; searches go on; the batch is done once it is back."""
+    path = client.post("/v1/batches", json={"seeds": IDS, "limit": 1}).headers["Location"]
+
+    def away(*_: object) -> None:
+        raise StorageError("the catalog is away; come again")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.database.Database.reading", away)
+        broken.setattr("indexer.database.Database.writing", away)
+        for answer in (
+            client.get(path),
+            client.post("/v1/batches", json={"seeds": IDS}),
+            client.delete(path),
+        ):
+            assert (503, "5") == (answer.status_code, answer.headers["Retry-After"])
+        assert 200 == client.post("/v1/search", json={"query": {"paper_id": IDS[0]}}).status_code
+        soon(lambda: "batches" in degraded(client))
+    assert ("done", 100) == (finished(client, path)["state"], len(lines(client, path)))
+
+
+def test_large_bodies_are_taken_here_alone(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above what other paths read, up to a bound of its own."""
+    Held(monkeypatch)
+    large = {"queries": [{"query": {"title": "a", "abstract": "Much. " * 15_000}}] * 30}
+    assert len(json.dumps(large)) > 2_000_000
+    started = client.post("/v1/batches", json=large)
+    assert 202 == started.status_code
+    client.delete(started.headers["Location"])
+    blank = {"Content-Type": "application/json"}
+    too_large = b" " * (MAX_BATCH_BYTES + 1)
+    assert 413 == client.post("/v1/batches", content=too_large, headers=blank).status_code
+    assert 413 == client.post("/v1/search", json=large).status_code

@@ -1,0 +1,161 @@
+"""A service whose collection gets another encoder: queries are read by the encoder of what answers them."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.build import KEEP, BuildArguments, build
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.reindex import prepare, publish_prepared
+from indexer.snapshot import open_snapshot
+from models.annotator import load_annotator
+from service.app import create_app
+from service.search import SearchEngine
+from service.settings import Settings
+from tests.support.builds import many_papers, write_corpus
+from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.servers.patience import soon
+
+N_PAPERS = 40
+PASTED = {"title": "Graph transport", "abstract": "We show a result. Encoders of papers, a method."}
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Two random BERTs of one shape: vectors of the one look like those of the other."""
+    folder = tmp_path_factory.mktemp("models")
+    first, second = (write_tiny_bert(folder / f"tiny-{seed}", seed=seed) for seed in (1, 2))
+    return str(first), str(second)
+
+
+@pytest.fixture
+def data(tmp_path: Path, encoders: tuple[str, str]) -> Path:
+    """A collection under the first."""
+    build(
+        [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
+        tmp_path / "data",
+        load_annotator(encoders[0], device="cpu"),
+        arguments=BuildArguments(encoders[0], device="cpu"),
+        on_progress=quiet,
+    )
+    return tmp_path / "data"
+
+
+def swap(data: Path, encoder: str) -> None:
+    """As `akin reindex` does."""
+    annotator = load_annotator(encoder, device="cpu")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        done = prepare(
+            data,
+            annotator,
+            catalog,
+            arguments=BuildArguments(encoder, device="cpu"),
+            on_progress=quiet,
+        )
+        publish_prepared(data, done, annotator, catalog, on_progress=quiet, keep=KEEP)
+
+
+@contextmanager
+def service(data: Path, **settings: Any) -> Iterator[TestClient]:
+    """A service that keeps no answers."""
+    given = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, **settings)
+    with TestClient(create_app(given), raise_server_exceptions=False) as client:
+        yield client
+
+
+def ready(client: TestClient) -> dict[str, Any]:
+    """What /readyz says."""
+    return dict(client.get("/readyz").json())
+
+
+def found(client: TestClient, body: dict[str, Any]) -> list[tuple[str, float]]:
+    """What a search finds, with scores."""
+    answer = client.post("/v1/search", json=body)
+    assert 200 == answer.status_code, answer.text
+    return [(result["paper"]["id"], round(result["score"], 3)) for result in answer.json()["results"]]
+
+
+def expected(data: Path, encoder: str) -> list[tuple[str, float]]:
+    """What an engine of its own finds for the pasted paper."""
+    engine = SearchEngine(
+        open_snapshot(data), lambda: load_annotator(encoder, device="cpu"), n_candidates=200
+    )
+    with TestClient(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as client:
+        return found(client, {"query": PASTED, "limit": 10})
+
+
+def test_pasted_papers_are_read_by_the_encoder_of_what_answers(data: Path, encoders: tuple[str, str]) -> None:
+    """A running service loads the new encoder by itself; cursors into the old generation by the old."""
+    body = {"query": PASTED, "limit": 10}
+    with service(data) as client:
+        first = found(client, body)
+        assert first == expected(data, encoders[0])
+        cursor = client.post("/v1/search", json=body).json()["next_cursor"]
+        second_page = found(client, {**body, "cursor": cursor})
+        swap(data, encoders[1])
+        soon(lambda: ready(client)["generation"] == "000002")
+        assert encoders[1] == ready(client)["encoder"]
+        after = found(client, body)
+        assert after == expected(data, encoders[1])
+        assert first != after
+        assert second_page == found(client, {**body, "cursor": cursor})
+        page = client.post("/v1/search", json={**body, "cursor": cursor})
+        assert ("000001", "000001") == (page.json()["generation"], page.headers["x-akin-generation"])
+        client.post("/v1/papers", json={"papers": [{"id": "new", "title": "New", "abstract": "A new one."}]})
+        soon(lambda: client.get("/v1/papers/new").status_code == 200)
+        assert encoders[1] == open_snapshot(data).manifest.encoder.name
+        soon(lambda: ready(client)["degraded"] == [])
+
+
+def test_a_service_told_of_another_encoder_keeps_the_old_generation(
+    data: Path, encoders: tuple[str, str]
+) -> None:
+    """With AKIN_ENCODER naming the old encoder the old generation answers on, and /readyz says why."""
+    with service(data, encoder=encoders[0]) as client:
+        first = found(client, {"query": PASTED, "limit": 10})
+        swap(data, encoders[1])
+        soon(lambda: ready(client)["degraded"] != [])
+        (degraded,) = ready(client)["degraded"]
+        assert ("swap", "000001") == (degraded["part"], ready(client)["generation"])
+        assert "AKIN_ENCODER" in degraded["detail"]
+        assert first == found(client, {"query": PASTED, "limit": 10})
+        client.post("/v1/papers", json={"papers": [{"id": "new", "title": "New", "abstract": "A new one."}]})
+        soon(lambda: len(ready(client)["degraded"]) == 2)
+        told = {each["part"]: each["remedy"] for each in ready(client)["degraded"]}
+        assert "unset AKIN_ENCODER" in told["writes"]
+        assert "akin_failed_swaps_total 1.0" in client.get("/metrics").text
+        assert "akin_pending_changes 1.0" in client.get("/metrics").text
+        swap(data, encoders[0])
+        soon(lambda: ready(client)["degraded"] == [])
+        assert 200 == client.get("/v1/papers/new").status_code
+
+
+def test_what_could_not_be_served_is_not_opened_again_and_again(
+    data: Path, encoders: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening a generation reads all of it: after a failure there is a pause, and one more try after it."""
+    opened: list[str] = []
+    real = SearchEngine.warm_up
+
+    def counted(engine: SearchEngine) -> None:
+        opened.append(engine.snapshot.generation)
+        real(engine)
+
+    with service(data, encoder=encoders[0]) as client:
+        monkeypatch.setattr(SearchEngine, "warm_up", counted)
+        swap(data, encoders[1])
+        soon(lambda: ready(client)["degraded"] != [])
+        time.sleep(1.2)
+        assert (["000002"], "swap") == (opened, ready(client)["degraded"][0]["part"])
+        monkeypatch.setattr("service.engines._RETRY_S", 0.0)
+        client.app.state.engines._failure = None  # type: ignore[attr-defined]  # as if the time were over
+        soon(lambda: len(opened) > 1)

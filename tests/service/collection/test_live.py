@@ -1,0 +1,445 @@
+"""A collection that is fed while it serves: writes show within seconds, and no answer mixes generations."""
+
+import gc
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+import akin
+from indexer.build import KEEP
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import delete_papers
+from indexer.generations import current_generation, generations
+from indexer.growth import grow
+from indexer.manifest import Manifest
+from indexer.publishing import rollback
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.errors import ServiceError
+from models.types import Filters
+from service.app import create_app
+from service.search import SearchEngine, SearchQuery
+from service.settings import Settings
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.servers.loopback import served
+from tests.support.servers.patience import soon
+
+N_PAPERS = 120
+WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."], "year": 2020}
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of some papers."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
+    return tmp_path / "data"
+
+
+def annotator() -> Annotator:
+    """The models of the collection."""
+    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
+
+
+@pytest.fixture
+def client(data: Path) -> Iterator[TestClient]:
+    """A service over the collection."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    app = create_app(Settings(data=data, keyless="write", device="cpu", rate=0), engine)
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def is_there(client: TestClient, paper_id: str) -> bool:
+    """Whether the service knows a paper."""
+    return client.get(f"/v1/papers/{paper_id}").status_code == 200
+
+
+def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) -> None:
+    """A paper that was accepted answers searches soon after; deleted, it is gone soon after."""
+    answer = client.post("/v1/papers", json={"papers": [WHALES]})
+    assert (202, {"accepted": 1, "unchanged": 0, "generation": "000001"}) == (
+        answer.status_code,
+        answer.json(),
+    )
+    soon(lambda: is_there(client, "w/1"))
+    query = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
+    found = client.post("/v1/search", json=query).json()
+    assert ("w/1", "000002") == (found["results"][0]["paper"]["id"], found["generation"])
+    assert 204 == client.delete("/v1/papers/w/1").status_code
+    assert not is_there(client, "w/1")
+    assert "w/1" != client.post("/v1/search", json=query).json()["results"][0]["paper"]["id"]
+    assert 404 == client.delete("/v1/papers/w/1").status_code
+
+
+def test_adding_again_changes_nothing(client: TestClient) -> None:
+    """The same papers again are told to be unchanged, and no generation is made of them."""
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
+    assert 1 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
+    time.sleep(1.2)
+    assert "000002" == client.get("/readyz").json()["generation"]
+
+
+def test_a_paper_is_replaced_whole(client: TestClient) -> None:
+    """Under an id that is there the new content stands, and the old one answers no more."""
+    client.post("/v1/papers", json={"papers": [{**WHALES, "id": "p3"}]})
+    soon(lambda: client.get("/v1/papers/p3").json()["paper"]["title"] == "Whales")
+    paper = client.get("/v1/papers/p3").json()["paper"]
+    assert ("Whales sing. We count whales.", 2020) == (paper["abstract"], paper["year"])
+    assert N_PAPERS == client.get("/readyz").json()["papers"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"id": "w/1"},
+        {"id": " zzz"},
+        {"id": "zzz\0"},
+        {"abstract": []},
+        {"title": ""},
+        {"facets": ["method"]},
+        {"year": 3},
+        {"nul": 1},
+    ],
+)
+def test_one_unusable_paper_keeps_all_out(client: TestClient, broken: dict[str, Any]) -> None:
+    """A request with a paper that cannot be used is refused as a whole, saying which."""
+    papers = [WHALES, {**WHALES, "id": "w2", **broken}]
+    answer = client.post("/v1/papers", json={"papers": papers})
+    assert 422 == answer.status_code
+    assert "1" in answer.text
+    assert "zzz" not in answer.text
+    assert ".;" not in answer.text
+    assert 0 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
+
+
+def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
+    client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Following and taking in go on after faults of any kind, which /readyz tells as long as they last."""
+
+    def degraded() -> set[str]:
+        return {each["part"] for each in client.get("/readyz").json()["degraded"]}
+
+    def fault(*_: object, **__: object) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("service.engines.Engines._pointed_at", fault)
+        broken.setattr("service.ingest.absorb", fault)
+        assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+        soon(lambda: degraded() == {"swap", "writes"})
+    soon(lambda: is_there(client, "w/1"))
+    soon(lambda: degraded() == set())
+    pointer = (data / "CURRENT").read_bytes()
+    (data / "CURRENT").write_bytes(b"\xff")
+    soon(lambda: "swap" in degraded())
+    (data / "CURRENT").write_bytes(pointer)
+    soon(lambda: degraded() == set())
+
+
+class DeletedMeanwhile:
+    """Publishes as ``grow`` does, but first asks the service to delete a paper; once."""
+
+    def __init__(self, client: TestClient, data: Path, paper_id: str) -> None:
+        self.client = client
+        self.catalog = data / CATALOG_FILE
+        self.paper_id = paper_id
+        self.status: int | None = None
+        self.answered_too_soon: bool | None = None
+        self.asking: threading.Thread | None = None
+
+    def __call__(self, *given: Any, **options: Any) -> Manifest:
+        """Publish, the first time while the paper is deleted."""
+        if self.asking is None:
+            self.asking = threading.Thread(target=self.ask)
+            self.asking.start()
+            with Catalog.open(self.catalog) as catalog:
+                soon(lambda: not catalog.holding([self.paper_id]))
+            self.asking.join(0.3)
+            self.answered_too_soon = self.status is not None
+        return grow(*given, **options)
+
+    def ask(self) -> None:
+        """Delete the paper."""
+        self.status = self.client.delete(f"/v1/papers/{self.paper_id}").status_code
+
+    def assert_gone(self) -> None:
+        """Once it was answered, no answer holds the paper."""
+        soon(lambda: self.status is not None)
+        assert (204, False) == (self.status, is_there(self.client, self.paper_id))
+        assert not self.answered_too_soon
+
+
+def test_a_paper_deleted_while_it_is_published_is_gone(
+    client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion is not answered before what is being published at that moment, with the paper, is gone."""
+    meanwhile = DeletedMeanwhile(client, data, "w/1")
+    monkeypatch.setattr("indexer.changes.grow", meanwhile)
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    meanwhile.assert_gone()
+
+
+def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
+    client: TestClient, data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same where `akin index` publishes it: the catalog holds its papers before they are served."""
+    meanwhile = DeletedMeanwhile(client, data, "w/1")
+    monkeypatch.setattr("indexer.build.grow", meanwhile)
+    build_quietly(write_corpus(tmp_path / "whales.jsonl", [WHALES]), data, hashing)
+    meanwhile.assert_gone()
+
+
+def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
+    """Writes wait for whoever writes, in places of their own: with one place to compute, searches do not."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    answered: list[int] = []
+    with (
+        TestClient(
+            create_app(Settings(data=data, keyless="write", device="cpu", rate=0, running=1), engine)
+        ) as client,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            papers = [{**WHALES, "id": f"w{number}"} for number in range(3)]
+            for paper in papers:
+                writing = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
+                writing.add_done_callback(lambda done: answered.append(done.result().status_code))
+            time.sleep(0.5)
+            assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
+            assert [] == answered
+            other.execute("ROLLBACK")
+        soon(lambda: answered == [202, 202, 202])
+
+
+def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
+    """What it publishes clears away no more than `AKIN_KEEP` allows."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    with TestClient(
+        create_app(Settings(data=data, keyless="write", device="cpu", rate=0, keep=5), engine)
+    ) as client:
+        for number in range(5):
+            client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
+            soon(lambda number=number: is_there(client, f"w{number}"))  # type: ignore[misc]  # bound at once
+    assert ["000002", "000003", "000004", "000005", "000006"] == generations(data)[-5:]
+
+
+def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> None:
+    """Where an older copy takes the catalog's place under a service, writes get 503 until it is back."""
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
+    with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as restored:
+        newer = restored.execute("SELECT * FROM current_papers WHERE change > 1").fetchall()
+        restored.execute("DELETE FROM current_papers WHERE change > 1")
+        seals = {"papers": [{**WHALES, "id": "seals"}]}
+        assert 503 == client.post("/v1/papers", json=seals).status_code
+        assert 503 == client.delete("/v1/papers/p1").status_code
+        soon(lambda: ["writes"] == [each["part"] for each in client.get("/readyz").json()["degraded"]])
+        restored.executemany("INSERT INTO current_papers VALUES (?, ?, ?)", newer)
+    assert 202 == client.post("/v1/papers", json=seals).status_code
+    soon(lambda: is_there(client, "seals"))
+    soon(lambda: not client.get("/readyz").json()["degraded"])
+
+
+def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, data: Path) -> None:
+    """What an older copy lacks made no generation: numbers of changes come again, and show nonetheless."""
+    ingest = client.app.state.ingest  # type: ignore[attr-defined]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.delete(["nobody"])
+    soon(lambda: ingest._shown == 2)
+    with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as restored:
+        restored.execute("DELETE FROM current_papers WHERE change > 1")
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
+
+
+def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Path) -> None:
+    """A running service follows a rollback, and does not add again what it took away."""
+    client.post("/v1/papers", json={"papers": [WHALES]})
+    soon(lambda: is_there(client, "w/1"))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, catalog=catalog)
+    soon(lambda: not is_there(client, "w/1"))
+    time.sleep(1.2)
+    assert (False, "000001") == (is_there(client, "w/1"), client.get("/readyz").json()["generation"])
+
+
+def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
+    """A paper that a service accepted and had no time to index is taken up by the next one."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+        app = create_app(Settings(data=data, keyless="write", device="cpu"), engine)
+        with TestClient(app) as stopped:
+            stopped.app.state.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
+            stopped.app.state.absorbing._work = lambda: None  # type: ignore[attr-defined]
+            stopped.post("/v1/papers", json={"papers": [WHALES]})
+        assert catalog.count() == N_PAPERS + 1
+    assert "000001" == current_generation(data)
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    with TestClient(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as client:
+        soon(lambda: is_there(client, "w/1"))
+
+
+def test_pages_fit_together_across_swaps(client: TestClient) -> None:
+    """A list read page by page while the collection changes is the list as it was at the first page."""
+    body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 10}
+
+    def pages(between: Callable[[int], None]) -> list[str]:
+        seen: list[str] = []
+        cursor, number = None, 0
+        while cursor or not seen:
+            page = client.post("/v1/search", json={**body, "cursor": cursor} if cursor else body).json()
+            assert "000001" == page["generation"]
+            seen += [result["paper"]["id"] for result in page["results"]]
+            cursor, number = page["next_cursor"], number + 1
+            between(number)
+        return seen
+
+    def change(number: int) -> None:
+        client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
+        client.delete(f"/v1/papers/p{10 + number}")
+        soon(lambda: is_there(client, f"w{number}"))
+
+    still = pages(lambda number: None)
+    assert (N_PAPERS - 1, N_PAPERS - 1) == (len(still), len(set(still)))
+    assert still == pages(change)
+    assert client.get("/readyz").json()["generation"] > "000005"
+
+
+def test_a_cursor_outlives_a_restart_while_its_generation_is_kept(data: Path) -> None:
+    """A new process opens the older generation again for a cursor; once it is gone, 410 says so."""
+    body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 10}
+
+    def service() -> TestClient:
+        return TestClient(
+            create_app(Settings(data=data, keyless="write", device="cpu")), raise_server_exceptions=False
+        )
+
+    with service() as client:
+        cursor = client.post("/v1/search", json=body).json()["next_cursor"]
+
+    def remove(paper_id: str) -> None:
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            delete_papers(data, [paper_id], catalog, keep=KEEP)
+
+    remove("p9")
+    with service() as client:
+        page = client.post("/v1/search", json={**body, "cursor": cursor})
+        assert (200, "000001") == (page.status_code, page.json()["generation"])
+        assert "000001" == page.headers["x-akin-generation"]
+    del client
+    gc.collect()  # the services above hold their generation until they are gone, as processes would be
+    for number in range(20, 24):
+        remove(f"p{number}")
+    with service() as client:
+        assert 410 == client.post("/v1/search", json={**body, "cursor": cursor}).status_code
+
+
+def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path) -> None:
+    """However many generations come and go, open files stay few: none waits for the garbage collector."""
+
+    def still_open() -> list[str]:
+        descriptors = [str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        return [name for name in descriptors if name.startswith(str(data))]
+
+    gc.collect()
+    gc.disable()
+    try:
+        engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+        engine.warm_up()
+        filters = Filters(year_from=1900, exclude_ids=frozenset({"p9"}))
+        assert engine.search(SearchQuery(paper_id="p5", filters=filters)).results
+        assert still_open()
+        for thread in threading.enumerate():
+            if thread.name == "titles":  # read in the background
+                thread.join()
+        del engine
+        assert [] == still_open()
+    finally:
+        gc.enable()
+
+
+def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data: Path) -> None:
+    """While generations are swapped every search succeeds, by one generation from header to last result."""
+    done, failures = threading.Event(), []
+    generations: set[str] = set()
+
+    def ask() -> None:
+        while not done.is_set():
+            answer = client.post("/v1/search", json={"query": {"paper_id": "p5"}, "limit": 100})
+            if answer.status_code != 200:
+                failures.append(answer.text)
+                return
+            content = answer.json()
+            generation = content["generation"]
+            generations.add(generation)
+            # Paper p100+i goes in the generation after the first i swaps.
+            gone = {f"p{100 + i}" for i in range(int(generation) - 1)}
+            found = {result["paper"]["id"] for result in content["results"]}
+            if generation != answer.headers["x-akin-generation"] or gone & found:
+                failures.append(generation)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(12):
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            delete_papers(data, [f"p{100 + i}"], catalog, keep=KEEP)
+        soon(lambda i=i: not is_there(client, f"p{100 + i}"))  # type: ignore[misc]  # bound at once
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert [] == failures
+    assert len(generations) > 6
+
+
+def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_path: Path) -> None:
+    """Where the pointer names damaged files the older generation goes on, and the next good one is taken."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p1"], catalog, keep=KEEP)
+        soon(lambda: not is_there(client, "p1"))
+        manifest = data / "snapshots" / "000003" / "manifest.json"
+        shutil.copytree(data / "snapshots" / "000002", manifest.parent)
+        manifest.write_bytes(manifest.read_bytes().replace(b"000002", b"000003"))
+        (data / "CURRENT").write_text("000003\n")
+        soon(lambda: client.app.state.following.problem is not None)  # type: ignore[attr-defined]
+        assert "000002" == client.get("/readyz").json()["generation"]
+        assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
+        rollback(data, "000002", catalog=catalog)
+    soon(lambda: client.app.state.following.problem is None)  # type: ignore[attr-defined]
+
+
+def test_the_client_writes(data: Path) -> None:
+    """Papers are added and deleted from Python, on a real server."""
+    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    with (
+        served(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as address,
+        akin.Client(address) as client,
+    ):
+        accepted = client.add_papers(
+            [{"id": "w/1", "title": "Whales", "abstract": ["Whales sing."], "year": 2020}]
+        )
+        assert (1, 0) == (accepted.accepted, accepted.unchanged)
+
+        def shows() -> bool:
+            try:
+                return client.paper("w/1").year == 2020
+            except ServiceError:
+                return False
+
+        soon(shows)
+        client.delete_paper("w/1")
+        assert not shows()

@@ -1,0 +1,216 @@
+"""The scrub: damage to what is served is found while it is served, told, and seen to be repaired."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+
+from indexer.build import KEEP
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import absorb, delete_papers
+from indexer.growth import compact
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.errors import SnapshotCorruptError
+from models.types import Paper, Sentence
+from service.app import create_app
+from service.engines import Engines
+from service.scrub import EVERY_S, Scrub
+from service.search import SearchEngine
+from service.settings import Settings
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
+from tests.support.servers.patience import soon
+
+SEARCH = {"query": {"paper_id": "p5"}, "limit": 3}
+
+
+def annotator() -> Annotator:
+    """The models of the collection."""
+    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of some papers, one of them deleted."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(60)), tmp_path / "data", hashing)
+    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
+        delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
+    return tmp_path / "data"
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+def flip_a_bit(path: Path) -> None:
+    """Of the last byte, in place: what is mapped into memory changes with it."""
+    with path.open("r+b") as stream:
+        stream.seek(-1, 2)
+        last = stream.read(1)[0]
+        stream.seek(-1, 2)
+        stream.write(bytes([last ^ 1]))
+
+
+def scrub_of(data: Path, clock: Clock, *, mib_s: float = 1000.0) -> tuple[Scrub, Engines]:
+    """A scrub over the served generation, and what holds the engine."""
+    engines = Engines(engine_of(data), data, reopen=None)
+    return Scrub(engines, data, mib_s=mib_s, clock=clock), engines
+
+
+def engine_of(data: Path) -> SearchEngine:
+    """An engine over what is served."""
+    return SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+
+
+def test_every_file_is_compared_once_a_day(data: Path) -> None:
+    """A pass reads all files of the generation but its manifest; the next one begins a day later."""
+    clock = Clock()
+    scrub, _ = scrub_of(data, clock)
+    files = [path for path in files_of(data, "000002") if path.name != "manifest.json"]
+    began_at = time.time()
+    for _ in range(3):
+        scrub.step()
+    assert (len(files), sum(path.stat().st_size for path in files)) == (scrub.files, scrub.read_bytes)
+    assert scrub.passed_at is not None
+    assert began_at <= scrub.passed_at <= time.time()
+    clock.now = 86_401.0
+    scrub.step()
+    assert 2 * len(files) == scrub.files
+
+
+def test_no_step_reads_more_than_it_may(data: Path) -> None:
+    """The rate bounds what one step reads; several steps go through the same files."""
+    clock = Clock()
+    scrub, _ = scrub_of(data, clock, mib_s=0.02 / EVERY_S)
+    most, before = int(0.02 * 2**20), 0
+    while scrub.passed_at is None:
+        scrub.step()
+        assert scrub.read_bytes - before <= most
+        before = scrub.read_bytes
+    assert scrub.read_bytes > 3 * most
+    assert 0 == scrub.damaged
+
+
+@pytest.mark.parametrize(
+    "name", ["vectors.npy", "papers.arrow", "ids.npy", "offsets.npy", "deleted-000001.npy"]
+)
+def test_a_flipped_bit_is_found_and_a_repair_seen(data: Path, name: str) -> None:
+    """Whatever file it is in; once the file is as before, that is seen at the next pass, within minutes."""
+    clock = Clock()
+    scrub, _ = scrub_of(data, clock)
+    (path,) = data.rglob(name)
+    flip_a_bit(path)
+    scrub.step()
+    (degraded,) = scrub.degradations()
+    assert (1, "snapshot") == (scrub.damaged, degraded.part)
+    assert "akin reindex" in degraded.remedy
+    # The generation before names the same segment, but not the list of deleted papers.
+    assert ("rollback --to 000001" in degraded.remedy) == (name == "deleted-000001.npy")
+    flip_a_bit(path)
+    clock.now = 601.0
+    scrub.step()
+    assert (0, []) == (scrub.damaged, scrub.degradations())
+
+
+def test_a_missing_file_is_damage_but_not_one_that_is_served_no_more(data: Path) -> None:
+    """What is missing is told; files of a generation that was superseded meanwhile are not looked for."""
+    clock = Clock()
+    scrub, engines = scrub_of(data, clock)
+    (path,) = data.rglob("papers.arrow")
+    path.unlink()
+    scrub.step()
+    assert 1 == scrub.damaged
+    corpus = write_corpus(data.parent / "d.jsonl", many_papers(5))
+    build_quietly(corpus, data, load_encoder("hashing"), replace=True)
+    engines.current = engine_of(data)
+    assert (0, []) == (scrub.damaged, scrub.degradations())
+
+
+def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) -> None:
+    """Neither a compaction nor an addition gives damaged vectors a checksum of their own."""
+    text = "Whales sing."
+    whales = [Paper(f"w{i}", "Whales", text, (Sentence(text, 0, len(text)),)) for i in range(80)]
+    snapshot = open_snapshot(data)
+    flip_a_bit(next(data.rglob("vectors.npy")))
+    with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
+        compact(data, snapshot, device="cpu", keep=KEEP)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(whales)  # more than the segment holds: it would be merged
+        with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
+            absorb(data, annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot)
+
+
+@pytest.fixture
+def client(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """A service that goes over its files again and again."""
+    monkeypatch.setattr("service.scrub._PAUSE_S", 0.0)
+    monkeypatch.setattr("service.scrub._DAMAGED_PAUSE_S", 0.0)
+    settings = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, scrub_mib_s=1000.0)
+    app = create_app(settings, engine_of(data))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def metric(client: TestClient, name: str) -> float | None:
+    """One number of /metrics without labels."""
+    families = text_string_to_metric_families(client.get("/metrics").text)
+    return next((s.value for family in families for s in family.samples if s.name == name), None)
+
+
+def test_a_service_tells_of_damage_and_answers_on(client: TestClient, data: Path) -> None:
+    """/readyz and /metrics tell of a flipped bit, searches are answered, a repair is seen."""
+
+    def parts() -> list[str]:
+        return [each["part"] for each in client.get("/readyz").json()["degraded"]]
+
+    soon(lambda: metric(client, "akin_scrub_last_pass_timestamp_seconds") is not None)
+    assert 0 == metric(client, "akin_scrub_damaged_files")
+    assert (
+        0 < (metric(client, "akin_scrub_files_total") or 0) < (metric(client, "akin_scrub_bytes_total") or 0)
+    )
+    path = next(data.rglob("vectors.npy"))
+    flip_a_bit(path)
+    soon(lambda: parts() == ["snapshot"])
+    assert (1, 200) == (
+        metric(client, "akin_scrub_damaged_files"),
+        client.post("/v1/search", json=SEARCH).status_code,
+    )
+    assert str(data) not in client.get("/readyz").text
+    flip_a_bit(path)
+    soon(lambda: parts() == [])
+
+
+def test_the_collection_is_shown(client: TestClient) -> None:
+    """Segments, deleted papers, pending changes, and when what is served was published and taken up."""
+    began_at = int(time.time())
+    assert (1, 1, 0, None) == tuple(
+        metric(client, f"akin_{name}")
+        for name in ("segments", "deleted_papers", "pending_changes", "last_swap_timestamp_seconds")
+    )
+    paper = {"id": "w", "title": "Whales", "abstract": "Whales sing."}
+    assert 202 == client.post("/v1/papers", json={"papers": [paper]}).status_code
+    soon(lambda: client.get("/v1/papers/w").status_code == 200)
+    assert (2, 0, 0) == tuple(
+        metric(client, f"akin_{name}") for name in ("segments", "pending_changes", "failed_swaps_total")
+    )
+    for name in ("generation_created", "last_swap"):
+        assert began_at <= (metric(client, f"akin_{name}_timestamp_seconds") or 0) <= time.time()
+
+
+def test_it_may_be_turned_off(data: Path) -> None:
+    """At a rate of 0 nothing is read."""
+    scrub, _ = scrub_of(data, Clock(), mib_s=0.0)
+    scrub.step()
+    assert (0, None) == (scrub.read_bytes, scrub.passed_at)

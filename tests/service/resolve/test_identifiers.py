@@ -1,0 +1,115 @@
+"""Papers found by DOIs, arXiv, ACL and PubMed ids, and addresses."""
+
+from pathlib import Path
+
+import pytest
+
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.errors import PaperNotFoundError
+from service.identifiers import Identifiers
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import many_papers
+from tests.support.sentence_engines import small_engine
+
+# What the collection calls its papers, and what else it knows of them.
+PAPERS: dict[str, dict[str, object]] = {
+    "plain:1": {"doi": "10.1093/Mind/LIX.236.433"},
+    "arxiv:2106.15928": {"url": "https://arxiv.org/abs/2106.15928"},
+    "arxiv:math/0309136": {},
+    "acl:P18-1001": {"url": "https://aclanthology.org/P18-1001/"},
+    "acl:2020.acl-main.447": {"doi": "10.18653/v1/2020.acl-main.447"},
+    "s2:77490025": {"url": "https://www.semanticscholar.org/paper/649def34f8be52c8b66281af98ae884c09aef38b"},
+    "openalex:W112218234": {"doi": "10.1000/same"},
+    "pmid:19872477": {"doi": "10.1000/same"},
+    "pmcid:PMC2323736": {},
+    "s2:649def34f8be52c8b66281af98ae884c09aef38b": {},
+    "1706.03762": {},
+    "DOI:10.9999/an.id": {"doi": "10.1000/another"},
+    "plain:2": {"url": "http://Example.ORG/Papers/7/"},
+    "plain:3": {"doi": "10.9999/an.id"},
+    "plain:4": {"url": "http://www.arxiv.org/abs/2301.00001"},
+}
+
+SAME = [
+    ("plain:1", "plain:1"),
+    ("DOI:10.1093/mind/lix.236.433", "plain:1"),
+    ("doi: 10.1093/MIND/LIX.236.433", "plain:1"),
+    ("10.1093/mind/lix.236.433", "plain:1"),
+    ("URL:https://doi.org/10.1093/mind/lix.236.433", "plain:1"),
+    ("https://dx.doi.org/10.1093%2Fmind%2Flix.236.433", "plain:1"),
+    ("ARXIV:2106.15928", "arxiv:2106.15928"),
+    ("arXiv:2106.15928v3", "arxiv:2106.15928"),
+    ("DOI:10.48550/arXiv.2106.15928", "arxiv:2106.15928"),
+    ("URL:https://arxiv.org/pdf/2106.15928v1.pdf", "arxiv:2106.15928"),
+    ("ARXIV:math.GT/0309136", "arxiv:math/0309136"),
+    ("ARXIV:1706.03762", "1706.03762"),
+    ("ACL:p18-1001", "acl:P18-1001"),
+    ("URL:http://www.aclweb.org/anthology/P18-1001.pdf", "acl:P18-1001"),
+    ("ACL:2020.ACL-main.447", "acl:2020.acl-main.447"),
+    ("CorpusId:77490025", "s2:77490025"),
+    ("CORPUSID: 77490025", "s2:77490025"),
+    ("URL:https://api.semanticscholar.org/CorpusID:77490025", "s2:77490025"),
+    ("MAG:112218234", "openalex:W112218234"),
+    ("PMID:19872477", "pmid:19872477"),
+    ("https://pubmed.ncbi.nlm.nih.gov/19872477/", "pmid:19872477"),
+    ("PMCID:2323736", "pmcid:PMC2323736"),
+    ("PMCID:pmc2323736", "pmcid:PMC2323736"),
+    ("https://pmc.ncbi.nlm.nih.gov/articles/PMC2323736/", "pmcid:PMC2323736"),
+    ("649DEF34F8BE52C8B66281AF98AE884C09AEF38B", "s2:649def34f8be52c8b66281af98ae884c09aef38b"),
+    ("URL:https://example.org/Papers/7", "plain:2"),
+    ("URL:https://www.example.org/Papers/7/#abstract", "plain:2"),
+    ("URL:HTTPS://WWW.EXAMPLE.org/Papers/7", "plain:2"),
+    # An id of the collection means its own paper; the first of several papers with one DOI is meant.
+    ("DOI:10.9999/an.id", "DOI:10.9999/an.id"),
+    ("10.9999/an.id", "plain:3"),
+    ("DOI:10.1000/same", "openalex:W112218234"),
+    ("ARXIV:2301.00001v2", "plain:4"),
+]
+
+OTHERS = [
+    "plain:9",
+    "DOI:10.1093/mind",
+    "DOI:",
+    "PMID:77490025",  # a number of another register
+    "19872477",
+    "acl:p18-1001x",
+    "URL:https://example.org/papers/7",  # paths know their case
+    "http://[",
+    "URL:",
+    "\ud800",
+    "DOI:10.1\x00/a",
+    ":",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def identifiers(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Identifiers:
+    """Papers that go by all kinds of names."""
+    papers = many_papers(len(PAPERS))
+    for paper, (name, known) in zip(papers, PAPERS.items(), strict=True):
+        paper |= {"id": name, **known}
+    folder = tmp_path_factory.mktemp("named")
+    return small_engine(folder, Annotator(hashing, tagger=KeywordTagger()), papers).identifiers
+
+
+@pytest.mark.parametrize(("given", "paper_id"), SAME)
+def test_a_paper_is_found_by_its_names(identifiers: Identifiers, given: str, paper_id: str) -> None:
+    """Every name a service gives a paper leads to it, whatever the case of prefix, DOI and host."""
+    assert paper_id == identifiers.resolve(given)
+
+
+@pytest.mark.parametrize("given", OTHERS)
+def test_what_names_no_paper_finds_none(identifiers: Identifiers, given: str) -> None:
+    """A name that no paper has, or that is no name, finds nothing and is not echoed."""
+    assert identifiers.position(given) is None
+    with pytest.raises(PaperNotFoundError, match="No paper of this collection"):
+        identifiers.resolve(given)
+
+
+def test_collections_without_dois_and_addresses(hashed_data: Path, plain_engine: object) -> None:
+    """Where no paper has a DOI or an address, none is found by one."""
+    identifiers = plain_engine.identifiers  # type: ignore[attr-defined]  # a SearchEngine
+    assert identifiers.position("DOI:10.1093/mind/lix.236.433") is None
+    assert identifiers.position("URL:https://example.org/7") is None

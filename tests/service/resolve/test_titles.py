@@ -1,0 +1,284 @@
+"""Titles found by what is remembered or typed of them, and the two routes that serve this."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fastapi.testclient import TestClient
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.encoder import Encoder
+from models.errors import QueryError
+from service.app import create_app
+from service.settings import Settings
+from service.titles import LEAST_SIMILARITY, SegmentTitles, Titles
+from tests.support.builds import build_quietly, many_papers, write_corpus
+
+TITLES = [
+    "BERT: Pre-training of Deep Bidirectional Transformers",  # 0
+    "Attention is All you Need",  # 1
+    "Graph Neural Networks",  # 2
+    "A Graph of Neural Things",  # 3
+    "Graph neural nets for floods",  # 4
+    "Évaluation d'un système de traduction",  # 5
+    "Bert and Ernie",  # 6
+    "数据库系统概论",  # 7
+    "???",  # 8
+    "Støy i målinger: hva nå?",  # 9
+]
+
+
+def titles_of(*segments: list[str]) -> Titles:
+    """The titles of a collection in several segments, of which nothing is deleted."""
+    parts = [SegmentTitles(pa.chunked_array([texts])) for texts in segments]
+    return Titles(parts, [np.arange(len(texts)) for texts in segments])
+
+
+@pytest.fixture(scope="module")
+def titles() -> Titles:
+    """A few titles in two Arrow chunks."""
+    return titles_of(TITLES[:4], TITLES[4:])
+
+
+def found(titles: Titles, title: str) -> list[int]:
+    """The positions of the titles most like ``title``."""
+    return [match.position for match in titles.like(title, limit=10)]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2, 3, 4, 5, 6, 7, 9])
+def test_a_title_finds_itself_whatever_its_case_and_accents(titles: Titles, position: int) -> None:
+    """Case, accents, punctuation and spacing do not matter: similarity is 1."""
+    plain = TITLES[position].upper().replace("É", "E").replace("È", "e").replace(":", " -- ")
+    best = titles.like(f"  {plain}!", limit=1)[0]
+    assert (position, 1.0) == (best.position, best.similarity)
+
+
+@pytest.mark.parametrize(
+    ("asked", "position"),
+    [
+        ("Atention is al you need", 1),
+        ("Graph Nueral Netwroks", 2),
+        ("evaluation dun systeme de traduction", 5),
+        ("bert pretraining of deep bidirectional transformer", 0),
+        ("graph nets neural for floods", 4),
+    ],
+)
+def test_misspellings_are_forgiven(titles: Titles, asked: str, position: int) -> None:
+    """Wrong, missing, swapped letters and a word out of place still find the title."""
+    assert position == found(titles, asked)[0]
+
+
+def test_a_subtitle_may_be_missing(titles: Titles) -> None:
+    """What stands before the colon is a title too; a paper comes once, by what is more alike."""
+    (best,) = titles.like("bert", limit=10)
+    assert (0, 1.0) == (best.position, best.similarity)
+    whole = titles.like(TITLES[0], limit=10)
+    assert [0] == [match.position for match in whole]
+
+
+def test_a_whole_title_comes_before_the_same_words_with_a_subtitle() -> None:
+    """Of two that are equally alike the one without a subtitle is first, then the first paper."""
+    titles = titles_of(["Floods: a survey", "Floods", "Floods", "Floods: more"])
+    matches = titles.like("floods", limit=10)
+    assert [(1, 1.0), (2, 1.0), (0, 1.0), (3, 1.0)] == [(m.position, m.similarity) for m in matches]
+    assert [1, 2] == [match.position for match in titles.like("floods", limit=2)]
+
+
+def test_what_is_not_alike_is_not_found(titles: Titles) -> None:
+    """Below the least similarity there is no match, and all that is found reaches it, best first."""
+    assert [] == titles.like("Photosynthesis in deep-sea vents", limit=10)
+    similar = [match.similarity for match in titles.like("graph neural networks for floods", limit=10)]
+    assert len(similar) > 1
+    assert sorted(similar, reverse=True) == similar
+    assert min(similar) >= LEAST_SIMILARITY
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("graph neu", [2, 4, 3]),  # those that begin so, shorter first; then the one that holds the words
+        ("neu gra", [2, 3, 4]),  # words in any order, the shorter title first
+        ("neural thi", [3]),
+        ("b", [6, 0]),
+        ("trad", [5]),
+        ("EVAL", [5]),
+        ("maling", [9]),
+        ("数据", [7]),
+        ("need all att", [1]),
+        ("graph zebra", []),
+        ("raph", []),
+    ],
+)
+def test_words_begun_find_titles(titles: Titles, typed: str, expected: list[int]) -> None:
+    """Each word typed begins a word of the title; what begins the title comes first, then the shorter."""
+    assert expected == titles.beginning(typed, limit=10)
+    assert expected[:1] == titles.beginning(typed, limit=1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("atention is al", [1]),  # a letter missing
+        ("Graph Nueral", [2, 4]),  # two swapped; as like, so the shorter first
+        ("berd ", [6, 0]),
+        ("Évaluatoin d'un", [5]),
+        ("systems of graphs", []),
+        ("xylophone", []),
+        ("数居", []),  # half of two characters are too few
+    ],
+)
+def test_mistyped_openings_find_titles(titles: Titles, typed: str, expected: list[int]) -> None:
+    """Titles open like what was typed, whatever follows in them, the most alike first, then the shorter."""
+    assert expected == titles.opening_like(typed, limit=10)
+    assert expected[:1] == titles.opening_like(typed, limit=1)
+
+
+def test_titles_of_deleted_papers_open_like_nothing() -> None:
+    """A paper that is deleted is not suggested for a mistyped title either."""
+    part = SegmentTitles(pa.chunked_array([["Floods of rivers", "Floods of data"]]))
+    titles = Titles([part, part], [np.array([1]), np.array([0, 1])])
+    assert [1, 3, 2] == titles.opening_like("flodos of", limit=10)
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "?!", "\u200b", "\ud800"])
+def test_what_holds_no_word_is_refused(titles: Titles, blank: str) -> None:
+    """There is nothing to look for in punctuation, white space or broken characters."""
+    with pytest.raises(QueryError, match="no letter"):
+        titles.like(blank, limit=1)
+    with pytest.raises(QueryError, match="no letter"):
+        titles.beginning(blank, limit=1)
+    with pytest.raises(QueryError, match="no letter"):
+        titles.opening_like(blank, limit=1)
+
+
+def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
+    """On 2,000 made-up titles every prefix gives those that a scan of all finds, in the same order."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcde", k=rng.randint(1, 5))) for _ in range(300)]
+    texts = [" ".join(rng.choices(words, k=rng.randint(1, 6))) for _ in range(2_000)]
+    titles = titles_of(texts)
+    for _ in range(200):
+        typed = " ".join(rng.choice(words)[: rng.randint(1, 4)] for _ in range(rng.randint(1, 3)))
+        holding = [
+            i
+            for i, text in enumerate(texts)
+            if all(any(word.startswith(start) for word in text.split()) for start in typed.split())
+        ]
+        holding.sort(key=lambda i: (not texts[i].startswith(typed), len(texts[i]), i))
+        assert holding[:10] == titles.beginning(typed, limit=10)
+
+
+@settings(deadline=None)
+@given(text=st.text(max_size=60))
+def test_any_text_is_answered_or_refused(text: str) -> None:
+    """No text breaks the lookup, and a title of a collection finds itself with similarity 1."""
+    titles = titles_of(["Floods", text.encode("utf-8", "replace").decode()])
+    try:
+        best = titles.like(text, limit=2)
+        begun = titles.beginning(text, limit=2)
+        opening = titles.opening_like(text, limit=2)
+    except QueryError:
+        return
+    assert 1.0 == best[0].similarity
+    assert 1 in begun
+    assert 1 in opening
+
+
+SUGGESTED = {"id": "suggest", "title": "Zebra crossings", "abstract": ["We cross.", "Zebras do too."]}
+ODD = {"id": "suggest/2", "title": "Zebras: revisited", "abstract": ["We cross again."]}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client over thirty papers, one of which is called ``suggest``."""
+    folder = tmp_path_factory.mktemp("titles")
+    corpus = write_corpus(folder / "papers.jsonl", [*many_papers(30), SUGGESTED, ODD])
+    build_quietly(corpus, folder / "data", hashing)
+    app = create_app(Settings(data=folder / "data", device="cpu"))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def answer(client: TestClient, path: str, **params: Any) -> dict[str, Any]:
+    """The answer to a GET that must succeed."""
+    response = client.get(path, params=params)
+    assert 200 == response.status_code, response.text
+    content: dict[str, Any] = response.json()
+    return content
+
+
+def test_a_title_is_looked_up(client: TestClient) -> None:
+    """Matches come with what names the paper and how alike the title is, and without a reason."""
+    got = answer(client, "/v1/papers", title="zebra crosings", limit=1)
+    (match,) = got["results"]
+    assert ("suggest", "Zebra crossings") == (match["paper"]["id"], match["paper"]["title"])
+    assert "abstract" not in match["paper"]
+    assert 0.9 < match["similarity"] < 1
+    assert ("000001", None, None) == (got["generation"], got["reason"], got["detail"])
+
+
+def test_titles_are_suggested(client: TestClient) -> None:
+    """Suggestions are papers, at most as many as asked for."""
+    got = answer(client, "/v1/papers/suggest", prefix="zeb")
+    assert ["Zebra crossings", "Zebras: revisited"] == [paper["title"] for paper in got["results"]]
+    assert 1 == len(answer(client, "/v1/papers/suggest", prefix="zeb", limit=1)["results"])
+    mistyped = answer(client, "/v1/papers/suggest", prefix="zerba cros")
+    assert ["Zebra crossings"] == [paper["title"] for paper in mistyped["results"]]
+
+
+@pytest.mark.parametrize(("path", "name"), [("/v1/papers", "title"), ("/v1/papers/suggest", "prefix")])
+def test_nothing_found_has_its_reason(client: TestClient, path: str, name: str) -> None:
+    """An empty list says why, for machines and for people."""
+    got = answer(client, path, **{name: "xylophone quartz"})
+    assert ([], "no_such_title") == (got["results"], got["reason"])
+    assert "No title of the collection" in got["detail"]
+
+
+@pytest.mark.parametrize("paper_id", ["suggest", "suggest/2", "p3"])
+def test_every_paper_keeps_its_address(client: TestClient, paper_id: str) -> None:
+    """Also a paper whose id is the name of a route is found by its id."""
+    assert paper_id == answer(client, f"/v1/papers/{paper_id}")["paper"]["id"]
+
+
+BAD = [
+    "/v1/papers",
+    "/v1/papers?title=",
+    "/v1/papers?title=%20",
+    "/v1/papers?title=%3F%21",
+    "/v1/papers?title=x&limit=0",
+    "/v1/papers?title=x&limit=101",
+    "/v1/papers?title=x&limit=ten",
+    "/v1/papers?title=x&limit=1.0",
+    "/v1/papers?title=x&limit=%201",
+    "/v1/papers?title=x&limit=" + "9" * 5_000,
+    "/v1/papers?title=x&year=2020",
+    "/v1/papers?title=x&title=y",
+    "/v1/papers?title=" + "x" * 2_001,
+    "/v1/papers/suggest?prefix=",
+    "/v1/papers/suggest?prefix=%00",
+    "/v1/papers/suggest?prefix=" + "x" * 201,
+    "/v1/papers/suggest?prefix=x&limit=-1",
+    "/v1/papers/suggest?prefix=x&surprise=1",
+]
+
+
+@pytest.mark.parametrize("path", BAD)
+def test_a_wrong_parameter_gets_a_problem(client: TestClient, path: str) -> None:
+    """Every wrong request is answered by problem+json of at most 4 kB that does not echo what was given."""
+    response = client.get(path)
+    assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
+    assert response.json()["detail"]
+    assert len(response.content) <= 4096
+
+
+def test_without_such_a_paper_the_prefix_is_asked_for(hashed_data: Path) -> None:
+    """Where no paper is called ``suggest``, its address says what to give."""
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
+        response = client.get("/v1/papers/suggest")
+    assert 404 == response.status_code
+    assert "?prefix=" in response.json()["detail"]

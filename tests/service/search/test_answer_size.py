@@ -1,0 +1,110 @@
+"""The size of an answer: bounded by the lightest alignments being summed up, and still adding up."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from models.encoder import Encoder
+from models.transport import Scorer
+from service.app import create_app
+from service.rerank import MOST_ALIGNMENTS, MOST_HIGHLIGHTS
+from service.settings import Settings
+from tests.support.builds import build_quietly, write_corpus
+
+N_SENTENCES = 200
+_WORDS = ["flood", "river", "graph", "neural", "causal", "model", "forecast", "satellite"]
+# A hundred such results make 2.4 MB, two thirds of it the abstracts and the places of their sentences.
+_MOST_BYTES_A_RESULT = 24_000
+
+
+def long_abstract(seed: int) -> list[str]:
+    """Two hundred short sentences."""
+    rng = np.random.default_rng(seed)
+    return [f"{' '.join(rng.choice(_WORDS, 3))} {i}." for i in range(N_SENTENCES)]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client of the service over a few papers of two hundred sentences."""
+    folder = tmp_path_factory.mktemp("long")
+    papers = [{"id": f"p{i}", "title": f"Paper {i}", "abstract": long_abstract(i)} for i in range(11)]
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    with TestClient(create_app(Settings(data=folder / "data", device="cpu"))) as client:
+        yield client
+
+
+def totals(result: dict[str, Any], sign: int = 1) -> tuple[float, float]:
+    """The weights of one sign, alignments and what was omitted, summed; and the score they make."""
+    cells: Sequence[dict[str, float]] = [*result["alignments"], *result["omitted"]]
+    kept = [cell for cell in cells if cell["weight"] * sign > 0]
+    return sum(cell["weight"] for cell in kept), -sum(cell["weight"] * cell["distance"] for cell in kept)
+
+
+def test_the_largest_results_are_bounded(client: TestClient) -> None:
+    """Results of two hundred sentences stay small, though each has 1,600 alignments with the query."""
+    response = client.post("/v1/search", json={"query": {"abstract": long_abstract(500)[:8]}})
+    results = response.json()["results"]
+    assert {N_SENTENCES} == {len(result["paper"]["sentences"]) for result in results}
+    assert len(response.content) < _MOST_BYTES_A_RESULT * len(results)
+
+
+@pytest.mark.parametrize("scorer", list(Scorer))
+def test_what_is_summed_up_still_adds_up(client: TestClient, scorer: Scorer) -> None:
+    """With what was omitted weights sum to 1 and make the score, and what is shown is the heaviest."""
+    body = {"query": {"paper_id": "p0"}, "limit": 1, "scorer": scorer, "tau": 5.0}
+    for result in client.post("/v1/search", json=body).json()["results"]:
+        weight, score = totals(result)
+        assert (1, result["score"]) == (pytest.approx(weight, abs=1e-6), pytest.approx(score, abs=1e-5))
+        assert len(result["alignments"]) <= MOST_ALIGNMENTS
+        assert len(result["highlights"]) <= MOST_HIGHLIGHTS
+        weights = [cell["weight"] for cell in result["alignments"]]
+        assert sorted(weights, reverse=True) == weights
+        for omitted in result["omitted"]:
+            assert len(weights) == MOST_ALIGNMENTS
+            assert 0 < omitted["weight"] / omitted["count"] <= min(weights) + 1e-12
+    assert (scorer is Scorer.SINGLE) == (result["omitted"] == [])
+
+
+def test_contrast_is_summed_up_by_itself(client: TestClient) -> None:
+    """What is to be like and what unlike have half the room each, and each its own remainder."""
+    body = {
+        "query": {"paper_id": "p0"},
+        "limit": 3,
+        "sentences": list(range(10)),
+        "unlike": {"sentences": list(range(10, 20)), "weight": 0.5},
+    }
+    for result in client.post("/v1/search", json=body).json()["results"]:
+        (near, score), (away, penalty) = totals(result), totals(result, -1)
+        assert (1, -0.5) == (pytest.approx(near, abs=1e-6), pytest.approx(away, abs=1e-6))
+        assert result["score"] == pytest.approx(score + penalty, abs=1e-5)
+        signs = [cell["weight"] > 0 for cell in result["alignments"]]
+        assert (MOST_ALIGNMENTS // 2, MOST_ALIGNMENTS // 2) == (signs.count(True), signs.count(False))
+        assert 2 == len(result["omitted"])
+
+
+def test_few_alignments_are_all_shown(client: TestClient) -> None:
+    """Where there are no more than there is room for, none is left out."""
+    for scorer, n in (("single", 1), ("mean_min", MOST_ALIGNMENTS)):
+        query = {"abstract": long_abstract(500)[:n]}
+        body = {"query": query, "filters": {"ids": ["p1"]}, "scorer": scorer, "sentences": list(range(n))}
+        (result,) = client.post("/v1/search", json=body).json()["results"]
+        assert (n, []) == (len(result["alignments"]), result["omitted"])
+
+
+def test_an_answer_is_the_same_to_the_byte(client: TestClient) -> None:
+    """The same search twice differs in took_ms alone, in JSON and in files."""
+    body = {"query": {"abstract": long_abstract(500)[:8]}, "limit": 10}
+    for accept in ("application/json", "text/csv", "application/x-ndjson", "application/x-bibtex"):
+        contents = {
+            re.sub(
+                rb'"took_ms":[0-9.]+',
+                b"",
+                client.post("/v1/search", json=body, headers={"Accept": accept}).content,
+            )
+            for _ in range(2)
+        }
+        assert 1 == len(contents)

@@ -1,0 +1,57 @@
+"""The candidate stage: the papers an unlimited single-match search would give, however clustered they are."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.snapshot import Snapshot, open_snapshot
+from models.encoder import Encoder
+from models.transport import Scorer, score_papers
+from service.candidates import find_candidates
+from tests.support.builds import build_quietly, write_corpus
+
+
+def by_brute_force(snapshot: Snapshot, query: np.ndarray, allowed: np.ndarray) -> list[int]:
+    """All allowed papers by single match, best first, ties by position."""
+    rows = snapshot.gather(snapshot.positions)[0]
+    scores = score_papers(query, rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
+    order = np.lexsort((np.arange(len(scores)), -scores.astype(np.float32)))
+    return [int(i) for i in order if allowed[i]]
+
+
+@pytest.mark.parametrize("n_papers", [1, 7, 50, 99, 100, 1000])
+@pytest.mark.parametrize("n_allowed", [100, 60, 1])
+def test_candidates_are_the_nearest_papers(hashed_snapshot: Snapshot, n_papers: int, n_allowed: int) -> None:
+    """As many papers as asked for, or as are allowed, come back, and they are the nearest ones."""
+    snapshot = hashed_snapshot
+    allowed = np.zeros(len(snapshot), dtype=bool)
+    allowed[np.random.default_rng(0).permutation(len(snapshot))[:n_allowed]] = True
+    query = hashed_snapshot.vectors(17)
+    found = find_candidates(snapshot, query, n_papers=n_papers, allowed=allowed)
+    expected = by_brute_force(snapshot, query, allowed)[:n_papers]
+    assert expected == [candidate.position for candidate in found]
+    scores = [candidate.score for candidate in found]
+    assert sorted(scores, reverse=True) == scores
+
+
+def test_nothing_allowed_gives_nothing(hashed_snapshot: Snapshot) -> None:
+    """Where no paper is allowed there is no candidate."""
+    allowed = np.zeros(len(hashed_snapshot), dtype=bool)
+    assert [] == find_candidates(hashed_snapshot, hashed_snapshot.vectors(0), n_papers=5, allowed=allowed)
+
+
+def test_one_paper_with_every_near_sentence_hides_no_other(tmp_path: Path, hashing: Encoder) -> None:
+    """Hundreds of near sentences of one paper take up whole hit lists; the search widens past them."""
+    crowd = [f"Floods of the river are forecast at station {i}." for i in range(300)]
+    others = [
+        {"id": f"p{i}", "title": f"Study {i}", "abstract": [f"Topic {i} of area {i}.", f"Result {i}."]}
+        for i in range(40)
+    ]
+    papers = [{"id": "crowd", "title": "Floods", "abstract": crowd}, *others]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    snapshot = open_snapshot(tmp_path / "data")
+    allowed = np.ones(len(snapshot), dtype=bool)
+    query = snapshot.vectors(0)[:3]
+    found = find_candidates(snapshot, query, n_papers=10, allowed=allowed)
+    assert by_brute_force(snapshot, query, allowed)[:10] == [c.position for c in found]

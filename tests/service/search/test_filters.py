@@ -1,0 +1,154 @@
+"""Filters by author and by ids: what they let through, over HTTP, on the command line and in a segment."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from akin.cli import app
+from indexer import segment
+from indexer.snapshot import Snapshot, open_snapshot
+from models.encoder import Encoder
+from models.types import Filters
+from service.app import create_app
+from service.settings import Settings
+from tests.support.builds import build_quietly, write_corpus
+
+AUTHORS = {"a/1": ["Ann Lee", "Bo Li"], "b.2": ["ANN LEE"], "c": ["Ann Leeson"], "d": [], "é🙂": ["Śára Łuk"]}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A data folder with five papers and their authors."""
+    folder = tmp_path_factory.mktemp("filters")
+    papers = [
+        {"id": name, "title": name, "abstract": [f"Text {i}."], "authors": authors, "year": 2000 + i}
+        for i, (name, authors) in enumerate(AUTHORS.items())
+    ]
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def client(data: Path) -> Iterator[TestClient]:
+    """A client of the service over them."""
+    with TestClient(create_app(Settings(data=data, device="cpu"))) as client:
+        yield client
+
+
+def found(client: TestClient, filters: dict[str, object], **query: str) -> set[str]:
+    """The ids of all papers that pass."""
+    asked = query or {"abstract": "Text."}
+    response = client.post("/v1/search", json={"query": asked, "filters": filters, "limit": 100})
+    assert 200 == response.status_code, response.text
+    return {result["paper"]["id"] for result in response.json()["results"]}
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"authors": ["ann lee"]}, {"a/1", "b.2"}),
+        ({"authors": ["Bo Li", "śára łuk"]}, {"a/1", "é🙂"}),
+        ({"authors": ["Ann"]}, set()),
+        ({"ids": ["c", "é🙂", "nowhere", "c"]}, {"c", "é🙂"}),
+        ({"ids": ["nowhere"]}, set()),
+        ({"exclude_ids": ["a/1", "nowhere"]}, {"b.2", "c", "d", "é🙂"}),
+        ({"ids": ["a/1", "b.2"], "exclude_ids": ["b.2"]}, {"a/1"}),
+        ({"ids": ["a/1", "b.2", "d"], "year_from": 2001}, {"b.2", "d"}),
+        ({"ids": [f"unknown-{i}" for i in range(9_999)] + ["d"]}, {"d"}),
+    ],
+)
+def test_who_passes(client: TestClient, filters: dict[str, object], expected: set[str]) -> None:
+    """Any one author suffices, whole and in any case; lists of ids narrow; unknown ids are passed over."""
+    assert expected == found(client, filters)
+
+
+def test_a_query_by_id_excludes_itself_too(client: TestClient) -> None:
+    """The query's own paper is left out beside those excluded, even where it is among those asked for."""
+    assert {"b.2"} == found(client, {"ids": ["a/1", "b.2", "c"], "exclude_ids": ["c"]}, paper_id="a/1")
+
+
+WRONG: list[dict[str, object]] = [
+    {"ids": []},
+    {"ids": ["x"] * 10_001},
+    {"exclude_ids": ["x"] * 10_001},
+    {"ids": [""]},
+    {"ids": ["x" * 201]},
+    {"ids": [1]},
+    {"authors": [""]},
+    {"authors": ["x"] * 101},
+    {"authors": None},
+]
+
+
+@pytest.mark.parametrize("filters", WRONG)
+def test_wrong_filters_are_problems(client: TestClient, filters: dict[str, object]) -> None:
+    """An empty list of ids, too many, or what is no id gets 422; to allow any paper, leave `ids` out."""
+    assert (
+        422 == client.post("/v1/search", json={"query": {"abstract": "T."}, "filters": filters}).status_code
+    )
+
+
+@pytest.mark.parametrize("filters", [{"exclude_ids": list(AUTHORS)}, {"authors": ["Nobody"]}])
+def test_nothing_left_has_its_reason(client: TestClient, filters: dict[str, object]) -> None:
+    """Where the filters leave no paper, the answer says that they do."""
+    body = {"query": {"abstract": "Text."}, "filters": filters}
+    assert "filtered_out" == client.post("/v1/search", json=body).json()["reason"]
+
+
+def test_authors_on_the_command_line(data: Path) -> None:
+    """`--author` may be repeated, with `akin search` and `akin sentences` alike."""
+    options = ["--data", str(data), "--author", "bo li", "--author", "Ann Leeson", "--json"]
+    for command in (["search", "--paper", "d"], ["sentences", "Text."]):
+        result = CliRunner().invoke(app, [*command, *options])
+        assert 0 == result.exit_code, result.output
+        papers = [each["paper"]["id"] for each in json.loads(result.output)["results"]]
+        assert ["a/1", "c"] == sorted(papers)
+
+
+@pytest.mark.parametrize("n_unknown", [0, 500])
+def test_many_ids_are_found_at_once(hashed_snapshot: Snapshot, n_unknown: int) -> None:
+    """Few ids or many, each is found where it stands, and passed over where it is not there."""
+    segment = hashed_snapshot
+    ids = [segment.paper(i).id for i in (3, 99, 0, 42)]
+    ids += ["nowhere", "\ud800", "", *(f"unknown {i}" for i in range(n_unknown))]
+    assert [0, 3, 42, 99] == sorted(segment.find_all(ids).tolist())
+    assert [] == segment.find_all(frozenset()).tolist()
+
+
+def test_ids_with_one_hash_are_told_apart(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where hashes collide, the ids themselves decide."""
+    segment = open_snapshot(hashed_data).segments[0]
+    segment._ids = np.sort(
+        np.array([(7, i) for i in range(len(segment))], dtype=segment._ids.dtype), order=["hash", "position"]
+    )
+    monkeypatch.setattr("indexer.segment.id_hash", lambda _: 7)
+    ids = [segment.paper(i).id for i in (5, 61)] + [f"unknown {i}" for i in range(200)]
+    assert [5, 61] == sorted(segment.positions(ids).tolist())
+
+
+def test_ids_take_no_room_in_the_memory_of_filters(
+    hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Filters that differ in ids alone share what the others leave, which is worked out once."""
+    computed: list[Filters] = []
+    work_out = segment._allowed_papers
+
+    def watched(table: pa.Table, filters: Filters) -> np.ndarray:
+        computed.append(filters)
+        return work_out(table, filters)
+
+    monkeypatch.setattr(segment, "_allowed_papers", watched)
+    snapshot = open_snapshot(hashed_snapshot.segments[0]._folder.parents[1])
+    for i in range(50):
+        allowed = snapshot.allowed_papers(
+            Filters(year_from=1900, exclude_ids=frozenset({snapshot.paper(i).id}))
+        )
+        assert (99, False) == (np.count_nonzero(allowed), bool(allowed[i]))
+        assert not allowed.flags.writeable
+    assert [Filters(year_from=1900)] == computed

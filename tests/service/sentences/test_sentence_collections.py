@@ -1,0 +1,150 @@
+"""What sentence search makes of a collection: repeated wordings, given facets, vectors that are missing."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from models.annotator import Annotator
+from models.encoder import Encoder
+from models.errors import EncoderMismatchError, MissingVectorsError
+from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
+from service import sentences
+from service.search import SearchEngine
+from service.sentences import Likeness, SentenceQuery, search_sentences
+from tests.support.annotators import FirstColumns, KeywordTagger
+from tests.support.sentence_engines import N_FUNCTION_DIMS, Layered, small_engine
+
+NOTICE = "All rights reserved by the publisher."
+
+
+def with_notices(n: int) -> list[dict[str, object]]:
+    """Papers that end in one notice, more or less in capitals, and three that say something near it."""
+    noticed = [
+        {"id": f"n{i}", "title": f"T{i}", "abstract": [f"Topic {i}.", NOTICE.upper() if i % 2 else NOTICE]}
+        for i in range(n)
+    ]
+    near = [
+        {"id": f"r{i}", "title": f"R{i}", "abstract": [f"Some rights reserved by publisher {i}."]}
+        for i in range(3)
+    ]
+    return [*noticed, *near]
+
+
+def test_the_only_paper_finds_no_other(tmp_path: Path, sentence_annotator: Annotator) -> None:
+    """Where nothing else is indexed the answer says so."""
+    engine = small_engine(
+        tmp_path, sentence_annotator, [{"id": "a", "title": "A", "abstract": ["We aim high."]}]
+    )
+    answer = search_sentences(engine, SentenceQuery(paper_id="a"))
+    assert ((), "nothing_else_indexed") == (answer.results, answer.reason)
+
+
+def test_a_repeated_sentence_comes_once(tmp_path: Path, sentence_annotator: Annotator) -> None:
+    """Of a wording that fifty papers share the nearest stands for all, and does not crowd others out."""
+    engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
+    answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
+    texts = [found.paper.sentences[found.sentence].text for found in answer.results]
+    assert [True, False, False, False] == [text.casefold() == NOTICE.casefold() for text in texts]
+    assert {"r0", "r1", "r2"} == {found.paper.id for found in answer.results[1:]}
+    assert () == answer.warnings
+
+
+def test_repeats_without_end_are_told(
+    tmp_path: Path, sentence_annotator: Annotator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where repeats fill as many rows as are looked at, the answer is shorter and says how many they were."""
+    monkeypatch.setattr(sentences, "_MOST_ROWS", 20)
+    engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
+    answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
+    assert (1, ("repeated_sentences:19",)) == (len(answer.results), answer.warnings)
+
+
+def test_a_wider_search_reads_only_what_is_new(
+    tmp_path: Path, sentence_annotator: Annotator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the search widens past repeats, no row's paper is read twice."""
+    engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
+    snapshot, read = engine.snapshot, []
+
+    def counted(position: int) -> Paper:
+        read.append(position)
+        return paper_of(position)
+
+    paper_of = snapshot.paper
+    monkeypatch.setattr(snapshot, "paper", counted)
+    search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
+    assert 4 <= len(read) <= snapshot.n_rows
+
+
+def test_all_there_is_may_be_fewer_than_asked_for(tmp_path: Path, sentence_annotator: Annotator) -> None:
+    """A collection with fewer different sentences than the limit gives all of them, without a warning."""
+    engine = small_engine(tmp_path, sentence_annotator, with_notices(5))
+    answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=100))
+    assert (5 + 1 + 3, ()) == (len(answer.results), answer.warnings)
+
+
+def test_facets_the_tagger_gave_are_searched(tmp_path: Path, sentence_annotator: Annotator) -> None:
+    """Sentences that came without a facet are found by the one that the tagger gave them at indexing."""
+    papers = [
+        {"id": "a", "title": "A", "abstract": ["Floods are frequent.", "We propose a gauge."]},
+        {"id": "b", "title": "B", "abstract": ["We aim at floods.", "Our code is public."]},
+    ]
+    engine = small_engine(tmp_path, sentence_annotator, papers)
+
+    def found(*facets: Facet) -> set[tuple[str, int]]:
+        answer = search_sentences(engine, SentenceQuery(text="floods", facets=facets))
+        return {(each.paper.id, each.sentence) for each in answer.results}
+
+    assert {("a", 1)} == found(Facet.METHOD)
+    assert {("a", 0), ("b", 0)} == found(Facet.BACKGROUND)
+    assert {("b", 0)} == found(Facet.OBJECTIVE)
+    assert {("a", 1), ("b", 1)} == found(Facet.METHOD, Facet.OTHER)
+
+
+def test_without_function_vectors_there_is_no_search_by_function(plain_engine: SearchEngine) -> None:
+    """A collection indexed without them refuses, whatever the query; meaning is still searched."""
+    for query in ({"text": "We aim high."}, {"paper_id": "demo:p03-m07", "sentence": 0}):
+        with pytest.raises(MissingVectorsError, match="index the corpus again"):
+            search_sentences(plain_engine, SentenceQuery(by=Likeness.FUNCTION, **query))
+        assert search_sentences(plain_engine, SentenceQuery(**query)).results
+
+
+def test_an_encoder_of_whole_papers_has_no_sentences(tmp_path: Path, hashing: Encoder) -> None:
+    """One vector a paper cannot answer which sentence is near."""
+
+    class Whole(Layered):
+        """The hashing encoder's document vectors."""
+
+        @property
+        def spec(self) -> EncoderSpec:
+            own = super().spec
+            return EncoderSpec("whole", own.fingerprint, own.dim, own.normalised, Unit.DOCUMENT)
+
+        def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+            encoded = super().encode(papers)
+            return [EncodedPaper(each.document[None], each.document, 0) for each in encoded]
+
+    engine = small_engine(
+        tmp_path,
+        Annotator(Whole(hashing), tagger=KeywordTagger()),
+        [{"id": "a", "title": "A", "abstract": ["B.", "C."]}],
+    )
+    for by in Likeness:
+        with pytest.raises(MissingVectorsError, match="one vector for each paper"):
+            search_sentences(engine, SentenceQuery(text="A.", by=by))
+
+
+def test_functions_by_another_model_are_not_compared(
+    sentence_engine: SearchEngine, hashing: Encoder, sentence_annotator: Annotator
+) -> None:
+    """A text needs the model of functions that was there at indexing; an indexed sentence does not."""
+    fingerprint = hashing.spec.fingerprint
+    others = [FirstColumns(fingerprint, dim=N_FUNCTION_DIMS, name="other"), None]
+    for other in others:
+        changed = Annotator(sentence_annotator.encoder, tagger=sentence_annotator.tagger, functions=other)
+        mixed = SearchEngine(sentence_engine.snapshot, lambda changed=changed: changed, n_candidates=200)  # type: ignore[misc]  # bound now
+        with pytest.raises(EncoderMismatchError):
+            search_sentences(mixed, SentenceQuery(text="We aim high.", by=Likeness.FUNCTION))
+        indexed = SentenceQuery(paper_id="demo:p03-m07", by=Likeness.FUNCTION)
+        assert search_sentences(mixed, indexed).results

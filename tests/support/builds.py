@@ -1,0 +1,170 @@
+"""Corpora to build from and encoders that are watched while they do, for tests of builds."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import akin
+from indexer.build import BuildArguments, BuildReport, build
+from indexer.generations import (
+    current_generation,
+    generations,
+    read_manifest,
+    segment_folder,
+    snapshot_folder,
+)
+from models.annotator import Annotator, load_annotator
+from models.encoder import Encoder
+from models.errors import EncoderError
+from models.facets import FacetTagger
+from models.functions import FunctionEncoder
+from models.types import EncodedPaper, EncoderSpec, Paper
+from tests.support.annotators import KeywordTagger
+
+DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
+ROOT = Path(akin.__file__).parents[1]
+WHALES = {"id": "whales", "title": "Whales", "abstract": "Whales sing."}
+SHARED_DATA = ROOT.parent / "shared" / "data"
+
+
+def build_quietly(
+    corpus: Path,
+    data: Path,
+    encoder: Encoder,
+    *,
+    tagger: FacetTagger | None = None,
+    functions: FunctionEncoder | None = None,
+    replace: bool = False,
+    **arguments: object,
+) -> BuildReport:
+    """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
+    annotator = Annotator(encoder, tagger=tagger or KeywordTagger(), functions=functions)
+    given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
+    return build(
+        [corpus],
+        data,
+        annotator,
+        arguments=given,
+        on_progress=lambda stage, done, total: None,
+        replace=replace,
+    )
+
+
+def write_corpus(path: Path, papers: Sequence[dict[str, object]]) -> Path:
+    """Write papers as JSON lines."""
+    path.write_text("".join(json.dumps(paper) + "\n" for paper in papers), encoding="utf-8")
+    return path
+
+
+def many_papers(n: int) -> list[dict[str, object]]:
+    """As many papers as asked for, made from the demo corpus by rotating its sentences."""
+    demo = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+    papers = []
+    for i in range(n):
+        paper = demo[i % len(demo)]
+        turn = i // len(demo) % len(paper["abstract"])
+        sentences = paper["abstract"][turn:] + paper["abstract"][:turn]
+        papers.append(
+            {"id": f"p{i}", "title": f"{paper['title']} {i}", "abstract": sentences, "year": 2000 + i % 20}
+        )
+    return papers
+
+
+def published_files(data: Path) -> dict[str, bytes]:
+    """The content of every file of the served generation but the manifest, which carries the time."""
+    return {
+        f"{path.parent.name}/{path.name}": path.read_bytes()
+        for path in files_of(data, current_generation(data))
+        if path.name != "manifest.json"
+    }
+
+
+def files_of(data: Path, generation: str) -> list[Path]:
+    """Every file of a generation, those of its segments included."""
+    folders = [segment_folder(data, entry.name) for entry in read_manifest(data, generation).segments]
+    return sorted(
+        path for folder in [*folders, snapshot_folder(data, generation)] for path in folder.iterdir()
+    )
+
+
+def collection(folder: Path, *, n_papers: int = 60, catalog: str | None = None) -> Path:
+    """A collection with the tagger that services load by themselves."""
+    build(
+        [write_corpus(folder / "c.jsonl", many_papers(n_papers))],
+        folder / "data",
+        load_annotator("hashing"),
+        arguments=BuildArguments("hashing", device="cpu"),
+        on_progress=lambda stage, done, total: None,
+        catalog=catalog,
+    )
+    return folder / "data"
+
+
+def written_before(data: Path, *fields: str) -> None:
+    """Make a collection look as older versions wrote it: no such fields, and CURRENT but a name."""
+    (data / "CURRENT").write_text((data / "CURRENT").read_text().split()[-1] + "\n")
+    for name in generations(data):
+        path = snapshot_folder(data, name) / "manifest.json"
+        content = json.loads(path.read_bytes())
+        for field in ("sha256", *fields):
+            del content[field]
+        sha256 = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+        path.write_text(json.dumps({**content, "sha256": sha256}, indent=1, sort_keys=True))
+
+
+def renumbered(data: Path, number: str) -> None:
+    """Make a collection of one generation and one segment look as if so many had been published before."""
+    (old,) = generations(data)
+    content = json.loads((snapshot_folder(data, old) / "manifest.json").read_bytes())
+    (segment,) = content["segments"]
+    segment_folder(data, segment["name"]).rename(segment_folder(data, number))
+    snapshot_folder(data, old).rename(snapshot_folder(data, number))
+    del content["sha256"]
+    renamed = {**content, "generation": number, "segments": [{**segment, "name": number}]}
+    sha256 = hashlib.sha256(json.dumps(renamed, sort_keys=True).encode()).hexdigest()
+    path = snapshot_folder(data, number) / "manifest.json"
+    path.write_text(json.dumps({**renamed, "sha256": sha256}, indent=1, sort_keys=True))
+    (data / "CURRENT").write_text(f"{number}\n")  # as older versions wrote it
+
+
+class Counting:
+    """An encoder that counts papers and may be stopped by an exception after some of them."""
+
+    def __init__(self, encoder: Encoder, stop_after: int | None = None) -> None:
+        self._encoder = encoder
+        self._stop_after = stop_after
+        self.n_encoded = 0
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's."""
+        return self._encoder.spec
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Encode with the wrapped encoder."""
+        self.n_encoded += len(papers)
+        if self._stop_after is not None and self.n_encoded > self._stop_after:
+            raise KeyboardInterrupt
+        return self._encoder.encode(papers, layers=layers)
+
+
+class Refusing:
+    """An encoder that cannot encode papers whose abstract has ``word`` in it, and counts what it is given."""
+
+    def __init__(self, encoder: Encoder, word: str = "POISON") -> None:
+        self._encoder = encoder
+        self.word = word
+        self.n_given = 0
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's."""
+        return self._encoder.spec
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Encode with the wrapped encoder; raises EncoderError, which names no paper."""
+        self.n_given += len(papers)
+        if any(self.word in paper.abstract for paper in papers):
+            raise EncoderError("a sequence cannot be encoded")
+        return self._encoder.encode(papers, layers=layers)

@@ -1,0 +1,32 @@
+"""A collection of more than a thousand small papers, many of them alike to the last word, for long lists."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from models.encoder import Encoder
+from tests.support.builds import build_quietly, write_corpus
+
+N_PAPERS = 1_250
+_WORDS = ["flood", "river", "graph", "causal", "model", "forecast", "satellite", "protein", "folding"]
+
+
+def _papers(seed: int) -> Iterator[dict[str, object]]:
+    rng = np.random.default_rng(seed)
+    for i in range(N_PAPERS):
+        sentences = [" ".join(rng.choice(_WORDS, 2)) + "." for _ in range(rng.integers(1, 4))]
+        # The notice ties papers; without a further word a few hundred of them are told apart by nothing.
+        yield {
+            "id": f"many/{i}",
+            "title": f"Paper {i}",
+            "abstract": [*sentences, "All rights reserved."],
+            "year": 1990 + i % 30,
+            "authors": [f"Author {i % 7}", "Ann Lee"] if i % 2 else ["Bo Li"],
+        }
+
+
+def build_many(data: Path, encoder: Encoder, *, seed: int = 0) -> Path:
+    """Index the collection into ``data``."""
+    build_quietly(write_corpus(data.with_suffix(".jsonl"), list(_papers(seed))), data, encoder)
+    return data

@@ -1,0 +1,26 @@
+"""A paper of the demo corpus as the page is asked for it, and the titles that page and service answer."""
+
+import json
+
+import httpx
+from playwright.sync_api import Page
+
+from tests.support.builds import DEMO_CORPUS
+
+PAPERS = {
+    paper["id"]: paper for paper in map(json.loads, DEMO_CORPUS.read_text(encoding="utf-8").splitlines())
+}
+ID = "demo:p03-m07"
+PAPER = PAPERS[ID]
+ASKED = f"/?paper={ID}"
+
+
+def shown(page: Page) -> list[str]:
+    """The titles of the cards, best first."""
+    return page.locator("article.card h3").all_inner_texts()
+
+
+def answered(site: str, path: str = "/v1/search", **body: object) -> list[str]:
+    """The titles that the service answers a query of a program with."""
+    answer = httpx.post(f"{site}{path}", json=body).raise_for_status().json()
+    return [result["paper"]["title"] for result in answer["results"]]

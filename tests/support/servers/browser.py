@@ -1,0 +1,158 @@
+"""A real browser for tests of the page: one Chromium per test module, one context per test.
+
+Which program it is, in this order: the path in ``AKIN_CHROMIUM``, the system's Chromium or Chrome. Without
+one such tests are skipped, but where ``CI`` is set they fail. A test fails, too, if the pages that it opened
+asked anything of another origin, broke their Content-Security-Policy or left an exception uncaught.
+
+One browser per module, not per session: while Playwright's own loop runs, no other loop can run in the
+thread, and tests of other modules need theirs.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+from service.app import create_app
+from service.cache import open_cache
+from service.engines import open_warm_engine
+from service.settings import Settings
+from tests.support.servers.loopback import served
+
+HOW_TO_GET_ONE = "no browser: apt-get install chromium, or name the program in AKIN_CHROMIUM"
+# What a browser does by itself (updates, pings, HTTP/3) would only blur what a page does.
+_ARGUMENTS = (
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# WCAG 2.2 at the level AA, and what axe-core takes for good practice.
+_RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
+_AXE = Axe()
+_PATIENCE_MS = 60_000  # of a test on a busy machine
+
+
+def find_chromium() -> str | None:
+    """The path of the browser to test with, or none."""
+    return os.environ.get("AKIN_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+def launch_arguments() -> list[str]:
+    """How to start it; root must do without its sandbox."""
+    return [*_ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A running browser."""
+    program = find_chromium()
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail(HOW_TO_GET_ONE)
+        pytest.skip(HOW_TO_GET_ONE)
+    expect.set_options(timeout=_PATIENCE_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=launch_arguments())
+        yield browser
+        browser.close()
+
+
+@dataclass
+class Watched:
+    """What pages of one context did that they must not."""
+
+    origin: str
+    faults: list[str] = field(default_factory=list)
+
+    def request(self, request: Request) -> None:
+        """Notes what leaves the origin."""
+        if not request.url.startswith((f"{self.origin}/", "data:", f"blob:{self.origin}/")):
+            self.faults.append(f"asked another origin: {request.url}")
+
+    def console(self, message: ConsoleMessage) -> None:
+        """Notes what the policy kept from running or loading."""
+        if "Content Security Policy" in message.text:
+            self.faults.append(f"broke the policy: {message.text}")
+
+    def follow(self, context: BrowserContext) -> None:
+        """Watches every page of ``context``, those it opens later as well."""
+        context.on("request", self.request)
+        context.on("console", self.console)
+        context.on("weberror", lambda error: self.faults.append(f"uncaught: {error.error}"))
+
+
+VisitFn = Callable[..., Page]
+
+
+@pytest.fixture
+def visit_at(chromium: Browser) -> Iterator[VisitFn]:
+    """Opens a path of an origin in a new context; options are those of Playwright's contexts."""
+    opened: list[tuple[BrowserContext, Watched]] = []
+
+    def visit(origin: str, path: str, **options: object) -> Page:
+        context = chromium.new_context(base_url=origin, **{"reduced_motion": "reduce", **options})
+        context.set_default_timeout(_PATIENCE_MS)
+        watched = Watched(origin)
+        watched.follow(context)
+        opened.append((context, watched))
+        page = context.new_page()
+        page.goto(path)
+        return page
+
+    yield visit
+    faults = [fault for _, watched in opened for fault in watched.faults]
+    for context, _ in opened:
+        context.close()
+    assert [] == faults
+
+
+@pytest.fixture
+def visit(visit_at: VisitFn, site: str) -> VisitFn:
+    """Opens a path of the service over the demo corpus in a new context."""
+    return lambda path, **options: visit_at(site, path, **options)
+
+
+@pytest.fixture(scope="module")  # tests of crashes fork: no service may run then
+def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a service over the demo corpus, with a catalog of its own."""
+    with served_collection(copytree(hashed_data, tmp_path_factory.mktemp("site") / "data")) as address:
+        yield address
+
+
+@contextmanager
+def served_collection(data: Path) -> Iterator[str]:
+    """The address of a service over a collection, which may write there."""
+    settings = Settings(data=data, device="cpu")
+    cache = open_cache(settings)
+    with served(create_app(settings, open_warm_engine(settings, cache), cache=cache)) as address:
+        yield address
+
+
+def barriers(page: Page) -> list[str]:
+    """What keeps people from using a page, by axe-core's rules: rule, place, what was found."""
+    found = _AXE.run(page, options={"runOnly": list(_RULES), "resultTypes": ["violations"]})
+    return [
+        f"{violation['id']} at {' '.join(map(str, node['target']))}: {node['failureSummary']}"
+        for violation in found.response["violations"]
+        for node in violation["nodes"]
+    ]

@@ -1,0 +1,323 @@
+"""Kills writers at every step they take and looks at what they left: nothing torn, lost or come back.
+
+A trial copies a small collection, forks a process that changes it, and has it killed by SIGKILL: at its n-th
+step, the n-th time that it opens, makes, moves or removes a file, or runs a statement of the database; or at
+some moment. Then another process looks at the collection as a reader would, goes on as the next writer
+would, and compares what is there with what was acknowledged.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from indexer import segment_writer
+from indexer.build import BuildArguments, build
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import absorb, delete_papers
+from indexer.durable import writer_lock
+from indexer.generations import generations
+from indexer.growth import compact
+from indexer.publishing import rollback
+from indexer.snapshot import Snapshot, open_snapshot
+from indexer.versions import content_hash
+from models.annotator import Annotator
+from models.encoder import load_encoder
+from models.types import Paper, Sentence
+from tests.support.annotators import KeywordTagger
+from tests.support.builds import many_papers, write_corpus
+
+# What a process does to files, as the interpreter tells it.
+_STEPS = frozenset(
+    {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.listdir", "os.scandir", "fcntl.flock"}
+)
+NEVER = 10**9
+_MOST_S = 60
+
+# id -> content hash
+State = dict[str, str]
+Acknowledge = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one trial found: steps taken and seconds, whether the process was killed, and what is wrong."""
+
+    operation: str
+    step: int
+    n_steps: int
+    took_s: float
+    killed: bool
+    wrong: str
+
+
+def annotator() -> Annotator:
+    """The models of the collections here."""
+    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
+
+
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows nothing."""
+
+
+def make_collection(folder: Path) -> Path:
+    """A collection of a few papers in three segments, with some deleted and replaced, and a corpus to add."""
+    data = folder / "data"
+    papers = many_papers(40)
+    for run in (papers[:24], papers[24:30], [*papers[30:33], {**papers[3], "title": "Replaced"}]):
+        index_corpus(write_corpus(folder / "c.jsonl", run), data)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p1", "p25"], catalog, keep=3)
+    more = [*papers[33:40], {**papers[5], "title": "Changed"}]
+    write_corpus(data / "more.jsonl", more)
+    return data
+
+
+def index_corpus(corpus: Path, data: Path) -> None:
+    """Add a corpus to a collection, or begin it."""
+    arguments = BuildArguments(encoder="hashing", device="cpu")
+    build([corpus], data, annotator(), arguments=arguments, on_progress=quiet)
+
+
+def _paper(paper_id: str, text: str) -> Paper:
+    return Paper(paper_id, text, text, (Sentence(text, 0, len(text)),))
+
+
+_POSTED = [_paper("w1", "Whales sing."), _paper("p6", "Another paper now.")]
+
+
+def add_corpus(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin index MORE --data DATA``."""
+    index_corpus(data / "more.jsonl", data)
+    acknowledge()
+
+
+def replace_all(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin index MORE --data DATA --replace``."""
+    arguments = BuildArguments(encoder="hashing", device="cpu")
+    build([data / "more.jsonl"], data, annotator(), arguments=arguments, on_progress=quiet, replace=True)
+    acknowledge()
+
+
+def post(data: Path, acknowledge: Acknowledge) -> None:
+    """What the service does for ``POST /v1/papers``, and then to show it."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(_POSTED)
+        acknowledge()
+        absorb(data, annotator(), catalog, on_progress=quiet, keep=3)
+
+
+def unpost(data: Path, acknowledge: Acknowledge) -> None:
+    """What the service does for ``DELETE /v1/papers/{id}``, and then to show it."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.delete(["p7"])
+        acknowledge()
+        absorb(data, annotator(), catalog, on_progress=quiet, keep=3)
+
+
+def delete(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin delete``."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p8", "p31"], catalog, keep=3)
+    acknowledge()
+
+
+def merge(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin compact``."""
+    with writer_lock(data / "LOCK"):
+        compact(data, open_snapshot(data), device="cpu", keep=3)
+    acknowledge()
+
+
+def go_back(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin snapshot rollback``."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        rollback(data, catalog=catalog)
+    acknowledge()
+
+
+def in_steps(operation: Callable[[Path, Acknowledge], None]) -> Callable[[Path, Acknowledge], None]:
+    """The same as it is for a large collection, in a process of its own."""
+
+    def operate(data: Path, acknowledge: Acknowledge) -> None:
+        segment_writer._LASTING_ROWS = 0
+        operation(data, acknowledge)
+
+    return operate
+
+
+OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
+    "index": add_corpus,
+    "index --replace": replace_all,
+    "POST": post,
+    "DELETE": unpost,
+    "delete": delete,
+    "compact": merge,
+    "compact in steps": in_steps(merge),
+    "rollback": go_back,
+}
+
+
+def state_of(snapshot: Snapshot) -> State:
+    """What a reader finds."""
+    return {
+        (paper := snapshot.paper(int(position))).id: snapshot.content_hash(paper.id) or ""
+        for position in snapshot.positions
+    }
+
+
+def trial(
+    template: Path, scratch: Path, operation: str, step: int = NEVER, *, after_s: float | None = None
+) -> Outcome:
+    """One operation on a copy of ``template``, killed at ``step`` or ``after_s``; then what became of it."""
+    data = scratch / "data"
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.copytree(template, data)
+    before = state_of(open_snapshot(template))
+    acknowledged, counted = scratch / "acknowledged", scratch / "steps"
+    started = time.perf_counter()
+    status = in_child(
+        lambda: killed_at(step, data, OPERATIONS[operation], acknowledged, counted), after_s=after_s
+    )
+    took_s = time.perf_counter() - started
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    n_steps = int(counted.read_bytes() or b"0") if counted.exists() else 0
+    report = scratch / "report"
+    after_child = in_child(
+        lambda: report.write_bytes(
+            orjson.dumps(_look(data, before, operation, done=acknowledged.exists(), whole=not killed))
+        )
+    )
+    wrong = "the process that looked failed" if after_child else orjson.loads(report.read_bytes())
+    if not killed and status:
+        wrong = f"ended with status {status}"
+    return Outcome(operation, step, n_steps, took_s, killed, wrong)
+
+
+def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool) -> str:
+    """What is wrong, if anything; empty where all is as promised."""
+    found = state_of(open_snapshot(data))  # compares every file of the generation
+    expected = expected_after(before, data, operation)
+    if found not in (before, expected):
+        return "a reader found neither the older nor the newer state"
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        manifest = absorb(data, annotator(), catalog, on_progress=quiet, keep=3).manifest
+        finally_there = state_of(open_snapshot(data))
+        in_catalog = {paper.id: content_hash(paper) for paper in catalog.papers(catalog.paper_ids())}
+    if finally_there != in_catalog:
+        return "what is served differs from the catalog after the next writer"
+    if done and finally_there != expected:
+        return "something acknowledged was lost, or came back"
+    if finally_there not in (before, expected):
+        return "only a part of the change was made"
+    if manifest.generation not in generations(data):
+        return "the served generation is not there"
+    return ""
+
+
+def expected_after(before: State, data: Path, operation: str) -> State:
+    """The state once an operation is done."""
+    after = dict(before)
+    if operation in {"index", "index --replace"}:
+        added = {paper.id: content_hash(paper) for paper in _read(data / "more.jsonl")}
+        return {**after, **added} if operation == "index" else added
+    if operation == "POST":
+        after |= {paper.id: content_hash(paper) for paper in _POSTED}
+    elif operation == "DELETE":
+        del after["p7"]
+    elif operation == "delete":
+        del after["p8"], after["p31"]
+    elif operation == "rollback":
+        earlier = sorted(generations(data))
+        served = "000004"  # that of the template
+        return state_of(open_snapshot(data, max(name for name in earlier if name < served)))
+    return after
+
+
+def _read(corpus: Path) -> Iterator[Paper]:
+    from indexer.corpus import CorpusReport, read_corpus  # noqa: PLC0415 - only children need it
+
+    yield from read_corpus(corpus, report=CorpusReport())
+
+
+def killed_at(
+    step: int,
+    data: Path,
+    operate: Callable[[Path, Acknowledge], None],
+    acknowledged: Path,
+    counted: Path,
+) -> None:
+    """Kills this process at a step of an operation, or writes how many there were."""
+    taken = 0
+
+    def take() -> None:
+        nonlocal taken
+        taken += 1
+        if taken == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with _watched(take):
+        operate(data, acknowledged.touch)
+    counted.write_text(str(taken))
+
+
+@contextmanager
+def _watched(take: Callable[[], None]) -> Iterator[None]:
+    on = True
+
+    def heard(name: str, _: tuple[object, ...]) -> None:
+        if on and name in _STEPS:
+            take()
+
+    def executing(*_: object) -> None:
+        take()
+
+    sys.addaudithook(heard)  # for the rest of this process, which is short
+    event.listen(Engine, "before_cursor_execute", executing)
+    event.listen(Engine, "commit", executing)
+    try:
+        yield
+    finally:
+        on = False
+        event.remove(Engine, "before_cursor_execute", executing)
+        event.remove(Engine, "commit", executing)
+
+
+def in_child(work: Callable[[], object], *, after_s: float | None = None) -> int:
+    """Runs ``work`` in a forked process, killed ``after_s``; returns how it ended, as ``os.wait`` does."""
+    child = os.fork()
+    if child:
+        if after_s is not None:
+            time.sleep(after_s)
+            os.kill(child, signal.SIGKILL)  # where it has ended it waits to be asked how
+        return os.waitpid(child, 0)[1]
+    signal.alarm(_MOST_S)  # a child that hangs is a failure, not a wait
+    try:
+        work()
+    except BaseException:  # noqa: BLE001 - whatever it is, the parent is told by the status
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def unkilled(template: Path, scratch: Path, operation: str) -> Outcome:
+    """How many steps an operation takes, and how long, when nobody kills it."""
+    outcome = trial(template, scratch, operation, NEVER)
+    if outcome.wrong:
+        raise AssertionError(f"{operation}: {outcome.wrong}")
+    return outcome
+
+
+def spread(n_steps: int, n_trials: int, *, seed: int) -> Sequence[int]:
+    """``n_trials`` steps spread over all, others for another seed."""
+    return [1 + (i * n_steps // n_trials + seed) % n_steps for i in range(n_trials)]

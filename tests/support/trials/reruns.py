@@ -1,0 +1,126 @@
+"""Kills commands at their steps and gives them again: they end as if nobody had killed them, and tidy up."""
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from indexer.backup import back_up
+from indexer.build import BuildArguments
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.generations import generations, numbered, read_manifest
+from indexer.reindex import prepare, publish_prepared, reindex_lock
+from indexer.snapshot import open_snapshot
+from indexer.versions import content_hash
+from tests.support.trials.crashes import (
+    NEVER,
+    Acknowledge,
+    State,
+    add_corpus,
+    annotator,
+    delete,
+    in_child,
+    in_steps,
+    killed_at,
+    merge,
+    quiet,
+    replace_all,
+    spread,
+    state_of,
+)
+
+
+def reindex(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin reindex --dtype float32``."""
+    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
+    with reindex_lock(data), Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, annotator(), catalog, arguments=arguments, on_progress=quiet)
+        publish_prepared(data, prepared, annotator(), catalog, on_progress=quiet, keep=3)
+    acknowledge()
+
+
+def copy(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin backup``, unless it is done."""
+    if not (data / "copy").exists():
+        back_up(data, data / "copy", catalog=data / CATALOG_FILE)
+    acknowledge()
+
+
+# Not rollback, which given again goes further back.
+COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
+    "first index": add_corpus,
+    "index": add_corpus,
+    "index --replace": replace_all,
+    "index --replace in steps": in_steps(replace_all),
+    "delete": delete,
+    "compact": merge,
+    "compact in steps": in_steps(merge),
+    "reindex": reindex,
+    "reindex in steps": in_steps(reindex),
+    "backup": copy,
+}
+
+
+def reruns(template: Path, scratch: Path, command: str, *, n_trials: int) -> list[str]:
+    """Kill a command at ``n_trials`` of its steps, each on a fresh copy, and give it again: what is wrong."""
+    n_steps, _ = _given(template, scratch, command, NEVER)
+    expected = _looked_at(scratch, command)["served"]
+    found = []
+    for step in spread(n_steps, min(n_trials, n_steps), seed=3):
+        _, killed = _given(template, scratch, command, step)
+        again = in_child(lambda: COMMANDS[command](scratch / "data", lambda: None))
+        wrong = "given again it failed" if again else _wrong(_looked_at(scratch, command), expected)
+        if wrong or not killed:
+            found.append(f"{command}, step {step} of {n_steps}: {wrong or 'not killed'}")
+    return found
+
+
+def _given(template: Path, scratch: Path, command: str, step: int) -> tuple[int, bool]:
+    """A command on a copy of ``template``, killed at ``step``: how many steps it took, whether killed."""
+    data, counted = scratch / "data", scratch / "steps"
+    shutil.rmtree(scratch, ignore_errors=True)
+    if command == "first index":
+        data.mkdir(parents=True)
+        shutil.copy(template / "more.jsonl", data)
+    else:
+        shutil.copytree(template, data)
+    operation = COMMANDS[command]
+    status = in_child(lambda: killed_at(step, data, operation, scratch / "acknowledged", counted))
+    return int(counted.read_text()) if counted.exists() else 0, os.WIFSIGNALED(status)
+
+
+def _looked_at(scratch: Path, command: str) -> dict[str, Any]:
+    """What stands in the folder afterwards, as another process finds it."""
+    report, data = scratch / "report", scratch / "data"
+    if in_child(
+        lambda: report.write_bytes(orjson.dumps(_look(data, data / "copy" if command == "backup" else data)))
+    ):
+        raise AssertionError(f"{command}: the process that looked failed")
+    found: dict[str, Any] = orjson.loads(report.read_bytes())
+    return found
+
+
+def _look(data: Path, served: Path) -> dict[str, State | Sequence[str]]:
+    with Catalog.open(served / CATALOG_FILE) as catalog:
+        in_catalog = {paper.id: content_hash(paper) for paper in catalog.papers(catalog.paper_ids())}
+    named = {entry.name for name in generations(data) for entry in read_manifest(data, name).segments}
+    left = [path for path in (data / "building").rglob("*") if path.suffix != ".lock"]
+    left += [path for path in data.rglob("*") if path.suffix in {".unfinished", ".new"}]
+    # What is being removed already, the next publication removes.
+    left += [data / "segments" / name for name in numbered(data / "segments") if name not in named]
+    return {
+        "served": state_of(open_snapshot(served)),
+        "catalog": in_catalog,
+        "left": [str(path.relative_to(data)) for path in left],
+    }
+
+
+def _wrong(found: dict[str, Any], expected: State) -> str:
+    if found["served"] != found["catalog"]:
+        return "what is served differs from the catalog"
+    if found["served"] != expected:
+        return "it did not end as if nobody had killed it"
+    return f"left over: {', '.join(found['left'])}" if found["left"] else ""

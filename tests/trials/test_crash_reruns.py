@@ -1,0 +1,23 @@
+"""Commands that were killed and are given again: they go on, and leave nothing over."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.trials.crashes import make_collection
+from tests.support.trials.reruns import COMMANDS, reruns
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small collection in several segments."""
+    return make_collection(tmp_path_factory.mktemp("reruns"))
+
+
+@pytest.mark.parametrize("n_trials", [2, pytest.param(50, marks=pytest.mark.trial)])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_killed_command_given_again_goes_on(
+    template: Path, tmp_path: Path, command: str, n_trials: int
+) -> None:
+    """Wherever a command is killed, given again it ends as if it had not been, and leaves nothing over."""
+    assert [] == reruns(template, tmp_path / "trial", command, n_trials=n_trials)

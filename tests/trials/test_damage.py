@@ -1,0 +1,134 @@
+"""Damage to any file of a collection is found before anything is served from it."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.build import KEEP
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.changes import delete_papers
+from indexer.generations import current_generation, generations
+from indexer.publishing import rollback
+from indexer.snapshot import open_snapshot, served_snapshot
+from models.encoder import load_encoder
+from models.errors import SnapshotCorruptError, SnapshotError
+from tests.support.annotators import FirstColumns
+from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
+from tests.support.examples.tiny_bert import write_tiny_bert
+
+# How often: each file some times, and in the long trial each many times.
+TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(5_000, marks=pytest.mark.trial)])
+# Every kind of file that a generation may consist of.
+KINDS = {
+    "vectors.npy",
+    "offsets.npy",
+    "papers.arrow",
+    "ids.npy",
+    "index.bin",
+    "functions.npy",
+    "functions.bin",
+    "manifest.json",
+    "CURRENT",
+    "deleted-000001.npy",
+}
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two segments with an index that has a file, function vectors, and deleted papers."""
+    folder = tmp_path_factory.mktemp("damage")
+    encoder = load_encoder(str(write_tiny_bert(folder / "tiny")), device="cpu")
+    functions = FirstColumns(encoder.spec.fingerprint)
+    with pytest.MonkeyPatch.context() as patched:
+        # As if there were enough function vectors for an index with a file.
+        patched.setattr("indexer.segment_writer.choose_backend", lambda n_rows: "hnsw")
+        for papers in (many_papers(12), many_papers(16)[12:]):
+            corpus = write_corpus(folder / "c.jsonl", papers)
+            build_quietly(corpus, folder / "data", encoder, functions=functions, backend="hnsw")
+    with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
+        delete_papers(folder / "data", ["p3", "p4"], catalog, keep=KEEP)
+    return folder / "data"
+
+
+@pytest.fixture
+def data(collection: Path, tmp_path: Path) -> Path:
+    """A copy of the collection that a test may damage."""
+    shutil.copytree(collection, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def in_turn(data: Path, n_times: int) -> Iterator[tuple[Path, bytes]]:
+    """Every file with its content, again and again, ``n_times`` in all."""
+    files = [*files_of(data, current_generation(data)), data / "CURRENT"]
+    assert {path.name for path in files} >= KINDS
+    contents = {path: path.read_bytes() for path in files}
+    for number in range(n_times):
+        path = files[number % len(files)]
+        yield path, contents[path]
+        path.write_bytes(contents[path])
+
+
+def assert_found(data: Path, damaged: Path) -> None:
+    """The collection is refused."""
+    # What CURRENT names then may not be there.
+    with pytest.raises(SnapshotError if damaged.name == "CURRENT" else SnapshotCorruptError):
+        open_snapshot(data)
+
+
+@TIMES
+def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
+    """One changed bit, anywhere in any file."""
+    rng = np.random.default_rng(0)
+    for path, content in in_turn(data, n_times):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        assert_found(data, path)
+    assert 14 == len(open_snapshot(data))
+
+
+@TIMES
+def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
+    """A file that ends early, at any place, its start and its last byte included."""
+    rng = np.random.default_rng(1)
+    for number, (path, content) in enumerate(in_turn(data, n_times)):
+        end = (0, len(content) - 1, int(rng.integers(len(content))))[min(number // 25, 2)]
+        path.write_bytes(content[:end])
+        assert_found(data, path)
+
+
+def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:
+    """A file that is gone, has the content of any other, or goes on after its end."""
+    files = [*files_of(data, current_generation(data)), data / "CURRENT"]
+    for path in files:
+        content = path.read_bytes()
+        for other in files:
+            if other != path and other.read_bytes() != content:
+                path.write_bytes(other.read_bytes())
+                assert_found(data, path)
+        path.write_bytes(content + b"\0")
+        assert_found(data, path)
+        path.unlink()
+        assert_found(data, path)
+        path.write_bytes(content)
+    assert 14 == len(open_snapshot(data))
+
+
+def test_a_pointer_to_another_generation_is_found(data: Path) -> None:
+    """One bit of CURRENT makes it name an older generation: refused, and mended by the name alone."""
+    served = current_generation(data)
+    older = {name for name in generations(data) if name != served}
+    pointer = (data / "CURRENT").read_bytes()
+    assert older
+    for name in older:
+        (data / "CURRENT").write_bytes(pointer.replace(served.encode(), name.encode()))
+        for read in (open_snapshot, current_generation, served_snapshot):
+            with pytest.raises(SnapshotCorruptError, match="CURRENT"):
+                read(data)
+        with Catalog.open(data / CATALOG_FILE) as catalog, pytest.raises(SnapshotCorruptError):
+            rollback(data, catalog=catalog)
+    (data / "CURRENT").write_text(f"{served}\n")  # as older versions wrote it
+    assert 14 == len(open_snapshot(data))

@@ -1,0 +1,276 @@
+"""A database that is silent or busy keeps nobody waiting longer than an answer is wanted."""
+
+import gc
+import math
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from alembic import command
+from alembic.config import Config
+from fastapi.testclient import TestClient
+from sqlalchemy import select, text
+
+from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.database import Database
+from indexer.keys import Keys
+from models.errors import StorageError
+from models.interruption import however_long, most_silent_s, silent_at_most
+from models.types import Paper, Sentence
+from service import ingest
+from service.app import create_app
+from service.auth import KeyRing
+from service.deadline import ASIDE_S, within
+from service.engines import open_engine
+from service.settings import Settings
+from tests.support.builds import WHALES, collection
+from tests.support.servers.loopback import served
+from tests.support.servers.patience import soon
+from tests.support.servers.postgres import Server
+
+PAPER = Paper("a", "", "One.", (Sentence("One.", 0, 4),))
+BATCH = {"seeds": ["p1"], "limit": 1}
+SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
+
+
+@pytest.fixture
+def paused(own_postgres: Server) -> Iterator[Server]:
+    """A server with a catalog, to be paused by the test and resumed after it."""
+    Catalog.open(own_postgres.url).close()
+    yield own_postgres
+    own_postgres.resume()
+
+
+def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
+    """Work that its deadline ends, and nothing else would."""
+    with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
+        within(seconds, work)
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait for SQLite ends with its deadline, or not at all."""
+    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 100_000)
+
+
+def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server) -> None:
+    """On a connection that was open before, for reading and for writing; once it speaks again all is well."""
+    with Catalog.open(paused.url) as catalog:
+        catalog.count()
+        paused.pause()
+        expect_given_up(0.5, catalog.count, "did not answer in the time")
+        paused.resume()
+        assert 0 == catalog.count()
+        paused.pause()
+        expect_given_up(0.5, lambda: catalog.add([PAPER]), "did not answer")
+        paused.resume()
+        assert 1 == catalog.add([PAPER]).number
+
+
+def test_a_server_that_is_silent_too_long_is_an_error(paused: Server) -> None:
+    """A command that nobody set a time for does not wait for ever; what may take however long does."""
+    database = Database(paused.url)
+
+    def sleep() -> None:
+        with database.reading() as connection:
+            connection.execute(select(text("pg_sleep(1.5)")))
+
+    with silent_at_most(0.5):
+        with pytest.raises(StorageError, match="frozen or overloaded"):
+            sleep()
+        with however_long():
+            sleep()
+    database.close()
+
+
+def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that starts on an older catalog brings it up to date, however little time it has to look."""
+    migrate = command.upgrade
+
+    def slowly(config: Config, revision: str) -> None:
+        config.attributes["connection"].execute(select(text("pg_sleep(1)")))
+        migrate(config, revision)
+
+    monkeypatch.setattr(command, "upgrade", slowly)
+    within(0.3, lambda: Catalog.open(postgres_url)).close()
+    with Catalog.open(postgres_url) as catalog:
+        assert 0 == catalog.count()
+
+
+def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server) -> None:
+    """A statement that was given up does not stand in the way of others."""
+    database = Database(paused.url)
+
+    def sleep() -> None:
+        with database.reading() as connection:
+            connection.execute(select(text("pg_sleep(60)")))
+
+    def n_at_work() -> int:
+        statement = text("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%'")
+        with database.reading() as connection:
+            return int(connection.execute(statement).scalar_one()) - 1  # it finds itself
+
+    expect_given_up(0.3, sleep, "frozen or overloaded")
+    soon(lambda: n_at_work() == 0)
+    database.close()
+
+
+def test_connecting_takes_no_longer_than_asked(paused: Server) -> None:
+    """Also where a server that takes connections and is silent is named several times."""
+    folder = str(paused.folder)
+    database = Database(f"postgresql://postgres@/postgres?host={folder}&host={folder}&host={folder}")
+
+    def ask() -> None:
+        with database.reading() as connection:
+            connection.execute(text("SELECT 1"))
+
+    ask()
+    database.close()
+    paused.pause()
+    expect_given_up(0.5, ask, "catalog postgres")
+
+
+def test_no_thread_waits_for_the_connections_of_others(catalog_place: str | Path) -> None:
+    """However many use the database at once, one more may."""
+    with Catalog.open(catalog_place) as catalog, ExitStack() as using:
+        for _ in range(20):
+            connection = using.enter_context(catalog._database.reading())
+            connection.execute(text("SELECT 1"))
+        assert 0 == catalog.count()
+
+
+def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) -> None:
+    """While another transaction writes; afterwards it may."""
+    with Catalog.open(catalog_place) as catalog, Catalog.open(catalog_place) as other:
+        with other._database.writing():
+            expect_given_up(0.5, lambda: catalog.add([PAPER]), "catalog")
+        assert 1 == catalog.add([PAPER]).number
+
+
+def test_sqlite_is_waited_for_as_long_as_asked_by_who_else_uses_it(tmp_path: Path) -> None:
+    """Where a program that is not Akin's holds the file, the message says that another writes."""
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        other = sqlite3.connect(tmp_path / CATALOG_FILE, isolation_level=None, check_same_thread=False)
+        other.execute("BEGIN IMMEDIATE")
+        expect_given_up(0.3, lambda: catalog.add([PAPER]), "locked; another process has been writing")
+        threading.Timer(0.3, other.rollback).start()
+        assert 1 == catalog.add([PAPER]).number
+        other.close()
+
+
+def test_a_connection_in_use_is_closed_when_it_comes_back(catalog_place: str | Path) -> None:
+    """A database closed while another thread uses it leaves no connection open behind."""
+    database = Database(catalog_place)
+    with database.reading() as connection:
+        driver = connection.connection.driver_connection
+        database.close()
+        connection.execute(text("SELECT 1"))
+    with pytest.raises(Exception, match="closed"):
+        driver.cursor().execute("SELECT 1")  # type: ignore[union-attr]  # either driver's
+    database.close()
+    gc.collect()
+
+
+def test_keys_that_are_being_read_are_waited_for_at_the_end(
+    catalog_place: str | Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service ends while its thread reads the keys: not before it has."""
+    Keys.open(catalog_place).close()
+    reading, read = threading.Event(), threading.Event()
+    all_keys = Keys.all
+
+    def slowly(keys: Keys) -> object:
+        reading.set()
+        time.sleep(0.3)
+        found = all_keys(keys)
+        read.set()
+        return found
+
+    ring = KeyRing(catalog_place)
+
+    async def used() -> None:
+        async with ring.kept_fresh():
+            monkeypatch.setattr(Keys, "all", slowly)
+            with anyio.fail_after(60):
+                while not reading.is_set():
+                    await anyio.sleep(0.01)
+
+    anyio.run(used)
+    assert read.is_set()
+
+
+def test_writes_are_answered_in_time_while_the_database_is_frozen(tmp_path: Path, paused: Server) -> None:
+    """PostgreSQL paused under load: searches go on, each write gets 503 by its deadline, then all is well."""
+    data = collection(tmp_path, catalog=paused.url)
+    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=paused.url, deadline_ms=1000)  # type: ignore[arg-type]  # made secret
+    with (
+        served(create_app(settings, open_engine(settings))) as address,
+        httpx.Client(base_url=address, timeout=30) as client,
+    ):
+
+        def degraded() -> set[str]:
+            return {each["part"] for each in client.get("/readyz").json()["degraded"]}
+
+        def wrote() -> int:
+            return client.post("/v1/papers", json={"papers": [WHALES]}).status_code
+
+        def given(method: str, path: str, body: object) -> None:
+            with httpx.Client(base_url=address, timeout=30) as other:
+                answers.append(other.request(method, path, json=body))
+
+        assert 202 == wrote()
+        soon(lambda: client.get("/v1/papers/whales").status_code == 200)
+        batch = client.post("/v1/batches", json=BATCH).headers["Location"]
+        soon(lambda: client.get(batch).json()["state"] == "done")
+        answers: list[httpx.Response] = []
+        paused.pause()
+        asked = [
+            ("POST", "/v1/papers", {"papers": [{**WHALES, "id": "refused"}]}),
+            ("DELETE", "/v1/papers/whales", None),
+            ("POST", "/v1/batches", BATCH),
+            ("GET", batch, None),
+            ("GET", f"{batch}/results", None),
+            ("DELETE", batch, None),
+        ]
+        writers = [threading.Thread(target=given, args=each) for each in asked]
+        for writer in writers:
+            writer.start()
+        while any(writer.is_alive() for writer in writers):
+            assert 200 == client.post("/v1/search", json=SEARCH).status_code
+        # All while it is frozen: none of them waits for the database to come back.
+        assert [(503, True)] * len(asked) == [
+            (answer.status_code, "Retry-After" in answer.headers) for answer in answers
+        ]
+        soon(lambda: {"writes", "keys", "batches"} <= degraded())
+        assert 200 == client.post("/v1/search", json=SEARCH).status_code
+        paused.resume()
+        soon(lambda: wrote() == 202)
+        soon(lambda: not degraded())
+        assert 404 == client.get("/v1/papers/refused").status_code
+        assert 200 == client.get(batch).status_code
+        paused.pause()  # it ends all the same
+
+
+def test_a_freeze_while_changes_are_absorbed_is_told_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What makes changes visible gives a silent server seconds, not a minute."""
+    patience: list[float] = []
+    absorb = ingest.absorb
+
+    def noting(*given: object, **options: object) -> object:
+        patience.append(most_silent_s())
+        return absorb(*given, **options)  # type: ignore[arg-type]  # goes through
+
+    monkeypatch.setattr(ingest, "absorb", noting)
+    settings = Settings(data=collection(tmp_path), keyless="write", device="cpu")
+    with TestClient(create_app(settings, open_engine(settings))) as client:
+        client.post("/v1/papers", json={"papers": [WHALES]})
+        soon(lambda: client.get("/v1/papers/whales").status_code == 200)
+    assert {ASIDE_S} == {*patience}

@@ -1,0 +1,343 @@
+"""The page at ``/``: what its address asks, what it shows, and whom it tells what; without a browser."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from fastapi.testclient import TestClient
+from starlette.datastructures import QueryParams
+
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys, Scope
+from models.types import Facet, Paper, Sentence
+from service.app import create_app
+from service.reasons import Reason
+from service.schemas.base import PaperOut
+from service.settings import Settings
+from service.web.asked import Asked
+from service.web.assets import load_assets
+from service.web.cards import web_address
+from service.web.cautions import caution
+from service.web.render import render
+from service.web.views import view_query
+from tests.support.examples.pages import PAPER, Page, asked_by, client_of, page_at, ranked_ids
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo corpus."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+def test_nothing_on_a_page_runs_or_is_styled_in_its_text(client: TestClient) -> None:
+    """No page holds an inline script, an inline style, a handler, or an address of another origin."""
+    for address in ("/", f"/?paper={PAPER}&facet=method&open=1", "/?text=sepsis", "/?paper=none"):
+        text = client.get(address).text
+        assert not re.search(r"<script(?![^>]* src=)|\sstyle=|<style|\son[a-z]+=|javascript:", text)
+        for tag, attrs in Page(text).tags:
+            loaded = attrs.get("src", "") or (attrs.get("href", "") if tag == "link" else "")
+            assert not loaded or loaded.startswith("/static/")
+
+
+def test_static_files_are_kept_by_their_version_alone(client: TestClient) -> None:
+    """Files of this version may be kept for ever, others not; what does not exist is not found."""
+    assets = load_assets()
+    for name in assets.by_name:
+        assert "immutable" in client.get(assets.address(name)).headers["cache-control"]
+    assert "no-store" == client.get("/static/older/page.css").headers["cache-control"]
+    assert 404 == client.get(f"/static/{assets.version}/..%2fasked.py").status_code
+    assert 404 == client.get(f"/static/{assets.version}/none.css").status_code
+
+
+def test_scripts_stay_small() -> None:
+    """All scripts of the pages together are under 60 kB."""
+    scripts = {name: file for name, file in load_assets().by_name.items() if name.endswith(".js")}
+    assert scripts
+    assert sum(len(file.content) for file in scripts.values()) < 60_000
+
+
+@pytest.mark.parametrize(
+    ("query", "body"),
+    [
+        (f"paper={PAPER}", {"query": {"paper_id": PAPER}}),
+        (f"paper={PAPER}&facet=method", {"query": {"paper_id": PAPER}, "facet": "method"}),
+        (f"paper={PAPER}&s=2&s=0", {"query": {"paper_id": PAPER}, "sentences": [0, 2]}),
+        (
+            f"paper={PAPER}&facet=method&facet=result&unlike=background",
+            {
+                "query": {"paper_id": PAPER},
+                "facet": ["method", "result"],
+                "unlike": {"facet": "background"},
+            },
+        ),
+        ("text=sepsis+alarms", {"query": {"text": "sepsis alarms"}}),
+        (
+            f"paper={PAPER}&from=2015&to=2020&field=Hydrology",
+            {
+                "query": {"paper_id": PAPER},
+                "filters": {"year_from": 2015, "year_to": 2020, "fields": ["Hydrology"]},
+            },
+        ),
+    ],
+)
+def test_the_page_asks_what_a_program_asks(client: TestClient, query: str, body: dict[str, object]) -> None:
+    """An address means one request to the interface, and both get the same papers in the same order."""
+    asked = Asked.of(QueryParams(query))
+    assert ("/v1/search", {**body, "limit": 10}) == (asked.path, asked.body())
+    out = client.post(asked.path, json=body).json()
+    page = page_at(client, f"/?{query}")
+    assert [result["paper"]["id"] for result in out["results"]] == ranked_ids(page)
+
+
+def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
+    """Sent as it is, without scripts, the form of a page asks the same again."""
+    asked = Asked(
+        paper=PAPER,
+        facets=(Facet.METHOD,),
+        unlike_sentences=(0,),
+        like=("demo:p01-m00",),
+        not_like=("demo:p02-m00",),
+        year_from=2012,
+        venues=("Akin demo corpus (invented)",),
+    )
+    page = page_at(client, asked.address())
+    sent = [
+        (each["name"], each.get("value", ""))
+        for each in page.all("input")
+        if "name" in each and (each.get("type") != "checkbox" or "checked" in each)
+    ]
+    assert ("s", "2") in sent
+    paper = client.get(f"/v1/papers/{PAPER}").json()["paper"]
+    sentences = [Sentence("", 0, 0, Facet(each["facet"])) for each in paper["sentences"]]
+    assert asked == Asked.of(QueryParams(sent)).settled(sentences)
+
+
+def test_a_form_may_send_a_facet_with_its_ticks(client: TestClient) -> None:
+    """With a facet on, forms send it and the boxes it ticks: a filter or a further paper goes with both."""
+    for more in ("from=2020", f"like={PAPER}", "n=25"):
+        address = f"/?paper=demo:p03-m07&facet=method&s=3&s=4&{more}"
+        assert "method" in asked_by(page_at(client, address).all("a", class_="stays")[0]["href"]).facets
+    both = page_at(client, "/?paper=demo:p03-m07&unlike=method&u=3&u=4&from=2020")
+    assert (Facet.METHOD,) == asked_by(both.all("a", class_="stays")[0]["href"]).unlike_facets
+
+
+def test_unticking_all_of_a_facet_leaves_it(client: TestClient) -> None:
+    """A form without scripts sends the facet that was on; with none of its boxes it is chosen no more."""
+    page = page_at(client, "/?paper=demo:p03-m07&facet=method&unlike=background")
+    sent = [
+        (each["name"], each.get("value", ""))
+        for each in page.all("input")
+        if each.get("name", "s") != "s" and (each.get("type") != "checkbox" or "checked" in each)
+    ]
+    asked = Asked.of(QueryParams(sent))
+    assert ((), (Facet.BACKGROUND,)) == (asked.facets, asked.unlike_facets)
+
+
+def test_a_facet_is_never_offered_to_be_like_and_unlike() -> None:
+    """The link that chooses what was to be unlike takes it from there, and the other way round."""
+    sentences = tuple(Sentence("a", 0, 1, facet) for facet in (Facet.BACKGROUND, Facet.OBJECTIVE))
+    paper = Paper(id="x", title="", abstract="a", sentences=sentences)
+    like, unlike = (
+        Asked(paper="x", facets=(Facet.OBJECTIVE,)),
+        Asked(paper="x", unlike_facets=(Facet.OBJECTIVE,)),
+    )
+    for asked in (like, unlike):
+        view = view_query(asked, paper)
+        assert view is not None
+        for link in (*view.facets, *view.unlike):
+            chosen = asked_by(link.href)
+            assert not (chosen.facets and chosen.unlike_facets)
+
+
+def test_several_papers_become_seeds_and_negatives(client: TestClient) -> None:
+    """Further papers are seeds, those to be unlike negatives, and so are sentences to be unlike."""
+    asked = Asked.of(QueryParams(f"paper={PAPER}&s=2&u=0&like=demo:p01-m00&not=demo:p02-m00"))
+    expected = {
+        "seeds": [{"paper_id": PAPER, "sentences": [2]}, {"paper_id": "demo:p01-m00"}],
+        "negatives": [{"paper_id": PAPER, "sentences": [0]}, {"paper_id": "demo:p02-m00"}],
+        "limit": 10,
+    }
+    assert ("/v1/recommendations", expected) == (asked.path, asked.body())
+    page = page_at(client, asked.address())
+    assert 10 == len(page.all("article"))
+    assert "Akin to" in page.text
+
+
+def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient) -> None:
+    """The page answers with the others, and says of the unknown one that it is not there."""
+    page = page_at(client, f"/?paper={PAPER}&like=demo:p99-m99")
+    assert 10 == len(page.all("article"))
+    assert "No paper of this collection has this id" in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("paper=none", 404, "No paper of this collection has the id given"),
+        (f"paper={PAPER}&facet=colour", 422, "it may be one of background"),
+        (f"paper={PAPER}&from=soon", 422, "a whole number is expected"),
+        (f"paper={PAPER}&s=-1", 422, "a whole number is expected"),
+        (f"paper={PAPER}&from=9999", 422, "2100"),
+        (f"paper={PAPER}&s=99", 422, "the abstract has 6, numbered 1 to 6"),
+        (f"paper={PAPER}&s=1&u=1", 422, "Sentences 2 would have to be both like and unlike"),
+        (f"paper={PAPER}&text=too", 422, "Start from one thing"),
+        (f"paper={PAPER}&paper=other", 422, "2 times"),
+        (f"paper={PAPER}&cursor=made-up", 422, "belongs to another search"),
+        (f"text={'a' * 2001}", 422, "The text may have 2,000 characters"),
+        (f"paper={PAPER}&n=101", 422, "The number of papers a page is 100 at most"),
+        ("title=Alone", 422, "Paste its abstract too"),
+        (f"not={PAPER}", 422, "none to be like"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_on_the_page(
+    client: TestClient, query: str, status: int, words: str
+) -> None:
+    """A bad address gets the page with a sentence that says why, and the right status."""
+    page = page_at(client, f"/?{query}", status=status)
+    assert words in page.text
+    assert not page.all("article")
+
+
+def test_a_text_too_long_for_addresses_is_refused_in_words(client: TestClient) -> None:
+    """A page takes texts of 10,000 characters, and its boxes no more; what is refused is told why."""
+    page = page_at(client, f"/?abstract={'word ' * 2_000}and+more", status=422)
+    assert "paste the abstract alone" in page.text
+    assert ["10000"] == [each["maxlength"] for each in page.all("textarea")]
+    assert ["10000"] == [each["maxlength"] for each in page_at(client, "/").all("textarea")]
+
+
+def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
+    """One box names a further paper, a choice beside it says whether to be like or unlike it."""
+    unlike = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=not")
+    like = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=like")
+    assert ["add"] == [each["name"] for each in unlike.all("input", id="like")]
+    assert ["as"] == [each["name"] for each in unlike.all("select") if each["name"] != "n"]
+    assert ("demo:p02-m00",) == asked_by(unlike.all("a", class_="stays")[0]["href"]).not_like
+    assert ("demo:p02-m00",) == asked_by(like.all("a", class_="stays")[0]["href"]).like
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words", "kept"),
+    [
+        ("&cursor=made-up&from=2015", "Show the first page", Asked(paper=PAPER, year_from=2015)),
+        ("&s=1&u=1&from=2015", "Look for the whole abstract", Asked(paper=PAPER, year_from=2015)),
+        ("&facet=method&n=1000", "Look without these years", Asked(paper=PAPER, facets=(Facet.METHOD,))),
+        ("&s=1&from=9999", "Look without these years", Asked(paper=PAPER, sentences=(1,))),
+    ],
+)
+def test_what_was_wrong_can_be_left_out(client: TestClient, wrong: str, words: str, kept: Asked) -> None:
+    """A query that cannot be answered is kept: a link asks the same without what was wrong."""
+    page = page_at(client, f"/?paper={PAPER}{wrong}", status=422)
+    assert words in page.text
+    assert kept == asked_by(page.all("a", class_="main")[0]["href"])
+
+
+def test_papers_to_be_unlike_stay_when_none_is_to_be_like(client: TestClient) -> None:
+    """Without a paper to be like there is no answer, and those to be unlike are still listed."""
+    page = page_at(client, "/?not=demo:p02-m00", status=422)
+    assert ["demo:p02-m00"] == [each["value"] for each in page.all("input", name_="not")]
+    assert 1 == len(page.all("a", class_="drop"))
+
+
+def test_a_refused_abstract_is_not_lost(client: TestClient) -> None:
+    """What was pasted stays on the page that refuses it."""
+    page = page_at(client, "/?abstract=A+draft+of+mine.&from=9999", status=422)
+    assert "A draft of mine." in page.text
+
+
+def test_no_results_say_what_to_do(client: TestClient) -> None:
+    """Where filters leave nothing, each can be taken away by a link."""
+    page = page_at(client, f"/?paper={PAPER}&from=1900&to=1901")
+    assert "No paper passes the filters" in page.text
+    assert f"/?paper={PAPER.replace(':', '%3A')}" in [
+        each.get("href") for each in page.all("a", class_="chip")
+    ]
+
+
+def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
+    client: TestClient, hashed_data: Path, tmp_path: Path
+) -> None:
+    """With keys the page and its files are open, a search on it is not, and the collection is not shown."""
+    assert "About this collection" in client.get("/").text
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        token = keys.create("reader", scope=Scope.READ, expires_days=1).token
+    app = create_app(Settings(data=hashed_data, catalog_url=f"sqlite:///{tmp_path / CATALOG_FILE}"))
+    with TestClient(app, client=("127.0.0.1", 50_000)) as stranger:
+        bare = page_at(stranger, "/")
+        assert "About this collection" not in bare.text
+        assert "demo:" not in bare.text
+        for path in ("/", "/batch", "/batch?id=x"):
+            assert "needs a key" in page_at(stranger, path).text
+            assert "needs a key" not in page_at(client, path).text
+        refused = page_at(stranger, f"/?paper={PAPER}", status=401)
+        assert "No key was given" in refused.text
+        assert "A page cannot send a key by itself" in refused.text
+        assert "`" not in refused.text
+        command = stranger.get(f"/?paper={PAPER}", headers={"X-API-Key": token})
+        assert "Bearer $AKIN_KEY" in command.text
+        assert "AKIN_KEY" not in client.get(f"/?paper={PAPER}").text
+        assert 200 == stranger.get(load_assets().address("page.css")).status_code
+        assert 401 == stranger.get(f"/results.csv?paper={PAPER}").status_code
+        known = stranger.get("/", headers={"X-API-Key": token})
+        assert "About this collection" in known.text
+
+
+@pytest.mark.parametrize(
+    ("doi", "url", "expected"),
+    [
+        ("10.1000/a<b", None, "https://doi.org/10.1000/a%3Cb"),
+        ("https://doi.org/10.1000/x", None, "https://doi.org/10.1000/x"),
+        (None, "https://example.org/p", "https://example.org/p"),
+        (None, "javascript:alert(1)", ""),
+        (None, " data:text/html,x", ""),
+        ("javascript:alert(1)", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_papers_link_to_the_web_alone(doi: str | None, url: str | None, expected: str) -> None:
+    """A paper's address is that of its DOI, or of the web; what would run is no address."""
+    paper = PaperOut(
+        id="x",
+        title="",
+        abstract="",
+        sentences=(),
+        year=None,
+        venue=None,
+        authors=(),
+        url=url,
+        doi=doi,
+        fields=(),
+    )
+    assert expected == web_address(paper)
+
+
+def test_what_is_no_text_does_not_break_a_page() -> None:
+    """Halves of surrogate pairs and markup in a problem are shown as text."""
+    answer = render(
+        "problem.html", problem={"title": "<b>\ud800", "detail": "&", "request_id": "x"}, retry_after=None
+    )
+    assert b"&lt;b&gt;?" in answer.body
+
+
+@pytest.mark.parametrize(
+    ("warning", "words"),
+    [
+        ("facet_missing:method", "is a method"),
+        ("sentences_past_token_limit:3,5", "4, 6"),
+        ("something_new:{x}", "something_new:{x}"),
+    ],
+)
+def test_warnings_are_put_into_words(warning: str, words: str) -> None:
+    """Every warning is a sentence; one of an unknown kind is shown as it is."""
+    assert words in caution(warning)
+
+
+def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
+    """Where no paper given is known, the page says so in its own words."""
+    page = page_at(client, "/?like=none&like=neither")
+    assert "beside each stands why" in page.text
+    body = orjson.loads(client.post("/v1/recommendations", json=Asked(like=("none",)).body()).content)
+    assert Reason.NO_SEED_RESOLVED == body["reason"]

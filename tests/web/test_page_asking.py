@@ -1,0 +1,319 @@
+"""The page in a browser: finding a paper, choosing what matters in it, and asking on."""
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, answered, shown
+from tests.support.servers.browser import VisitFn
+
+
+def choose(page: Page, name: str) -> None:
+    """Tick a box, and wait for what comes of it."""
+    with page.expect_response(lambda answer: "/?" in answer.url):
+        page.locator(f"label:has({name})").click()
+    expect(page.locator(name)).to_be_checked()
+
+
+@pytest.mark.parametrize("typed", ["pocket predict", "Pockt Predictors Undrestand Chemstry"])
+def test_a_paper_is_found_while_typing(visit: VisitFn, typed: str) -> None:
+    """A few words of a title, or one that is mistyped, are enough; arrows and Enter go there."""
+    page = visit("/")
+    page.get_by_role("combobox").press_sequentially(typed)
+    expect(page.get_by_role("option").first).to_contain_text(PAPER["title"])
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(PAPER["title"])
+    assert ID in page.locator("input[name=paper]").evaluate("box => box.value")
+
+
+def test_escape_closes_the_titles(visit: VisitFn) -> None:
+    """The list of titles goes with Escape, and what was typed stays."""
+    page = visit("/")
+    box = page.get_by_role("combobox")
+    box.press_sequentially("pocket")
+    expect(page.get_by_role("listbox")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("listbox")).to_be_hidden()
+    expect(box).to_have_attribute("aria-expanded", "false")
+    assert "pocket" == box.input_value()
+
+
+def test_an_abstract_is_pasted(visit: VisitFn, site: str) -> None:
+    """A pasted abstract is split into sentences to choose from, and the address keeps all of it."""
+    page = visit("/")
+    page.locator("#paste summary").click()
+    page.locator("#paste").get_by_label("Title").fill(PAPER["title"])
+    page.locator("#paste").get_by_label("Abstract").fill(" ".join(PAPER["abstract"]))
+    page.locator("#paste").get_by_role("button").click()
+    expect(page.locator(".choice")).to_have_count(7)
+    expect(page.locator("article.card h3").first).to_have_text(PAPER["title"])
+    choose(page, "#s3")
+    again = page.context.new_page()
+    again.goto(page.url)
+    assert shown(page) == shown(again)
+    expect(again.locator("#s3")).to_be_checked()
+
+
+def test_a_short_text_is_looked_for(visit: VisitFn, site: str) -> None:
+    """A few words find papers that say it, and the papers whose titles they may be."""
+    page = visit("/")
+    page.get_by_role("combobox").fill("Do predictors understand chemistry or fame")
+    page.get_by_role("button", name="Find", exact=True).click()
+    expect(page.locator("article.card")).to_have_count(10)
+    assert answered(site, query={"text": "Do predictors understand chemistry or fame"}) == shown(page)
+    expect(page.locator("#meant")).to_contain_text(PAPER["title"])
+
+
+def test_a_facet_is_chosen(visit: VisitFn, site: str) -> None:
+    """A facet's sentences are ticked with it, and the results are those of a program that asks the same."""
+    page = visit(ASKED)
+    facet = page.locator(".choice .facet").first.inner_text().lower()
+    page.locator(f"#asked a.chip.{facet}").first.click()
+    expect(page.locator("#asked a.chip.on").first).to_contain_text(facet)
+    ticked = page.locator(".choice input[name=s]:checked")
+    assert page.locator(f".choice.{facet}").count() == ticked.count()
+    assert answered(site, query={"paper_id": ID}, facet=facet) == shown(page)
+
+
+def test_sentences_are_chosen_and_others_marked_unlike(visit: VisitFn, site: str) -> None:
+    """Ticked sentences count, others are to be unlike, none is both; back and forth lead to what was."""
+    page = visit(ASKED)
+    whole = shown(page)
+    choose(page, "#s3")
+    choose(page, "#s4")
+    assert answered(site, query={"paper_id": ID}, sentences=[3, 4]) == shown(page)
+    like = shown(page)
+    choose(page, "#u4")
+    expect(page.locator("#s4")).not_to_be_checked()
+    assert answered(site, query={"paper_id": ID}, sentences=[3], unlike={"sentences": [4]}) == shown(page)
+    page.go_back()
+    expect(page.locator("#s4")).to_be_checked()
+    assert like == shown(page)
+    page.go_back()
+    page.go_back()
+    expect(page.locator(".choice input:checked")).to_have_count(0)
+    assert whole == shown(page)
+
+
+def test_selected_text_chooses_its_sentences(visit: VisitFn, site: str) -> None:
+    """Who marks text with the mouse, as on paper, has chosen the sentences it lies in."""
+    page = visit(ASKED)
+    page.locator(".choice[data-q='4']").scroll_into_view_if_needed()
+    first, last = (page.locator(f".choice[data-q='{number}'] .text").bounding_box() for number in (3, 4))
+    assert first is not None
+    assert last is not None
+    page.mouse.move(first["x"] + 30, first["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(last["x"] + 60, last["y"] + 8, steps=4)
+    page.mouse.up()
+    expect(page).to_have_url(re.compile("s=3&s=4$"))
+    expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
+    assert answered(site, query={"paper_id": ID}, sentences=[3, 4]) == shown(page)
+
+
+def test_papers_are_filtered(visit: VisitFn) -> None:
+    """Years leave out papers, the filter stands there as a link that takes it away again."""
+    page = visit(ASKED)
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2020")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".filters a.chip.on")).to_contain_text("2020")
+    years = {PAPERS[key]["title"]: PAPERS[key]["year"] for key in PAPERS}
+    assert all(years[title] >= 2020 for title in shown(page))
+    page.locator(".filters a.chip.on").click()
+    expect(page.locator(".filters a.chip.on")).to_have_count(0)
+
+
+def test_papers_are_filtered_with_a_facet_on(visit: VisitFn) -> None:
+    """A filter goes with the facet that was chosen before it."""
+    page = visit(f"{ASKED}&facet=method")
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2020")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".filters a.chip.on")).to_contain_text("2020")
+    expect(page.locator("article.card").first).to_be_visible()
+    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+
+
+def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
+    """Where filters leave no paper, the page says so and offers to take them away."""
+    page = visit(f"{ASKED}&from=2100")
+    expect(page.get_by_role("heading", name="No papers")).to_be_visible()
+    page.locator(".empty a.chip").click()
+    expect(page.locator("article.card")).to_have_count(10)
+
+
+def test_one_goes_on_from_a_result(visit: VisitFn, site: str) -> None:
+    """More like this and not like this add a seed; it can be left out again; seeds are never results."""
+    page = visit(ASKED)
+    more, less = shown(page)[0], shown(page)[4]
+    by_title = {paper["title"]: key for key, paper in PAPERS.items()}
+    page.locator("article.card").first.get_by_role("link", name="More like this").click()
+    expect(page.locator(".seeds li.positive")).to_contain_text(more)
+    page.locator("article.card", has_text=less).get_by_role("link", name="Not like this").click()
+    expect(page.locator(".seeds li.negative")).to_contain_text(less)
+    seeds = {
+        "seeds": [{"paper_id": ID}, {"paper_id": by_title[more]}],
+        "negatives": [{"paper_id": by_title[less]}],
+    }
+    assert answered(site, "/v1/recommendations", **seeds) == shown(page)
+    assert not {more, less, PAPER["title"]} & set(shown(page))
+    page.locator(".seeds li.negative .drop").click()
+    expect(page.locator(".seeds li.negative")).to_have_count(0)
+
+
+def test_a_further_paper_is_added_by_its_title(visit: VisitFn) -> None:
+    """The box for further papers finds them by title, too."""
+    page = visit(ASKED)
+    other = next(paper for key, paper in PAPERS.items() if key != ID)
+    page.locator("#like").press_sequentially(other["title"][:20])
+    page.locator(".titles li").first.click()
+    expect(page.locator(".seeds li.positive")).to_contain_text(other["title"])
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool) -> None:
+    """The same box adds papers to be unlike: by title with suggestions, by id with JavaScript off."""
+    page = visit(ASKED, java_script_enabled=scripts)
+    other = next(key for key in PAPERS if key != ID)
+    page.get_by_label("Like or unlike").select_option("Unlike")
+    if scripts:
+        page.locator("#like").press_sequentially(PAPERS[other]["title"][:20])
+        expect(page.get_by_role("option", name=PAPERS[other]["title"][:20])).to_be_visible()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+    else:
+        page.locator("#like").fill(other)
+        page.get_by_role("button", name="Add").click()
+    expect(page.locator(".seeds li.negative")).to_contain_text(PAPERS[other]["title"])
+    expect(page.locator(".seeds li.positive")).to_have_count(0)
+
+
+def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
+    """After a chip, a filter, or a paper left out, the keyboard goes on from there, or from its group."""
+    page = visit(f"{ASKED}&like=demo:p01-m00")
+    page.locator("#asked .chips a.chip").nth(1).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#asked .chips a.chip").nth(1)).to_have_attribute("aria-current", "true")
+    expect(page.locator("#asked .chips a.chip").nth(1)).to_be_focused()
+    page.locator(".seeds .drop").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".seeds .drop")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Further papers")).to_be_focused()
+    page.locator(".filters summary").click()
+    page.get_by_label("From year").fill("2020")
+    page.keyboard.press("Enter")
+    expect(page.locator(".filters a.chip.on")).to_be_visible()
+    expect(page.get_by_label("From year")).to_be_focused()
+    page.locator(".filters a.chip.on").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".filters a.chip.on")).to_have_count(0)
+    expect(page.locator(".filters summary")).to_be_focused()
+
+
+def test_what_is_being_typed_is_not_lost(visit: VisitFn) -> None:
+    """An answer that arrives meanwhile leaves alone what was not asked yet; what was asked goes."""
+    page = visit(ASKED)
+    page.locator("#like").fill("begun")
+    choose(page, "#s3")
+    expect(page.locator("#like")).to_have_value("begun")
+    assert "begun" not in page.url
+    page.locator("#like").fill("")
+    page.locator(".filters summary").click()
+    page.get_by_label("Venue").fill("Akin demo corpus (invented)")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.locator(".filters a.chip.on")).to_contain_text("Akin demo")
+    expect(page.get_by_label("Venue")).to_have_value("")
+    page.get_by_label("To year").fill("2022")
+    page.locator(".chips a.chip").nth(1).click()
+    expect(page.locator("#s3")).not_to_be_checked()
+    expect(page.get_by_label("To year")).to_have_value("2022")
+
+
+def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
+    """The page says that it is too long, and so it does where a proxy before it refuses; no trying again."""
+    page = visit("/")
+    page.locator("#paste summary").click()
+    box = page.locator("#paste").get_by_label("Abstract")
+    box.evaluate("box => { box.value = '\u4e2d'.repeat(9000); }")
+    page.locator("#paste").get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_contain_text("too long to be asked in an address")
+    page.route(
+        "**/?*", lambda route: route.fulfill(status=414, content_type="text/html", body="<h1>414</h1>")
+    )
+    box.fill("A short one.")
+    page.locator("#paste").get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_contain_text("too long to be asked in an address")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "words"),
+    [
+        ("/?paper=nowhere", 404, "No paper"),
+        (f"{ASKED}&s=x", 422, "whole number"),
+        (f"{ASKED}&s=99", 422, "sentence"),
+        (f"{ASKED}&facet=smell", 422, "may be one of"),
+        (f"{ASKED}&cursor=abc", 422, "first page"),
+        (f"{ASKED}&n=1000", 422, "100"),
+        ("/?title=Alone", 422, "abstract"),
+        ("/nowhere", 404, ""),
+    ],
+)
+def test_what_cannot_be_answered_is_said(site: str, address: str, status: int, words: str) -> None:
+    """A mistaken address gets the status of the mistake and a sentence that says what is expected."""
+    answer = httpx.get(f"{site}{address}", headers={"Accept": "text/html"})
+    assert status == answer.status_code
+    assert words in answer.text
+
+
+def test_a_service_that_is_away_leaves_the_page_as_it_is(visit: VisitFn) -> None:
+    """The results stay, the page says that the service does not answer, and one can try again."""
+    page = visit(ASKED)
+    page.route("**/?*", lambda route: route.abort())
+    page.locator("#s3").check()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    expect(page.locator("article.card")).to_have_count(10)
+    page.unroute("**/?*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("#s3")).to_be_checked()
+
+
+def test_waiting_is_shown(visit: VisitFn) -> None:
+    """While an answer is on its way the page says so and can be read; the last question asked is answered."""
+    page = visit(ASKED)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/?*", hold)
+    page.locator("label:has(#s3)").click()
+    expect(page.locator(".loading")).to_be_visible()
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "true")
+    page.locator("label:has(#s4)").click()
+    while len(held) < 2:
+        page.wait_for_timeout(20)
+    held[1].continue_()
+    expect(page.locator(".loading")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"s=3&s=4$"))
+    expect(page.locator(".choice input[name=s]:checked")).to_have_count(2)
+
+
+def test_a_year_of_the_timeline_filters(visit: VisitFn) -> None:
+    """A dot leads to its card; a year leads to the same search within it."""
+    page = visit(ASKED)
+    page.locator(".timeline a.dot[href='#result-7']").click()
+    expect(page.locator("#result-7")).to_be_in_viewport()
+    year = page.locator(".timeline a.year").first
+    from_to = re.search(r"from=(\d+)&to=(\d+)", year.get_attribute("href") or "")
+    assert from_to is not None
+    year.click()
+    expect(page.locator(".filters a.chip.on")).to_be_visible()
+    first, last = map(int, from_to.groups())
+    years = {paper["title"]: paper["year"] for paper in PAPERS.values()}
+    assert {first <= years[title] <= last for title in shown(page)} == {True}

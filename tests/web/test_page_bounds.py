@@ -1,0 +1,72 @@
+"""What an address of the page may give: more is refused in words, on a page that grows no faster than it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from fastapi.testclient import TestClient
+
+from service.web.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
+from tests.support.examples.pages import PAPER, client_of, page_at
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo papers."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+def names(n: int) -> list[str]:
+    """Names that no paper has."""
+    return [f"p{number}" for number in range(n)]
+
+
+def address(**given: object) -> str:
+    """Where this is asked."""
+    return f"/?{urlencode({name.rstrip('_'): value for name, value in given.items()}, doseq=True)}"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"like": names(700)}, "gives 700 further papers, and 50 are taken"),
+        ({"like": names(30), "not": names(20), "add": "x"}, "gives 51 further papers, and 50 are taken"),
+        ({"paper": PAPER, "venue": names(21)}, "gives 21 venues, and 20 are taken"),
+        ({"paper": PAPER, "field": names(21)}, "gives 21 fields, and 20 are taken"),
+        ({"paper": PAPER, "s": range(1_001)}, "gives 1,001 numbers of sentences, and 1,000 are taken"),
+        ({"paper": PAPER, "u": range(1_001)}, "gives 1,001 numbers of sentences to be unlike, and 1,000 are"),
+        ({"paper": "x" * 4_001}, "gives 4,001 characters of ids and names, and 4,000 are taken"),
+        ({"like": ["x" * 2_000, "y" * 2_001]}, "gives 4,001 characters of ids and names, and 4,000 are"),
+        ({"text": "x" * 20_001}, "gives 20,001 characters of text, and 20,000 are taken"),
+    ],
+)
+def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, object], said: str) -> None:
+    """On a page, and for a file, with what was given and what is taken; neither holds what was given."""
+    asked = address(**given)
+    assert said in page_at(client, asked, status=422).text
+    assert said in client.get(asked.replace("/?", "/results.bib?")).text
+    assert len(client.get(asked).content) < 20_000
+
+
+def test_what_is_allowed_is_answered(client: TestClient) -> None:
+    """All of the bounds at once, and what forms send empty beside it."""
+    further = [PAPER, *names(MAX_FURTHER_PAPERS - 1)]
+    given = {"like": further, "venue": ["", *names(MAX_NAMES)], "field": ["", *names(MAX_NAMES)]}
+    page = page_at(client, address(**given))
+    assert MAX_FURTHER_PAPERS <= sum("like=" in link["href"] for link in page.all("a"))
+
+
+def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
+    """What somebody pasted is not lost."""
+    text = "y" * MAX_SHOWN_CHARS
+    page = page_at(client, address(abstract=text), status=422)
+    assert "20,000 characters, and 10,000 are taken" in page.text
+    assert text in page.text
+
+
+def test_a_page_grows_as_its_address_does(client: TestClient) -> None:
+    """Ten times the papers, too many of them: no page that repeats each of them in each of its links."""
+    some, many = (len(client.get(address(like=names(n))).content) for n in (70, 700))
+    assert many < some + 100

@@ -1,0 +1,126 @@
+"""Results on the page: what is marked in them, and where they lead."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from models.types import Facet
+from service.web.asked import Asked
+from tests.support.examples.pages import PAPER, asked_by, client_of, page_at, ranked_ids
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo corpus."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> None:
+    """The heaviest sentence of a result has the deepest mark, and no sentence is left out."""
+    out = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "facet": "method", "limit": 1}).json()
+    (result,) = out["results"]
+    page = page_at(client, f"/?paper={PAPER}&facet=method&n=1")
+    marks = page.all("span", class_="sentence")
+    assert len(result["paper"]["sentences"]) == len(marks)
+    levels = [int((re.search(r"\bw(\d+)", each["class"]) or [0, 0])[1]) for each in marks]
+    weights = {each["sentence"]: each["weight"] for each in result["highlights"]}
+    assert max(weights, key=lambda number: weights[number]) == levels.index(max(levels))
+    heavier = [(a, b) for a in weights for b in weights if weights[a] > weights[b]]
+    assert all(levels[a] >= levels[b] for a, b in heavier)
+
+
+def test_query_sentences_and_results_name_each_other(client: TestClient) -> None:
+    """Each pair that a sentence of a result names is one of the alignment, with chosen sentences alone."""
+    page = page_at(client, f"/?paper={PAPER}&s=2&s=3")
+    met = [pair.split(":") for each in page.all("span", class_="sentence") for pair in each["data-m"].split()]
+    assert {"2", "3"} == {query for query, _ in met}
+    assert all(1 <= int(level) <= 10 for _, level in met)
+    assert {"s2", "s3"} == {each["id"] for each in page.all("input", name="s") if "checked" in each}
+
+
+def test_only_the_query_s_own_sentences_are_named_as_its(client: TestClient) -> None:
+    """Drawings tell rows of further papers, negatives too, from those of the query's own abstract."""
+    against = "against"
+    other = page_at(client, f"/?paper={PAPER}&not=demo:p02-m00&open=1").all("g", class_=against)
+    assert other
+    assert all("data-seed" in each for each in other)
+    own = page_at(client, f"/?paper={PAPER}&u=0&like=demo:p01-m00&open=1").all("g", class_=against)
+    assert own
+    assert not any("data-seed" in each for each in own)
+    alone = page_at(client, "/?like=demo:p01-m00&like=demo:p02-m00&open=1").all("g", class_="cell")
+    assert alone
+    assert all("data-seed" in each for each in alone)
+
+
+def test_pages_of_a_list_never_repeat(client: TestClient) -> None:
+    """Following the link to the next papers leads through all of them once."""
+    seen: list[str] = []
+    address = f"/?paper={PAPER}&n=40"
+    while address:
+        page = page_at(client, address)
+        seen += ranked_ids(page)
+        address = next((each["href"] for each in page.all("a", rel="next")), "")
+    assert 99 == len(seen) == len(set(seen))
+
+
+def test_links_go_on_from_a_result(client: TestClient) -> None:
+    """More, or not, like a result asks the same with it as seed, or negative, and keeps what was chosen."""
+    page = page_at(client, f"/?paper={PAPER}&facet=method&from=2015")
+    links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    kept = Asked(paper=PAPER, facets=(Facet.METHOD,), year_from=2015)
+    first = next(link for link in links if link.like)
+    assert kept == replace(first, like=())
+    assert any(link.not_like == first.like and not link.like for link in links)
+
+
+@pytest.mark.parametrize(
+    ("ending", "media_type", "begins"),
+    [
+        ("bib", "application/x-bibtex", "@"),
+        ("ris", "application/x-research-info-systems", "TY  - "),
+        ("csv", "text/csv", '"rank","score","id","title"'),
+    ],
+)
+def test_results_are_saved_as_files(client: TestClient, ending: str, media_type: str, begins: str) -> None:
+    """The links of a page lead to the papers of that page, as references or a table."""
+    page = page_at(client, f"/?paper={PAPER}&facet=method")
+    (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
+    answer = client.get(link)
+    assert (200, f"{media_type}; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
+    assert answer.text.lstrip().startswith(begins)
+    assert "attachment" in answer.headers["content-disposition"]
+    out = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "facet": "method"}).json()
+    assert all(result["paper"]["authors"][0].split()[-1] in answer.text for result in out["results"])
+
+
+def test_the_command_line_asks_the_same(client: TestClient) -> None:
+    """What is offered for a terminal is one command whose body gets the results of the page."""
+    page = page_at(client, "/?text=it's+%22quoted%22+%24(here)+%60now%60")
+    text = page.text[page.text.index("curl '") if "curl '" in page.text else page.text.index("curl http") :]
+    words = shlex.split(text[: text.rindex("}'") + 2])
+    assert ["curl", "http://testserver/v1/search"] == words[:2]
+    assert {"query": {"text": 'it\'s "quoted" $(here) `now`'}, "limit": 10} == json.loads(words[-1])
+
+
+def test_a_title_typed_leads_to_its_paper(client: TestClient) -> None:
+    """Without scripts, a mistyped title in the box leads to the paper by a link, an id at once."""
+    page = page_at(client, "/?text=vital+sings+without+lables")
+    assert "/?paper=demo%3Ap01-m00" in [each["href"] for each in page.all("a") if "href" in each]
+    at_once = page_at(client, "/?text=demo:p01-m00")
+    assert 'value="demo:p01-m00"' in client.get("/?text=demo:p01-m00").text
+    assert at_once.all("input", name="paper")
+
+
+def test_one_card_is_opened_at_a_time(client: TestClient) -> None:
+    """The address names the card that shows its alignment; the others link to theirs."""
+    page = page_at(client, f"/?paper={PAPER}&open=2")
+    assert 1 == len(page.all("details", class_="why"))
+    assert 9 == len(page.all("a", class_="why"))
+    assert "Which sentences match" in page.text

@@ -1,0 +1,290 @@
+"""The page in a browser: what results show, where they lead, and that everybody can use them."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, answered, shown
+from tests.support.servers.browser import VisitFn, barriers
+
+MOST_SCRIPT_BYTES = 60_000
+
+
+def lit(page: Page, within: str) -> list[str]:
+    """The numbers of the sentences that are lit up in a part of the page."""
+    numbers: list[str] = page.locator(f"{within} .lit").evaluate_all(
+        "all => all.map(each => each.dataset.s ?? each.dataset.q)"
+    )
+    return numbers
+
+
+def meets(page: Page) -> dict[str, set[str]]:
+    """Which query sentences each sentence of the first card matches."""
+    pairs: list[tuple[str, str]] = (
+        page.locator("article.card")
+        .first.locator(".sentence")
+        .evaluate_all("all => all.map(each => [each.dataset.s, each.dataset.m])")
+    )
+    return {number: {each.split(":")[0] for each in met.split()} for number, met in pairs}
+
+
+def test_matches_light_up_both_ways(visit: VisitFn) -> None:
+    """Pointing at a query sentence, or giving it the focus, lights up what it matches, and the reverse."""
+    page = visit(ASKED)
+    met = meets(page)
+    number = next(iter(set.union(*met.values())))
+    expected = {sentence for sentence, numbers in met.items() if number in numbers}
+    page.locator(f".choice[data-q='{number}'] .text").hover()
+    assert expected == set(lit(page, "#result-1"))
+    page.mouse.move(0, 0)
+    assert [] == lit(page, "main")
+    page.locator(f"#s{number}").focus()
+    assert expected == set(lit(page, "#result-1"))
+    sentence = page.locator("#result-1 .sentence").first
+    sentence.focus()
+    own = sentence.get_attribute("data-s")
+    assert own is not None
+    assert met[own] == set(lit(page, "#asked"))
+    page.locator("#result-1 .sentence").last.hover()
+    own = page.locator("#result-1 .sentence").last.get_attribute("data-s")
+    assert own is not None
+    assert met[own] == set(lit(page, "#asked"))
+
+
+def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
+    """An opened card draws how its sentences match, and gives the values that sum to the match."""
+    page = visit(ASKED)
+    card = page.locator("#result-1")
+    card.locator("a.why").click()
+    expect(card.get_by_role("img", name="Which sentences match")).to_be_visible()
+    card.locator("details.values > summary").click()
+    rows = card.locator("details.values tbody tr")
+    first = httpx.post(f"{site}/v1/search", json={"query": {"paper_id": ID}, "limit": 1}).json()["results"][0]
+    assert len(first["alignments"]) >= rows.count() > 0
+    heaviest = max(first["alignments"], key=lambda each: each["weight"])
+    expect(rows.first).to_contain_text(f"{heaviest['distance']:.2f}")
+
+
+def test_pages_never_repeat_a_paper(visit: VisitFn) -> None:
+    """Next leads through all papers of the collection but the one asked with, each of them once."""
+    page = visit(f"{ASKED}&n=25")
+    titles = shown(page)
+    while page.get_by_role("link", name="Next papers").count():
+        first = titles[-1]
+        page.get_by_role("link", name="Next papers").click()
+        expect(page.get_by_text(first)).to_have_count(0)
+        expect(page.locator("#results-title")).to_contain_text(f"{len(titles) + 1} to")
+        titles += shown(page)
+    assert sorted(paper["title"] for key, paper in PAPERS.items() if key != ID) == sorted(titles)
+
+
+def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
+    """The permalink, opened by somebody else, shows the same choices and the same papers."""
+    page = visit(f"{ASKED}&s=3&u=0&from=2015&not=demo:p00-m00")
+    link = page.locator("a.stays").get_attribute("href")
+    assert link is not None
+    other = visit(link)
+    assert shown(page) == shown(other)
+    expect(other.locator("#s3")).to_be_checked()
+    expect(other.locator("#u0")).to_be_checked()
+    expect(other.locator(".seeds li.negative")).to_have_count(1)
+
+
+@pytest.mark.parametrize(("name", "entry"), [("BibTeX", r"^@"), ("RIS", r"^TY  - "), ("CSV", r"^\d+,-")])
+def test_results_are_exported(visit: VisitFn, tmp_path: Path, name: str, entry: str) -> None:
+    """The papers on the page come as a file for reference managers and spreadsheets."""
+    page = visit(ASKED)
+    with page.expect_download() as loading:
+        page.locator(".results-head").get_by_role("link", name=name).click()
+    loading.value.save_as(tmp_path / "file")
+    text = (tmp_path / "file").read_text(encoding="utf-8")
+    assert 10 == len(re.findall(entry, text, re.MULTILINE))
+
+
+def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
+    """What is copied as curl gives the papers of the page, with seeds, facets and filters."""
+    for more in ("&s=3", "&u=2&from=2015", "&like=demo:p00-m00&n=25"):
+        page = visit(ASKED + more)
+        command = shlex.split(page.locator("#curl").text_content().replace("\\\n", " "))
+        body = json.loads(command[command.index("-d") + 1])
+        assert command[1].startswith(f"{site}/v1/")
+        assert shown(page) == answered(site, command[1].removeprefix(site), **body)
+
+
+def test_command_and_link_are_copied(visit: VisitFn, site: str) -> None:
+    """Buttons put the command, or the link to the page, into the clipboard."""
+    page = visit(ASKED, permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".take summary").click()
+    page.locator("button[data-copy=curl]").click()
+    expect(page.locator("button[data-copy=curl]")).to_have_text("Copied")
+    assert page.locator("#curl").text_content() == page.evaluate("navigator.clipboard.readText()")
+    page.locator("button[data-copy=link]").click()
+    expect(page.locator("button[data-copy=link]")).to_have_text("Copied")
+    link = page.locator("a.stays").get_attribute("href")
+    assert f"{site}{link}" == page.evaluate("navigator.clipboard.readText()")
+
+
+def test_without_scripts_one_finds_chooses_and_pages(visit: VisitFn) -> None:
+    """With JavaScript off: find by title, choose a facet and sentences, read why, go on to the next page."""
+    page = visit("/", java_script_enabled=False)
+    page.get_by_role("searchbox").fill("pocket predictors understand chemistry")
+    page.get_by_role("button", name="Find", exact=True).click()
+    page.locator("#meant").get_by_role("link", name=PAPER["title"]).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(PAPER["title"])
+    whole = shown(page)
+    facet = page.locator(".choice .facet").first.inner_text().lower()
+    page.locator(f"#asked a.chip.{facet}").first.click()
+    assert whole != shown(page)
+    page.locator("#asked a.chip").first.click()
+    page.locator("#s3").check()
+    page.locator("noscript button").click()
+    expect(page.locator("#s3")).to_be_checked()
+    page.locator("#result-1 a.why").click()
+    expect(page.locator("#result-1 details.why svg")).to_be_visible()
+    first = shown(page)
+    page.get_by_role("link", name="Next papers").click()
+    assert not set(first) & set(shown(page))
+
+
+def test_everything_can_be_done_by_keyboard(visit: VisitFn) -> None:
+    """Tab, Space, arrows and Enter lead from the start to an opened alignment; the focus is always seen."""
+    page = visit("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    tab_to(page, "#find")
+    page.keyboard.type("pocket")
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("#results-title")).to_be_focused()
+    page.locator("a.name").focus()
+    tab_to(page, "#s3")
+    page.keyboard.press("Space")
+    expect(page).to_have_url(re.compile(r"[?&]s=3"))
+    expect(page.locator("#s3")).to_be_focused()
+    tab_to(page, "#result-1 .sentence")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#result-1 .abstract").first.locator(".sentence").nth(1)).to_be_focused()
+    assert lit(page, "#asked")
+    tab_to(page, "#result-1 a.why")
+    page.keyboard.press("Enter")
+    expect(page.locator("#result-1 details.why svg")).to_be_visible()
+
+
+# Whether the focus is to be seen, by an outline or in a drawing by a thicker line, and whether it is there.
+FOCUS = """selector => {
+    const at = document.activeElement;
+    const parts = [at, at.parentElement, ...at.querySelectorAll("circle, rect")].filter(Boolean);
+    const seen = parts.map((part) => getComputedStyle(part)).some((style) =>
+        (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2) ||
+        (style.stroke !== "none" && parseFloat(style.strokeWidth) >= 2));
+    return [seen || at === document.body, at.matches(selector)];
+}"""
+
+
+def tab_to(page: Page, selector: str, *, most: int = 120) -> None:
+    """Press Tab until something has the focus; on the way everything shows when it has it."""
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        seen, there = page.evaluate(FOCUS, selector)
+        assert seen, page.evaluate("document.activeElement.outerHTML.slice(0, 200)")
+        if there:
+            return
+    pytest.fail(f"the focus never reached {selector}")
+
+
+def test_one_comes_back_to_where_one_was(visit: VisitFn) -> None:
+    """A reload, and Back from another page, show the place that one had scrolled to."""
+    page = visit(ASKED)
+    page.evaluate("scrollTo(0, 900)")
+    page.reload(wait_until="load")
+    page.wait_for_timeout(100)
+    assert 900 == page.evaluate("scrollY")
+    page.goto("/batch")
+    page.go_back(wait_until="load")
+    page.wait_for_timeout(100)
+    assert 900 == page.evaluate("scrollY")
+
+
+def test_a_card_that_cannot_be_opened_says_so(visit: VisitFn) -> None:
+    """Where the service is too busy to draw, the page stays and one can try again."""
+    page = visit(ASKED)
+    page.route("**/?*open=*", lambda route: route.fulfill(status=503, content_type="text/html", body="<p>"))
+    page.locator("#result-1 a.why").click()
+    expect(page.get_by_role("alert")).to_contain_text("too busy")
+    page.unroute("**/?*open=*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#result-1 details.why svg")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_failed_way_back_is_tried_again_without_a_step_more(visit: VisitFn) -> None:
+    """Back while the service is away, then trying again, leaves the history as it was."""
+    page = visit(ASKED)
+    page.locator("#asked .chips a.chip").nth(1).click()
+    expect(page).to_have_url(re.compile("facet="))
+    length = page.evaluate("history.length")
+    page.route("**/?*", lambda route: route.abort())
+    page.go_back()
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    page.unroute("**/?*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("#asked .chips a.chip").first).to_have_attribute("aria-current", "true")
+    assert length == page.evaluate("history.length")
+    page.go_forward()
+    expect(page).to_have_url(re.compile("facet="))
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (320, "dark")])
+def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str) -> None:
+    """By axe-core's rules, WCAG 2.2 AA among them, and nothing to scroll sideways for, on every page."""
+    found = []
+    for address in (
+        "/",
+        f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&open=1",
+        f"{ASKED}&from=2100",
+        "/?paper=nowhere",
+    ):
+        page = visit(address, color_scheme=scheme, viewport={"width": width, "height": 900})
+        page.locator("details").evaluate_all("all => all.slice(0, 12).forEach(each => each.open = true)")
+        found += [f"{address} {barrier}" for barrier in barriers(page)]
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+    assert [] == found
+
+
+def test_long_texts_fit(visit: VisitFn) -> None:
+    """A title without a space and an abstract of thirty sentences neither overflow nor hide anything."""
+    abstract = " ".join(f"Sentence number {number} says {'very ' * 20}much." for number in range(30))
+    address = f"/?title={'W' * 300}&abstract={quote(abstract)}"
+    page = visit(address, viewport={"width": 360, "height": 900})
+    expect(page.locator(".choice")).to_have_count(30)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_scripts_are_small_and_policies_strict(site: str) -> None:
+    """Under 60 kB of script in all; pages allow nothing inline; files are kept for good."""
+    addresses, sizes = ["/batch", ASKED], {}
+    with httpx.Client(base_url=site) as client:
+        while addresses:
+            address = addresses.pop()
+            answer = client.get(address).raise_for_status()
+            found = re.findall(r"""(?:src=|from |import )["']([^"']+\.js)["']""", answer.text)
+            addresses += {str(answer.url.join(each).path) for each in found} - set(sizes)
+            if address.endswith(".js"):
+                sizes[address] = len(answer.content)
+                assert "immutable" in answer.headers["Cache-Control"]
+            else:
+                policy = answer.headers["Content-Security-Policy"]
+                assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+                assert "unsafe" not in policy
+    assert len(sizes) >= 3
+    assert MOST_SCRIPT_BYTES > sum(sizes.values())
