@@ -28,8 +28,10 @@ $(VENV)/installed: requirements.lock pyproject.toml
 demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000
 	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
 
+# One thread each, on every core; writers that are killed fork, which only a process of one thread may.
 test: setup ## Run the tests
-	OMP_NUM_THREADS=2 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and not forks" --numprocesses logical --maxprocesses 8 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and forks" tests/trials
 
 check: setup ## Check format, lint, types and import rules
 	$(BIN)/ruff format --check .
@@ -52,7 +54,7 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 
 # One of them: make trials TRIAL=tests/trials/test_crashes.py
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --capture=no $(or $(TRIAL),tests/trials)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 --capture=no $(or $(TRIAL),tests/trials)
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/pip install --quiet uv

@@ -7,6 +7,8 @@ import pytest
 from tests.support.trials.crashes import make_collection
 from tests.support.trials.reruns import COMMANDS, reruns
 
+pytestmark = pytest.mark.forks
+
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
