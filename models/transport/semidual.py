@@ -14,10 +14,10 @@ from models.transport.newton import (
     EPSILON_FACTOR,
     FIRST_EPSILON,
     FIRST_RADIUS,
-    LEAK,
     LEVEL_TOLERANCE,
     SUFFICIENT_RISE,
 )
+from models.transport.newton_direction import LEAK
 from models.transport.plan import TransportSettings
 
 
