@@ -203,9 +203,8 @@ def _akin_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, AkinError):
         raise error
     status, words = status_of(type(error)), _words(type(error).__name__)
-    if isinstance(
-        error, StorageError | SnapshotError | EncoderError
-    ):  # what it says is enough, and it may come with every request
+    # They name files and servers, never what was sent; that is enough, and they may come with every request.
+    if isinstance(error, StorageError | SnapshotError):
         _log.warning(slug_of(error), error=str(error))
     elif status >= 500 and not isinstance(error, RefusedError):
         _log_raised(error)

@@ -96,7 +96,7 @@ def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
     expect(other.locator(".seeds li.negative")).to_have_count(1)
 
 
-@pytest.mark.parametrize(("name", "entry"), [("BibTeX", r"^@"), ("RIS", r"^TY  - "), ("CSV", r"^\d+,-")])
+@pytest.mark.parametrize(("name", "entry"), [("BibTeX", r"^@"), ("RIS", r"^TY  - "), ("CSV", r'^"\d+","-')])
 def test_results_are_exported(visit: VisitFn, tmp_path: Path, name: str, entry: str) -> None:
     """The papers on the page come as a file for reference managers and spreadsheets."""
     page = visit(ASKED)

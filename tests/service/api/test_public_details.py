@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from models import errors
 from models.errors import EncoderError, MissingPackageError, SnapshotError, StorageError
@@ -34,9 +35,7 @@ def test_a_page_names_nothing_either() -> None:
     assert public_detail(StorageError(INSIDE)) == in_words(StorageError(INSIDE))
 
 
-def test_answers_name_nothing_and_the_log_does(
-    hashed_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_answers_name_nothing_and_the_log_does(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that is away is told as that."""
 
     def away(*_: object) -> None:
@@ -45,8 +44,9 @@ def test_answers_name_nothing_and_the_log_does(
     with client_of(hashed_data) as client, monkeypatch.context() as broken:
         broken.setattr("indexer.database.Database.reading", away)
         broken.setattr("indexer.database.Database.writing", away)
-        answer = client.post("/v1/batches", json={"seeds": [PAPER]})
+        with capture_logs() as logged:
+            answer = client.post("/v1/batches", json={"seeds": [PAPER]})
     assert 503 == answer.status_code
     assert "internal" not in answer.text
     assert "/srv" not in answer.text
-    assert INSIDE in capsys.readouterr().out
+    assert INSIDE in {line.get("error") for line in logged}

@@ -14,8 +14,7 @@ from fastapi.testclient import TestClient
 
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
-from indexer.snapshot import Snapshot
-from models.errors import SnapshotCorruptError
+from models.errors import EncoderError
 from service.app import create_app
 from service.deadline import check_deadline
 from service.engines import open_engine
@@ -173,11 +172,10 @@ def test_what_is_asked_is_never_logged(
         monkeypatch.setattr(SearchEngine, "search", quoting)
         statuses.append(client.post("/v1/search", json={"query": PASTED}).status_code)
 
-        def corrupt(*_: object) -> None:
-            raise SnapshotCorruptError(MARK)
+        def unreadable(*_: object) -> None:
+            raise EncoderError(MARK)
 
-        monkeypatch.setattr(Snapshot, "position", corrupt)
-        monkeypatch.setattr(SearchEngine, "search", corrupt)
+        monkeypatch.setattr(SearchEngine, "search", unreadable)
         statuses.append(client.post("/v1/search", json={"query": PASTED}).status_code)
     logged = "".join(capfd.readouterr())
     assert {200, 401, 404, 415, 422, 500, 503} <= set(statuses)
