@@ -5,11 +5,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Exact, and first: any other request for torch would bring several gigabytes of CUDA packages.
 TORCH := torch==2.13.0
+PYTHONS := 3.11 3.12 3.13
 PORT ?= 8000
 DEMO := .demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench screenshots trials lock clean
+.PHONY: help setup demo test check format bench screenshots trials pythons lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +56,20 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 # One of them: make trials TRIAL=tests/trials/test_crashes.py
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 --capture=no $(or $(TRIAL),tests/trials)
+
+# Each in an environment of its own, .venv-3.12 and so on.
+pythons: setup ## Test under each Python that Akin claims and that is here; check the wheels for the others
+	@for version in $(PYTHONS); do \
+	  if command -v python$$version >/dev/null; then \
+	    echo "== Python $$version: the tests" && $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	  else \
+	    echo "== Python $$version is not here: the wheels of all dependencies" && \
+	    for wanted in "$(TORCH)" "--require-hashes -r requirements.lock"; do \
+	      $(BIN)/pip install --quiet --dry-run --ignore-installed --no-deps --only-binary=:all: \
+	        --python-version $$version --target build/wheels $$wanted || exit 1; \
+	    done; \
+	  fi; \
+	done
 
 lock: ## Resolve the dependencies anew into requirements.lock
 	$(BIN)/pip install --quiet uv

@@ -8,11 +8,11 @@ _Given = TypeVar("_Given")
 _FACTOR = 4
 _MOST = 8.0  # between the 4 of work that is linear and the 16 of work that is quadratic
 _ROUNDS = 6
-_LEAST_S = 0.002  # what takes less is done several times, or the clock would be what is measured
+_LEAST_S = 0.0005  # what takes less is done several times, or the clock would be what is measured
 
 
 def grows_too_fast(
-    work: Callable[[_Given], object], make: Callable[[int], _Given], *, size: int = 4_000
+    work: Callable[[_Given], object], make: Callable[[int], _Given], *, size: int = 1_000
 ) -> bool:
     """Whether four times as much takes clearly more than four times as long, in each of several rounds.
 

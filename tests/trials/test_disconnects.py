@@ -11,9 +11,9 @@ from tests.support.trials.disconnects import HEAVY, Service
 
 
 @pytest.fixture(scope="module")
-def service(demo_data: Path) -> Iterator[Service]:
+def service(hashed_data: Path) -> Iterator[Service]:
     """A service over the demo corpus, in a process of its own."""
-    started = Service(demo_data)
+    started = Service(hashed_data)
     yield started
     started.end()
 

@@ -57,7 +57,7 @@ def test_a_changed_corpus_takes_up_only_what_is_the_same(
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], timeout_s: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], timeout_s: float = 240) -> None:
     """Wait until ``condition`` holds; the process must not end before."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -68,7 +68,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], ti
 
 def test_a_killed_build_resumes(tmp_path: Path) -> None:
     """SIGKILL between parts of a real process; the next run reuses them and publishes the same bytes."""
-    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(4000))
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2_600))
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     command = [*AKIN, "index", str(corpus), "--encoder", "hashing", "--data"]
     process = subprocess.Popen([*command, str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -78,7 +78,7 @@ def test_a_killed_build_resumes(tmp_path: Path) -> None:
     assert not (cut / "CURRENT").exists()
     done = subprocess.run([*command, str(cut)], capture_output=True, text=True, check=True)
     reused = int(done.stdout.split("were encoded before an interruption")[0].split()[-2].replace(",", ""))
-    assert 2000 <= reused <= 3000
+    assert 2000 == reused
     subprocess.run([*command, str(whole)], capture_output=True, check=True)
     assert published_files(whole) == published_files(cut)
 
@@ -87,7 +87,7 @@ def test_ctrl_c_is_a_clear_message(tmp_path: Path) -> None:
     """SIGINT ends a build with status 130, no traceback, and the older generation served."""
     data = tmp_path / "data"
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"))
-    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(4000))
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2_000))
     process = subprocess.Popen(
         [*AKIN, "index", str(corpus), "--encoder", "hashing", "--replace", "--data", str(data)],
         stdout=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ def test_ctrl_c_is_a_clear_message(tmp_path: Path) -> None:
     )
     wait_for(lambda: any((data / "building" / "corpus").glob("vectors-*")), process)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=240)
     assert 130 == process.returncode
     assert b"Interrupted" in errors
     assert b"Traceback" not in errors
