@@ -9,6 +9,9 @@ PYTHONS := 3.11 3.12 3.13
 PORT ?= 8000
 DEMO := .demo
 
+# Where it is set, every process compiles all of its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format bench screenshots trials pythons lock clean
 
