@@ -34,6 +34,8 @@ def nested(n_bytes: int) -> bytes:
 def requests() -> dict[str, Request]:
     """What is sent, by what it is called."""
     many = urlencode({"like": [f"p{number}" for number in range(700)]}, doseq=True)
+    long = b'{"seeds":[' + b",".join([b"9" * 4_299] * (CAP_BYTES // 4_300 - 10)) + b"]}"
+    precise = b'{"seeds":[' + b",".join([b"1.2345678901234567e-300"] * 80_000) + b"]}"
     escaped = b'{"queries":[{"query":{"abstract":"' + b"\\u0041" * ((CAP_BYTES - 100) // 6) + b'"}}]}'
     return {
         "14,000 slashes": ("GET", "/?text=http://a" + "/" * 14_000 + "x", b""),
@@ -41,6 +43,9 @@ def requests() -> dict[str, Request]:
         "nested lists, 0.7 MB": ("POST", "/v1/batches", nested(700_000)),
         "nested lists, 4.5 MB": ("POST", "/v1/batches", nested(4_500_000)),
         "nested lists, 32 MB": ("POST", "/v1/batches", nested(CAP_BYTES - 100)),
+        "long numbers, 32 MB": ("POST", "/v1/batches", long),
+        "precise numbers, 1.9 MB": ("POST", "/v1/batches", precise),
+        "ticked boxes": ("GET", "/?" + "&".join(f"ticked={number}" for number in range(5_000)), b""),
         "escaped text, 32 MB": ("POST", "/v1/batches", escaped),
     }
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -23,14 +24,9 @@ from service.degradation import Degradation
 REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
 _MAX_TOKEN_CHARS: Final = 200
 _MAKE_KEY: Final = "`akin keys create NAME --data DIR`"
-# A proxy adds at least one of these; without them it looks like a client on this machine.
-_FORWARDED: Final = (
-    "forwarded",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
+# Most proxies add one of these; one that adds none looks like a client on this machine.
+_FORWARDED: Final = re.compile(
+    r"forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|x-envoy-.*|cf-connecting-ip|true-client-ip|cdn-loop"
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 _log = structlog.get_logger(__name__)
@@ -234,7 +230,7 @@ def _expect_local(request: Request) -> None:
     except ValueError:
         local = True
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-    forwarded = any(header in request.headers for header in _FORWARDED)
+    forwarded = any(map(_FORWARDED.fullmatch, request.headers))
     if not local or forwarded or ("." in name and not is_loopback(name)):
         raise KeyRefusedError(
             "This service has no API keys yet and therefore answers only its own machine, and through no "

@@ -1,29 +1,56 @@
-"""JSON of a request: how many values it holds is counted before one of them is made."""
+"""JSON of a request: what it holds is counted before any of it is made."""
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from models.errors import BodyTooLargeError
 
 MAX_VALUES: Final = 500_000  # a batch of 10,000 pasted abstracts with 20 sentences each has 300,000
+MAX_NUMBER_CHARS: Final = 40  # of one number; the longest that a program writes by itself has 24
+MAX_NUMBERS_CHARS: Final = 2_000_000  # of all of them: other threads wait while numbers are read
+_OF_NUMBERS: Final = b"0123456789.+-eE"
+_LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _PIECE_BYTES: Final = 64 * 1024  # looked at in one go, between which other threads have their turn
 
 
 def parsed(content: bytes) -> Any:
     """The value that ``content`` stands for.
 
-    Raises BodyTooLargeError for more than MAX_VALUES values in it, ValueError and RecursionError as ``json``.
+    Raises BodyTooLargeError for more than MAX_VALUES values, a number of more than MAX_NUMBER_CHARS or more
+    than MAX_NUMBERS_CHARS in all numbers; ValueError and RecursionError as ``json``.
     """
-    if (n_values := most_values(content)) > MAX_VALUES:
-        raise BodyTooLargeError(
-            f"The body holds up to {n_values:,} values, and {MAX_VALUES:,} are taken; send it in parts."
-        )
+    n_values, n_number_chars = measured(content)
+    for n_given, most, what in (
+        (n_values, MAX_VALUES, "values"),
+        (n_number_chars, MAX_NUMBERS_CHARS, "characters of numbers"),
+    ):
+        if n_given > most:
+            raise BodyTooLargeError(
+                f"The body holds up to {n_given:,} {what}, and {most:,} are taken; send it in parts."
+            )
     return json.loads(content)
 
 
-def most_values(content: bytes) -> int:
-    """How many values and names of fields JSON holds at most: what begins or parts them outside of texts."""
-    n_values, in_text, start = 1, False, 0
+def measured(content: bytes) -> tuple[int, int]:
+    """How many values and names of fields JSON holds at most, and how many characters its numbers have.
+
+    Counted is what begins or parts values outside of texts. Raises BodyTooLargeError for a number of more
+    than MAX_NUMBER_CHARS.
+    """
+    n_values, n_number_chars = 1, 0
+    for outside in _outside_texts(content):
+        if _LONG_NUMBER.search(outside):
+            raise BodyTooLargeError(f"A number in the body has more than {MAX_NUMBER_CHARS} characters.")
+        n_values += sum(map(outside.count, (b",", b":", b"[", b"{")))
+        n_number_chars += len(outside) - len(outside.translate(None, _OF_NUMBERS))
+    return n_values, n_number_chars
+
+
+def _outside_texts(content: bytes) -> Iterator[bytes]:
+    """What stands outside of the texts of JSON, piece by piece: begins and ends of values, and numbers."""
+    in_text, start = False, 0
     while start < len(content):
         piece = content[start : start + _PIECE_BYTES]
         # A backslash and what it escapes stay together: an odd one at the end waits for the next piece.
@@ -31,7 +58,5 @@ def most_values(content: bytes) -> int:
             piece = piece[:-1]
         start += len(piece)
         parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(parts[in_text::2])
-        n_values += sum(map(outside.count, (b",", b":", b"[", b"{")))
+        yield b"".join(parts[in_text::2])
         in_text ^= len(parts) % 2 == 0
-    return n_values

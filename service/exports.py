@@ -58,30 +58,25 @@ def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[l
         texts = [
             paper.id,
             paper.title,
-            _harmless_list(paper.authors),
+            "; ".join(paper.authors),
             paper.year,
             paper.venue,
             paper.doi,
             paper.url,
         ]
-        texts += [_harmless_list(paper.fields), paper.abstract]
+        texts += ["; ".join(paper.fields), paper.abstract]
         # The first two are our own numbers: a negative one is no formula.
         yield [rank, result.score, *(harmless(str(text or "")) for text in texts)]
 
 
 def harmless(text: str) -> str:
-    """``text``, after an apostrophe where a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.lstrip(" ").startswith(_FORMULA) else text
-
-
-def _harmless_list(texts: Sequence[str]) -> str:
-    """The texts in one cell, harmless also where a spreadsheet parts it at each semicolon."""
-    return ";".join(map(_harmless_part, "; ".join(texts).split(";")))
+    """``text`` with an apostrophe before each formula, also where a spreadsheet parts cells at semicolons."""
+    return ";".join(map(_harmless_part, text.split(";")))
 
 
 def _harmless_part(text: str) -> str:
     rest = text.lstrip(" ")
-    return " " * (len(text) - len(rest)) + harmless(rest)
+    return f"{text[: len(text) - len(rest)]}'{rest}" if rest.startswith(_FORMULA) else text
 
 
 def to_bibtex(papers: Sequence[PaperOut]) -> str:

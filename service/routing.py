@@ -85,7 +85,10 @@ class Resolution:
         self._routes = RouteTable(application)  # once it has all of them: when it starts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Resolves the route of one request and passes it on."""
+        """Resolves the route of one request and passes it on; closes websockets, which have no policy."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         if scope["type"] == "http":
             Request(scope).state.resolved = self._routes.resolve(scope)
         await self._app(scope, receive, send)

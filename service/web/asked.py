@@ -104,7 +104,8 @@ class Asked:
         added = _all(given, "add")
         unlike = _one(given, "as") == "not"
         # They say, too, of which boxes some were ticked: where none is any more, the facet goes with them.
-        gone = [name for name in _all(given, "ticked") if not _all(given, name)]
+        ticked = _all(given, "ticked")
+        gone = {name for name in ("s", "u") if name in ticked and not _all(given, name)}
         return cls(
             paper=_one(given, "paper"),
             text=_one(given, "text"),

@@ -1,14 +1,19 @@
 """What an address of the page may give: more is refused in words, on a page that grows no faster than it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from fastapi.testclient import TestClient
+from starlette.datastructures import QueryParams
 
+from models.errors import QueryError
+from service.web.asked import Asked
 from service.web.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
 from tests.support.examples.pages import PAPER, client_of, page_at
+from tests.support.growing import grows_too_fast
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +53,24 @@ def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, objec
     assert said in page_at(client, asked, status=422).text
     assert said in client.get(asked.replace("/?", "/results.bib?")).text
     assert len(client.get(asked).content) < 20_000
+
+
+PARAMETERS = (
+    "paper text title abstract s u facet unlike like not add as from to venue field n cursor open ticked x"
+)
+
+
+@pytest.mark.parametrize("name", PARAMETERS.split())
+def test_an_address_is_looked_at_in_linear_time(name: str) -> None:
+    """However often it gives one thing."""
+
+    def look(given: QueryParams) -> None:
+        with suppress(QueryError):
+            Asked.of(given)
+
+    assert not grows_too_fast(
+        look, lambda size: QueryParams([(name, f"s{n}") for n in range(size)]), size=500
+    )
 
 
 def test_what_is_allowed_is_answered(client: TestClient) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.testclient import TestClient
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from akin.serving import settings_of
 from indexer.catalog import CATALOG_FILE
@@ -196,6 +198,22 @@ def test_a_route_that_declares_nothing_is_denied(hashed_data: Path, tmp_path: Pa
     assert [] == ran
 
 
+def test_no_websocket_is_opened(hashed_data: Path, tmp_path: Path) -> None:
+    """A websocket has no policy, so none is accepted, whatever routes there are."""
+    app = create_app(Settings(data=tmp_path), engine_of(hashed_data))
+
+    async def greet(socket: WebSocket) -> None:
+        await socket.accept()
+
+    app.router.routes.append(WebSocketRoute("/v1/socket", greet))
+    with (
+        TestClient(app) as client,
+        pytest.raises(WebSocketDisconnect),
+        client.websocket_connect("/v1/socket"),
+    ):
+        pass
+
+
 def test_a_route_reached_past_its_policy_does_not_run(
     hashed_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,7 +227,7 @@ def test_a_route_reached_past_its_policy_does_not_run(
         assert (403, "urn:akin:problem:route-closed") == (refused.status_code, refused.json()["type"])
 
 
-@pytest.mark.parametrize("header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"])
+@pytest.mark.parametrize("header", ["Forwarded", "Via", "X-Forwarded-Port", "X-Real-IP", "CF-Connecting-IP"])
 def test_without_keys_no_proxy_is_answered(hashed_data: Path, tmp_path: Path, header: str) -> None:
     """A proxy on this machine passes on requests of others: without keys they are refused."""
     with keyless_client(hashed_data, tmp_path) as client:

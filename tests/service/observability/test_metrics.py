@@ -89,7 +89,7 @@ def test_stages_are_timed(client: TestClient) -> None:
     }
     # What is usual for seeds is measured by one more re-ranking.
     assert {"body": 2, "queue": 2, "encode": 2, "candidates": 2, "rerank": 3, "explain": 2} == counts
-    assert 0 < value(read, "akin_stage_duration_seconds_sum", stage="encode") < 10
+    assert value(read, "akin_stage_duration_seconds_sum", stage="encode") > 0
 
 
 def test_what_is_served_is_shown(client: TestClient) -> None:
