@@ -1,6 +1,5 @@
 """Encoders against a plain re-computation, ASPIRE's own vectors, and their contract."""
 
-import json
 import re
 
 import numpy as np
@@ -12,10 +11,15 @@ from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, writ
 from models.encoder import ENCODERS, Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import Precision, Unit
-from tests.support.builds import SHARED_DATA
-from tests.support.examples.tiny_bert import PAPERS, PlainEncoder, paper, text, write_tiny_bert
-
-ORACLE = SHARED_DATA / "oracle-aspire"
+from tests.support.examples import aspire_vectors
+from tests.support.examples.tiny_bert import (
+    PAPERS,
+    PlainEncoder,
+    paper,
+    text,
+    write_frozen_bert,
+    write_tiny_bert,
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +68,16 @@ def test_the_token_limit_is_reached_by_these_papers(tiny):
     assert (kept["long title"], encoded["long title"].dropped_sentences) == (4, 1)
 
 
-@pytest.mark.skipif(not ORACLE.is_dir(), reason="needs ../shared/data/oracle-aspire")
-def test_contextual_gives_what_aspires_own_code_computes():
+def test_contextual_gives_what_aspires_own_code_computes(tmp_path):
     """Sentence and CLS vectors and kept counts equal those of ASPIRE's public code to 1e-5, unnormalised."""
-    lines = map(json.loads, (ORACLE / "papers.jsonl").read_text().splitlines())
-    papers = [paper(line["title"], *line["abstract"], paper_id=line["id"]) for line in lines]
-    with np.load(ORACLE / "vectors.npz") as expected:
-        for given, own in zip(papers, load_encoder(str(ORACLE), device="cpu").encode(papers), strict=True):
-            sentences = expected[f"{given.id}/sentences"]
-            assert own.sentences.shape == sentences.shape
-            assert own.dropped_sentences == len(given.sentences) - len(sentences)
-            np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
-            np.testing.assert_allclose(own.document, expected[f"{given.id}/cls"], atol=1e-5)
+    encoder = load_encoder(str(write_frozen_bert(tmp_path / "frozen")), device="cpu")
+    papers = aspire_vectors.PAPERS
+    for (name, given), own in zip(papers.items(), encoder.encode(list(papers.values())), strict=True):
+        sentences, cls = aspire_vectors.of(name)
+        assert own.sentences.shape == sentences.shape
+        assert own.dropped_sentences == len(given.sentences) - len(sentences)
+        np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
+        np.testing.assert_allclose(own.document, cls, atol=1e-5)
 
 
 def test_document_encoder_reads_title_sep_abstract(tiny, tmp_path):
