@@ -20,7 +20,9 @@ from akin.cli import app
 from models.encoder import load_encoder
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import DEMO_CORPUS, SHARED_DATA, build_quietly
+from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
+from tests.support.examples import aspire_vectors
+from tests.support.examples.tiny_bert import write_frozen_bert
 from tests.support.servers.loopback import free_port
 
 AKIN = [sys.executable, "-m", "akin"]
@@ -152,17 +154,20 @@ def test_embed_prints_every_paper() -> None:
     assert {256} == {len(vector) for vector in [*first["vectors"], first["document"]]}
 
 
-def test_embed_reproduces_aspire() -> None:
+def test_embed_reproduces_aspire(tmp_path: Path) -> None:
     """`akin embed` over a local ASPIRE-style folder gives the vectors ASPIRE's public code computes."""
-    oracle = SHARED_DATA / "oracle-aspire"
-    if not oracle.is_dir():
-        pytest.skip("the oracle's checkpoint and vectors are not on this machine")
-    expected = np.load(oracle / "vectors.npz")
-    lines = run("embed", oracle / "papers.jsonl", "--encoder", oracle).splitlines()
-    assert 2 * len(lines) == len(expected.files)
-    for paper in map(json.loads, lines):
-        np.testing.assert_allclose(paper["vectors"], expected[f"{paper['id']}/sentences"], atol=1e-5)
-        np.testing.assert_allclose(paper["document"], expected[f"{paper['id']}/cls"], atol=1e-5)
+    papers = {name: given for name, given in aspire_vectors.PAPERS.items() if given.title}
+    rows = [
+        {"id": name, "title": given.title, "abstract": [sentence.text for sentence in given.sentences]}
+        for name, given in papers.items()
+    ]
+    corpus = write_corpus(tmp_path / "papers.jsonl", rows)
+    lines = run("embed", corpus, "--encoder", write_frozen_bert(tmp_path / "frozen")).splitlines()
+    assert list(papers) == [json.loads(line)["id"] for line in lines]
+    for embedded in map(json.loads, lines):
+        sentences, cls = aspire_vectors.of(embedded["id"])
+        np.testing.assert_allclose(embedded["vectors"], sentences, atol=1e-5)
+        np.testing.assert_allclose(embedded["document"], cls, atol=1e-5)
 
 
 def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_data: Path) -> None:

@@ -10,8 +10,8 @@ from evaluation.collection import SETS
 from evaluation.measures import per_query
 from evaluation.run import Run
 from models.errors import BrokenRowError, CollectionMissingError, InputError
-from tests.support.builds import SHARED_DATA
 from tests.support.examples.set_examples import EXAMPLES, REQUIRED, example, lines, query, reader_of, write
+from tests.support.outside_data import outside_data
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -95,12 +95,27 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
         reader_of("beir").load(tmp_path)
 
 
+def test_beir_reads_the_names_that_scifacts_publishers_use(tmp_path: Path) -> None:
+    """Ids under their own names, abstracts as lists of sentences, which stay as they are, one qrels.tsv."""
+    documents = [
+        {"doc_id": 7, "title": "On tides", "abstract": ["Tides rise. They fall.", "We weigh them."]},
+        {"doc_id": 8, "title": "On dunes", "abstract": ["Dunes wander."]},
+    ]
+    write(tmp_path, "corpus.jsonl.gz", lines(*documents))
+    claims = [{"query_id": "7", "text": "Tides weigh a lot."}, {"query_id": "9", "text": "Unjudged."}]
+    write(tmp_path, "queries.jsonl", lines(*claims))
+    write(tmp_path, "qrels.tsv", "query-id\tcorpus-id\tscore\n7\t8\t1\n")
+    collection = reader_of("beir").load(tmp_path)
+    sentences = [[each.text for each in paper.sentences] for paper in collection.papers.values()]
+    assert [["Tides rise. They fall.", "We weigh them."], ["Dunes wander."]] == sentences
+    assert {"7": {"8": 1}} == collection.qrels
+    (claim,) = collection.queries
+    assert ("7", "query:7", "Tides weigh a lot.") == (claim.id, claim.paper.id, claim.paper.abstract)
+
+
 def test_scifact_reads_as_its_publishers_offer_it() -> None:
     """5,183 abstracts, and the 809 claims of the train side, all judged."""
-    folder = SHARED_DATA / "scifact"
-    if not folder.exists():
-        pytest.skip("SciFact is not there")
-    collection = reader_of("beir").load(folder)
+    collection = reader_of("beir").load(outside_data("scifact"))
     assert (5183, 809, 919) == (
         len(collection.papers),
         len(collection.queries),

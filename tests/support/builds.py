@@ -25,7 +25,6 @@ from tests.support.annotators import KeywordTagger
 DEMO_CORPUS = Path(akin.__file__).parent / "demo" / "papers.jsonl"
 ROOT = Path(akin.__file__).parents[1]
 WHALES = {"id": "whales", "title": "Whales", "abstract": "Whales sing."}
-SHARED_DATA = ROOT.parent / "shared" / "data"
 
 
 def build_quietly(

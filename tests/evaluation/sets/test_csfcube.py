@@ -2,36 +2,31 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evaluation.bootstrap import Interval, intervals
 from evaluation.collection import SETS, Collection, CollectionReader
-from evaluation.measures import per_query
 from evaluation.run import Run
 from evaluation.sets.csfcube import FACETS, CsfcubeSet
 from evaluation.summary import summarise
+from evaluation.systems import Systems
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from models.registry import resolve
 from models.types import Facet
-from tests.support.builds import SHARED_DATA
-
-CSFCUBE = SHARED_DATA / "csfcube"
-needs_csfcube = pytest.mark.skipif(not CSFCUBE.is_dir(), reason="CSFCube's development fold is not here")
-
-# The authors' names (eval_scripts/ranking_eval.py) for what is measured here; "r_precision" is a misnomer.
-AUTHORS_NAMES = {
-    "precision": "P@20",
-    "recall": "R@20",
-    "f1": "F1@20",
-    "r_precision": "precision@last-relevant",
-    "mean_av_precision": "MAP",
-    "mean_reciprocal_rank": "RR",
-    "ndcg": "NDCG",
-    "ndcg@20": "NDCG@20",
-    "ndcg%20": "NDCG%20",
-}
+from tests.support.builds import ROOT
+from tests.support.examples.csfcube_figures import (
+    AUTHORS_NAMES,
+    MEASURED,
+    SCRIPT,
+    Invented,
+    invented,
+    numbers_of,
+)
+from tests.support.outside_data import outside_data
 
 LABELLED = {
     "q1": [
@@ -70,6 +65,11 @@ def write(folder: Path, *, annotations: dict[str, Any] = ANNOTATIONS, splits: An
         }
         for name, sentences in LABELLED.items()
     ]
+    write_files(folder, rows, annotations, splits)
+
+
+def write_files(folder: Path, rows: list[dict[str, Any]], annotations: dict[str, Any], splits: Any) -> None:
+    """Write papers, judgements and folds in CSFCube's own layout."""
     folder.mkdir(exist_ok=True)
     (folder / "abstracts-csfcube-preds.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "evaluation_splits.json").write_text(json.dumps(splits))
@@ -87,15 +87,16 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def development_fold() -> Collection:
     """The half of the collection that is measured while developing."""
-    return CsfcubeSet().load(CSFCUBE)
+    collection = CsfcubeSet().load(outside_data("csfcube"))
+    queries = tuple(query for query in collection.queries if query.fold == "fold1")
+    return replace(collection, queries=queries, qrels={q.id: collection.qrels[q.id] for q in queries})
 
 
 @pytest.fixture(scope="module")
 def published() -> Run:
     """SPECTER's rankings as the collection ships them, paper and distance."""
-    rankings = {
-        facet: json.loads((CSFCUBE / f"specter-ranking-{facet}.json").read_text()) for facet in FACETS
-    }
+    folder = outside_data("csfcube")
+    rankings = {facet: json.loads((folder / f"specter-ranking-{facet}.json").read_text()) for facet in FACETS}
     return Run(
         "specter",
         {
@@ -106,44 +107,101 @@ def published() -> Run:
     )
 
 
-@needs_csfcube
+@pytest.fixture(scope="module")
+def weighed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Invented]:
+    """The invented rankings of both folds, read as the collection, with every measure of the authors."""
+    folder, given = tmp_path_factory.mktemp("weighed"), invented()
+    write_files(folder, given.papers, given.annotations, given.splits)
+    return replace(CsfcubeSet().load(folder), measures=tuple(AUTHORS_NAMES.values())), given
+
+
+@pytest.mark.parametrize("fold", ["fold1", "all"])
 @pytest.mark.parametrize("facet", [*FACETS, "all"])
-@pytest.mark.parametrize("authors_name", AUTHORS_NAMES)
-def test_specters_published_rankings_have_the_published_figures(
-    authors_name: str, facet: str, development_fold: Collection, published: Run
+def test_invented_rankings_have_the_figures_of_the_authors_script(
+    facet: str, fold: str, weighed: tuple[Collection, Invented]
 ) -> None:
-    """Every measure of the authors' script, to 0.01; like ours, these rankings leave out the query itself."""
-    expected = json.loads((CSFCUBE / "specter-fold1-expected.json").read_text())[facet][authors_name]
-    name = AUTHORS_NAMES[authors_name]
-    values = per_query(development_fold, published, [name])[name]
-    of_facet = [values[query.id] for query in development_fold.queries if facet in {query.facet, "all"}]
-    assert expected == pytest.approx(sum(of_facet) / len(of_facet), abs=0.01)
+    """Every measure, of one fold and as the mean of both; one query has nothing relevant, one has it last."""
+    collection, given = weighed
+    rows = summarise(collection, [given.run], n_resamples=10)
+    found = {row.measure: row.value for row in rows if (row.facet, row.fold) == (facet, fold)}
+    expected = {AUTHORS_NAMES[name]: value for name, value in SCRIPT["figures"][fold][facet].items()}
+    assert pytest.approx(expected, abs=1e-4) == found
 
 
-@needs_csfcube
+def of_measured(system: str, facet: str) -> dict[str, Interval]:
+    """The mean of each measure over the development fold's queries of a facet, with its interval."""
+    numbers = [i for i, (own, _) in enumerate(MEASURED["queries"]) if facet in {own, "all"}]
+    table = {
+        measure: {f"{i:02}": values[i] for i in numbers}
+        for measure, values in MEASURED["values"][system].items()
+    }
+    return intervals(table, {f"{i:02}": f"{MEASURED['queries'][i][1]:02}" for i in numbers})
+
+
+@pytest.mark.parametrize("facet", [*FACETS, "all"])
+def test_what_the_queries_measure_gives_the_published_figures(facet: str) -> None:
+    """SPECTER's values, query by query, have the means that the authors' script gives, to 0.01."""
+    expected = {AUTHORS_NAMES[name]: value for name, value in MEASURED["specter_figures"][facet].items()}
+    found = {measure: figure.value for measure, figure in of_measured("specter", facet).items()}
+    assert pytest.approx(expected, abs=0.01) == found
+
+
+@pytest.mark.parametrize(
+    ("system", "named"), [("specter", "SPECTER, its published ranking"), ("bm25", "`bm25`")]
+)
+def test_the_document_gives_what_the_queries_measure(system: str, named: str) -> None:
+    """A row of the table for CSFCube is what the queries' values give, intervals and all."""
+    facets = [{m: figure.value for m, figure in of_measured(system, facet).items()} for facet in FACETS]
+    cells = [f"{values['MAP']:.1f} / {values['NDCG%20']:.1f}" for values in facets]
+    whole = of_measured(system, "all")
+    cells += [f"{f.value:.1f} [{f.low:.1f}, {f.high:.1f}]" for f in (whole["MAP"], whole["NDCG%20"])]
+    document = (ROOT / "docs" / "evaluation.md").read_text(encoding="utf-8")
+    assert f"| {named} | {' | '.join(cells)} |\n" in document
+
+
+def test_the_development_fold_measures_the_numbers_kept_here(
+    development_fold: Collection, published: Run
+) -> None:
+    """SPECTER's published rankings and BM25, query by query, have the values that are kept here."""
+    words = Systems(development_fold, pytest.fail).rank("bm25")
+    runs = {"specter": (published, tuple(AUTHORS_NAMES.values())), "bm25": (words, ("MAP", "NDCG%20"))}
+    found = numbers_of(development_fold, runs)
+    assert MEASURED["queries"] == found["queries"]
+    for system, values in found["values"].items():
+        assert MEASURED["values"][system].keys() == values.keys()
+        for measure, of_queries in values.items():
+            assert pytest.approx(MEASURED["values"][system][measure], abs=0.01) == of_queries
+
+
 def test_the_table_of_the_development_fold_has_the_published_figures(
     development_fold: Collection, published: Run
 ) -> None:
     """The rows that are printed hold the same numbers, each within its interval."""
-    expected = json.loads((CSFCUBE / "specter-fold1-expected.json").read_text())
     rows = summarise(development_fold, [published], n_resamples=1000)
     authors_name = {name: theirs for theirs, name in AUTHORS_NAMES.items()}
     compared = [row for row in rows if row.measure in authors_name]
     assert 7 * 4 * 2 == len(compared)
     for row in compared:
-        assert expected[row.facet][authors_name[row.measure]] == pytest.approx(row.value, abs=0.01)
+        expected = MEASURED["specter_figures"][row.facet][authors_name[row.measure]]
+        assert expected == pytest.approx(row.value, abs=0.01)
         assert row.low < row.value < row.high
 
 
-@needs_csfcube
 def test_the_development_fold_is_read_whole(development_fold: Collection) -> None:
     """Eight queries a facet, each with sentences of its facet, judged on every paper of its pool."""
-    collection = development_fold
-    assert (4205, 24, {"fold1"}) == (
-        len(collection.papers),
-        len(collection.queries),
-        {query.fold for query in collection.queries},
-    )
+    assert (4205, 24) == (len(development_fold.papers), len(development_fold.queries))
+    every_query_is_complete(development_fold)
+
+
+def test_the_invented_rankings_are_read_whole(weighed: tuple[Collection, Invented]) -> None:
+    """Both folds, each query with a sentence of its facet, judged on every paper of its pool."""
+    collection, given = weighed
+    assert given.run.scores.keys() == collection.qrels.keys()
+    every_query_is_complete(collection)
+
+
+def every_query_is_complete(collection: Collection) -> None:
+    """Its pool is judged and without itself, and its selected sentences are of its facet."""
     for query in collection.queries:
         assert query.pool
         assert query.paper.id not in query.pool

@@ -1,7 +1,4 @@
-"""Encoders against a plain re-computation, ASPIRE's own vectors, and their contract."""
-
-import json
-import re
+"""Encoders against a plain re-computation and ASPIRE's own vectors; their contract is in tests/contracts."""
 
 import numpy as np
 import pytest
@@ -9,13 +6,18 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
-from models.encoder import ENCODERS, Encoder, load_encoder
+from models.encoder import load_encoder
 from models.errors import EncoderError
 from models.types import Precision, Unit
-from tests.support.builds import SHARED_DATA
-from tests.support.examples.tiny_bert import PAPERS, PlainEncoder, paper, text, write_tiny_bert
-
-ORACLE = SHARED_DATA / "oracle-aspire"
+from tests.support.examples import aspire_vectors
+from tests.support.examples.tiny_bert import (
+    PAPERS,
+    PlainEncoder,
+    paper,
+    text,
+    write_frozen_bert,
+    write_tiny_bert,
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +66,16 @@ def test_the_token_limit_is_reached_by_these_papers(tiny):
     assert (kept["long title"], encoded["long title"].dropped_sentences) == (4, 1)
 
 
-@pytest.mark.skipif(not ORACLE.is_dir(), reason="needs ../shared/data/oracle-aspire")
-def test_contextual_gives_what_aspires_own_code_computes():
+def test_contextual_gives_what_aspires_own_code_computes(tmp_path):
     """Sentence and CLS vectors and kept counts equal those of ASPIRE's public code to 1e-5, unnormalised."""
-    lines = map(json.loads, (ORACLE / "papers.jsonl").read_text().splitlines())
-    papers = [paper(line["title"], *line["abstract"], paper_id=line["id"]) for line in lines]
-    with np.load(ORACLE / "vectors.npz") as expected:
-        for given, own in zip(papers, load_encoder(str(ORACLE), device="cpu").encode(papers), strict=True):
-            sentences = expected[f"{given.id}/sentences"]
-            assert own.sentences.shape == sentences.shape
-            assert own.dropped_sentences == len(given.sentences) - len(sentences)
-            np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
-            np.testing.assert_allclose(own.document, expected[f"{given.id}/cls"], atol=1e-5)
+    encoder = load_encoder(str(write_frozen_bert(tmp_path / "frozen")), device="cpu")
+    papers = aspire_vectors.PAPERS
+    for (name, given), own in zip(papers.items(), encoder.encode(list(papers.values())), strict=True):
+        sentences, cls = aspire_vectors.of(name)
+        assert own.sentences.shape == sentences.shape
+        assert own.dropped_sentences == len(given.sentences) - len(sentences)
+        np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
+        np.testing.assert_allclose(own.document, cls, atol=1e-5)
 
 
 def test_document_encoder_reads_title_sep_abstract(tiny, tmp_path):
@@ -186,37 +186,6 @@ def test_minilm_equals_a_plain_recomputation(minilm):
     assert (minilm.spec.name, minilm.spec.dim, minilm.spec.normalised) == ("minilm", 384, True)
 
 
-def contract_encoder(kind, tiny, tmp_path):
-    """An encoder of each kind in the registry; a new kind needs a line here."""
-    if kind == "hashing":
-        return load_encoder("hashing")
-    folder = copy_of(tiny, tmp_path / kind)
-    write_pooling(folder, Pooling(kind=kind))
-    return load_encoder(str(folder), device="cpu")
-
-
-@pytest.mark.parametrize("kind", ENCODERS)
-def test_every_encoder_keeps_the_contract(kind, tiny, tmp_path):
-    """Shapes, order, determinism, finite values, fingerprint, declared norms; no papers, no vectors."""
-    encoder = contract_encoder(kind, tiny, tmp_path)
-    spec = encoder.spec
-    papers = [*PAPERS.values(), paper("", "...", "\x00")]
-    encoded = encoder.encode(papers)
-    assert isinstance(encoder, Encoder)
-    assert re.fullmatch(r"[0-9a-f]{64}", spec.fingerprint)
-    assert encoder.encode([]) == []
-    for given, own, again in zip(papers, encoded, encoder.encode(papers), strict=True):
-        n_kept = len(given.sentences) - own.dropped_sentences
-        assert own.sentences.shape == ((n_kept if spec.unit is Unit.SENTENCE else 1), spec.dim)
-        assert own.document.shape == (spec.dim,)
-        assert own.sentences.dtype == own.document.dtype == np.float32
-        assert np.isfinite(own.sentences).all()
-        assert not spec.normalised or np.allclose(np.linalg.norm(own.sentences, axis=1), 1, atol=1e-5)
-        np.testing.assert_array_equal(own.sentences, again.sentences)
-        np.testing.assert_allclose(encoder.encode([given])[0].sentences, own.sentences, atol=1e-5)
-    assert all(own.layers is None for own in encoded)
-
-
 @pytest.mark.parametrize("name", PAPERS)
 def test_layers_are_those_of_a_plain_recomputation(tiny, name):
     """Sentences and their openings, pooled from the layers asked for, equal the plain re-computation."""
@@ -242,12 +211,9 @@ def test_layers_keep_their_norms(minilm):
     np.testing.assert_allclose(encoded.layers[0] / norms, encoded.sentences, atol=1e-5)
 
 
-def test_layers_that_are_not_there_are_refused(tiny, tmp_path):
-    """A number past the last layer, and any layer of an encoder without layers for its sentences."""
+def test_layers_that_are_not_there_are_refused(tiny):
+    """A number past the last layer, and one that counts from the end."""
     with pytest.raises(EncoderError, match=r"\[3\] were asked for; .*tiny' has layers 0 .* to 2"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
     with pytest.raises(EncoderError, match=r"\[-1\]"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(-1,))
-    for kind in ("document", "hashing"):
-        with pytest.raises(EncoderError, match="a contextual encoder"):
-            contract_encoder(kind, tiny, tmp_path).encode([PAPERS["plain"]], layers=(1,))

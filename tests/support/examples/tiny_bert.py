@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -57,6 +57,19 @@ def write_tiny_bert(folder, *, max_position_embeddings=512, seed=0):
     tokenizer.enable_truncation(4)
     tokenizer.enable_padding(length=4)
     tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def write_frozen_bert(folder):
+    """Write the tiny BERT with weights that no release of torch or transformers can change."""
+    write_tiny_bert(folder)
+    draw = np.random.RandomState(7)  # its stream is frozen, a Generator's is not
+    tensors = load_file(folder / "model.safetensors")
+    for name in sorted(tensors):
+        scale, mean = (0.1, 1.0) if name.endswith("LayerNorm.weight") else (0.4, 0.0)
+        values = mean + scale * draw.standard_normal(tuple(tensors[name].shape))
+        tensors[name] = torch.tensor(values, dtype=torch.float32)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     return folder
 
 

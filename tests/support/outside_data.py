@@ -1,0 +1,51 @@
+"""Data that is not ours to ship: where tests look for it, and how to get it.
+
+They look in the folder that ``AKIN_TEST_DATA`` names, else in ``shared/data`` beside the project. A test of
+what is not there is skipped and says how to get it; another, on invented data, proves the same behaviour.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import akin
+
+VARIABLE = "AKIN_TEST_DATA"
+BESIDE = Path(akin.__file__).parents[2] / "shared" / "data"
+
+_ANTHOLOGY = "fetch data/xml/{name} from https://github.com/acl-org/acl-anthology"
+
+# Each path below the folder, and where its publishers offer it.
+HOW_TO_GET: Mapping[str, str] = {
+    "csfcube": (
+        "fetch the files of https://github.com/iesl/CSFCube, and copy its eval_scripts/sample_ranked_pools/"
+        "test-pid2pool-csfcube-specter-FACET-ranked.json to specter-ranking-FACET.json for each facet"
+    ),
+    "csabstruct/dev.jsonl": (
+        "fetch data/CSAbstruct/dev.jsonl from https://github.com/allenai/sequential_sentence_classification"
+    ),
+    "scifact": (
+        "fetch corpus.jsonl from the archive data.tar.gz that https://github.com/allenai/scifact links; "
+        "queries.jsonl, and qrels/train.tsv as qrels.tsv, from BEIR's scifact.zip, which "
+        "https://github.com/beir-cellar/beir links"
+    ),
+    "formats/2021.eacl.xml": _ANTHOLOGY.format(name="2021.eacl.xml"),
+    "formats/2022.scil.xml": _ANTHOLOGY.format(name="2022.scil.xml"),
+    "formats/J10.xml": _ANTHOLOGY.format(name="J10.xml"),
+    "formats/s2orc-metadata-sample.jsonl": (
+        "fetch data/v2020-07-05/metadata/sample.jsonl from https://github.com/allenai/s2orc"
+    ),
+    "formats/unarxive-sample.jsonl": (
+        "take three lines of any file of unarXive 2022, https://doi.org/10.5281/zenodo.7752615"
+    ),
+}
+
+
+def outside_data(name: str) -> Path:
+    """Where some of HOW_TO_GET lies; skips the test where it does not."""
+    path = Path(os.environ.get(VARIABLE) or BESIDE) / name
+    if not path.exists():
+        pytest.skip(f"no {path}: {HOW_TO_GET[name]} ({VARIABLE} may name another folder to look in)")
+    return path
