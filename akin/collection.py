@@ -68,7 +68,8 @@ def purge(
 ) -> None:
     """Delete papers and remove their text from the catalog and every generation; for takedowns.
 
-    Not from backups. Exit status 1 where a process still reads a generation with one: repeat it then.
+    All batches are removed too, unfinished ones are cancelled: results may hold the text.
+    Backups keep it. Exit status 1 where a process still reads a generation with one: repeat it then.
     """
     wanted = _wanted(ids, from_file)
     place = catalog_place(data, catalog)
@@ -78,8 +79,11 @@ def purge(
         f"Removed {done.n_versions:,} versions from the catalog and {len(done.removed):,} older generations; "
         f"generation {done.manifest.generation} is served from now on."
     )
+    if done.n_batches:
+        batches = "1 batch" if done.n_batches == 1 else f"{done.n_batches:,} batches"
+        _out.print(f"Removed {batches}, whose results may hold the text.")
     if sqlite_file(place) is None:
-        _out.print("The catalog is in PostgreSQL: run VACUUM FULL on papers and sentences, or wait for one.")
+        _out.print("The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed.")
     _out.print("Backups made before hold the text: make a new one, then remove them.")
     if done.leased:
         _err.print(

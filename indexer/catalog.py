@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from sqlalchemy import Connection, func, select
 
+from indexer.jobs import remove_all
 from indexer.quarantine import (
     Quarantine,
     QuarantinedPaper,
@@ -59,6 +60,14 @@ class Change:
     number: int
     n_changed: int
     n_new: int
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What left the database for good: versions of papers, and batches, whose results may hold their text."""
+
+    n_versions: int
+    n_batches: int
 
 
 class Catalog(Store):
@@ -111,19 +120,22 @@ class Catalog(Store):
             forget_outdated(connection)
             return _change(connection, number)
 
-    def purge(self, paper_ids: Iterable[str]) -> int:
-        """Deletes papers and removes every version of them for good; returns how many versions there were.
+    def purge(self, paper_ids: Iterable[str]) -> Purged:
+        """Deletes papers and removes every version of them for good, and every batch, finished or not.
 
-        The file of SQLite is written anew, so that no freed page keeps their text. Of PostgreSQL the dead
-        rows stay on the disk until they are vacuumed. That the papers were deleted stays noted by their ids.
+        Queries and results of batches are stored compressed, and any may hold the text. Ids that were never
+        there remove nothing. The file of SQLite is written anew, so that no freed page keeps the text. Of
+        PostgreSQL the dead rows stay on the disk until they are vacuumed. That the papers were deleted stays
+        noted by their ids.
         """
         storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
         with self._database.writing() as connection:
             present = [key for key in storable if _is_known(connection, key)]
             point_nowhere(connection, present, _last_change(connection) + 1)
-            n_removed = remove_versions(connection, present)
+            n_versions = remove_versions(connection, present)
+            n_batches = remove_all(connection) if present else 0
         self._database.clear_freed_pages()
-        return n_removed
+        return Purged(n_versions, n_batches)
 
     def restore(self, versions: Mapping[str, str | None]) -> Change:
         """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float16, Int8
 
-from models.annotator import Annotator
+from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import PAPERS_PER_CALL
-from models.errors import EncoderError, WeightsError
+from models.errors import AkinError, EncoderError, WeightsError
 from models.facets import FACETS, NO_FACET
 from models.types import PackedVectors, Paper, Sentence
 
@@ -48,8 +48,9 @@ def embed(
     """What ``annotator`` makes of ``papers``; sentence vectors as ``dtype`` (``float16`` or ``float32``).
 
     ``on_progress`` gets the number of papers done since its last call. A paper that alone cannot be encoded,
-    or has a vector that is not finite in ``dtype``, is refused; raises EncoderError where it is not the
-    paper: where a plain one cannot be encoded either.
+    or has a vector that is not finite in ``dtype``, is refused, whatever class the encoder's error is of;
+    raises EncoderError where it is not the paper: where a plain one cannot be encoded either. Errors that
+    are no paper's fault pass: those of memory, of files, and Akin's own but for EncoderError.
     """
     done: list[_Embedded] = []
     refused: dict[int, str] = {}
@@ -110,16 +111,21 @@ def _expect_working(annotator: Annotator, dtype: str, error: EncoderError) -> No
 
 
 def _embedded(papers: Sequence[Paper], annotator: Annotator, dtype: str) -> list[_Embedded]:
-    return [
-        _Embedded(
-            _rounded(annotated.encoded.sentences, dtype, annotated.paper),
-            [_code(sentence) for sentence in annotated.paper.sentences],
-            None
-            if annotated.functions is None
-            else _rounded(annotated.functions, "float16", annotated.paper),
-        )
-        for annotated in annotator.annotate(papers)
-    ]
+    try:
+        return [_of_one(annotated, dtype) for annotated in annotator.annotate(papers)]
+    except (AkinError, MemoryError, OSError):
+        raise
+    except Exception as error:  # not every encoder is Akin's own
+        raise EncoderError(f"The encoder failed with {type(error).__name__}: {error}") from error
+
+
+def _of_one(annotated: AnnotatedPaper, dtype: str) -> _Embedded:
+    paper, functions = annotated.paper, annotated.functions
+    return _Embedded(
+        _rounded(annotated.encoded.sentences, dtype, paper),
+        [_code(sentence) for sentence in paper.sentences],
+        None if functions is None else _rounded(functions, "float16", paper),
+    )
 
 
 def _code(sentence: Sentence) -> int:

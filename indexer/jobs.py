@@ -285,3 +285,9 @@ def _if_held(connection: Connection, chunk: LeasedChunk, **values: Any) -> bool:
 def _remove(connection: Connection, job_ids: Sequence[str]) -> None:
     connection.execute(delete(JobChunkRow).where(JobChunkRow.job_id.in_(job_ids)))
     connection.execute(delete(JobRow).where(JobRow.id.in_(job_ids)))
+
+
+def remove_all(connection: Connection) -> int:
+    """Ends and forgets every job, whosever it is; returns how many there were."""
+    connection.execute(delete(JobChunkRow))
+    return connection.execute(delete(JobRow)).rowcount

@@ -34,12 +34,13 @@ from models.types import ProgressFn, unseen
 class Purge:
     """What a purge did; ``manifest`` is that of the generation served from then on.
 
-    ``n_versions`` were removed from the catalog, ``removed`` are the generations that held a version. The
-    ``leased`` hold one too and stay, because a process reads them: the purge must be repeated.
+    ``n_versions`` and ``n_batches`` were removed from the catalog, ``removed`` are the generations that held
+    a version. The ``leased`` hold one too and stay, because a process reads them: the purge must be repeated.
     """
 
     manifest: Manifest
     n_versions: int
+    n_batches: int
     removed: tuple[str, ...]
     leased: tuple[str, ...]
 
@@ -54,7 +55,8 @@ def purge_papers(
 ) -> Purge:
     """Delete papers and remove all that is kept of them: versions, segments, generations, unfinished work.
 
-    Only the segments that hold one are written anew. Ids that nobody knows are passed over.
+    Every batch is removed with them, its queries and results too. Only the segments that hold
+    one are written anew. Ids that nobody knows are passed over.
 
     Raises StorageError, SnapshotError; BuildLockedError where another process indexes or re-indexes.
     """
@@ -72,9 +74,9 @@ def purge_papers(
         others = [name for name in generations(data) if name != manifest.generation]
         holding = [name for name in others if _generation_holds(data, name, wanted)]
         removed = remove_generations(data, holding)
-        n_versions = catalog.purge(wanted)
+        purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
-    return Purge(manifest, n_versions, tuple(removed), leased)
+    return Purge(manifest, purged.n_versions, purged.n_batches, tuple(removed), leased)
 
 
 def _without(

@@ -10,7 +10,7 @@ CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
 
 
-def out_of_memory(error: RuntimeError) -> bool:
+def out_of_memory(error: Exception) -> bool:
     """Whether torch failed for want of memory: on a CPU that is a plain RuntimeError, told by its text."""
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -22,7 +20,8 @@ ARCHITECTURES = ("bert", "electra", "roberta")
 def load_transformer(folder: Path) -> PreTrainedModel:
     """The transformer in ``folder``, in float32 on the CPU; its weights must have been verified.
 
-    Raises WeightsError for an architecture that is not supported and for weights that are incomplete.
+    Raises WeightsError for an architecture that is not supported, a configuration that cannot be right
+    and weights that are incomplete.
     """
     stated = read_json(folder / CONFIG).get("model_type", ARCHITECTURES[0])
     if stated not in ARCHITECTURES:
@@ -32,8 +31,13 @@ def load_transformer(folder: Path) -> PreTrainedModel:
     try:
         with _quiet_transformers():
             model, report = _from_pretrained(folder)
-    except (OSError, ValueError, RuntimeError, SafetensorError, StrictDataclassError) as error:
-        raise WeightsError(f"{folder} cannot be loaded as a transformer: {error}") from error
+    except Exception as error:  # a wrong value in the configuration ends in an error of any class
+        reason = f"{type(error).__name__}: {error}"
+        raise WeightsError(f"{folder} cannot be loaded as a transformer ({reason}).") from error
+    if model.config.num_hidden_layers < 1:
+        raise WeightsError(
+            f"{folder}/{CONFIG} has num_hidden_layers {model.config.num_hidden_layers}, expected 1 or more."
+        )
     # transformers fills what is missing with random numbers; only the pooler, never used here, may be.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:

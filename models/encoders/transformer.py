@@ -142,9 +142,12 @@ class Transformer:
             try:
                 own = [sequences[i] for i in batch], [windows[i] for i in batch]
                 states = self._forward(device, *own, layers)
-            except RuntimeError as error:
+            except (RuntimeError, ValueError, LookupError) as error:
                 if not out_of_memory(error):
-                    raise
+                    raise EncoderError(
+                        f"{self.checkpoint.name!r} failed to encode ({error}); check that its weights, "
+                        "configuration and tokenizer belong together."
+                    ) from error
                 if device == CPU and len(batch) == 1:
                     tokens = len(sequences[batch[0]])
                     raise EncoderError(

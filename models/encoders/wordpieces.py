@@ -10,7 +10,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from models.checkpoints import VOCABULARY, lowers_case, tokenizer_file
-from models.errors import WeightsError
+from models.errors import EncoderError, WeightsError
 from models.types import Paper
 
 UNKNOWN = "[UNK]"
@@ -53,9 +53,15 @@ class WordPieces:
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def tokenise(self, papers: Sequence[Paper]) -> list[PaperTokens]:
-        """Tokenise the title and every sentence of every paper separately, in one bulk call."""
+        """Tokenise the title and every sentence of every paper separately, in one bulk call.
+
+        Raises EncoderError for a text that cannot be tokenised.
+        """
         texts = [text for paper in papers for text in (paper.title, *(s.text for s in paper.sentences))]
-        encodings = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        try:
+            encodings = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        except Exception as error:  # as in _read_tokenizer
+            raise EncoderError(f"The texts of {len(papers)} papers cannot be tokenised: {error}") from error
         tokenised = []
         for paper in papers:
             title = next(encodings).ids

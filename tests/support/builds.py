@@ -151,8 +151,11 @@ class Counting:
 class Refusing:
     """An encoder that cannot encode papers whose abstract has ``word`` in it, and counts what it is given."""
 
-    def __init__(self, encoder: Encoder, word: str = "POISON") -> None:
+    def __init__(
+        self, encoder: Encoder, word: str = "POISON", *, kind: type[BaseException] = EncoderError
+    ) -> None:
         self._encoder = encoder
+        self._kind = kind
         self.word = word
         self.n_given = 0
 
@@ -162,8 +165,8 @@ class Refusing:
         return self._encoder.spec
 
     def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-        """Encode with the wrapped encoder; raises EncoderError, which names no paper."""
+        """Encode with the wrapped encoder; raises an error of its kind, which names no paper."""
         self.n_given += len(papers)
         if any(self.word in paper.abstract for paper in papers):
-            raise EncoderError("a sequence cannot be encoded")
+            raise self._kind("a sequence cannot be encoded")
         return self._encoder.encode(papers, layers=layers)

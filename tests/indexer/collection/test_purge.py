@@ -9,15 +9,17 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.catalog import CATALOG_FILE, Catalog, Purged
 from indexer.changes import absorb, delete_papers
 from indexer.durable import writer_lock
 from indexer.generations import generations, snapshot_folder, verify
+from indexer.job import ChunkContent, NewJob
+from indexer.jobs import Jobs
 from indexer.purge import Purge, purge_papers
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
-from models.errors import BuildLockedError, StorageError
+from models.errors import BatchNotFoundError, BuildLockedError, StorageError
 from models.types import Paper, Sentence
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
@@ -49,6 +51,16 @@ def purge(data: Path, *ids: str) -> Purge:
     """Purge papers of a collection."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return purge_papers(data, ids, catalog)
+
+
+def batch(jobs: Jobs, owner: str) -> str:
+    """The id of a batch of two chunks, the first of which is done; its results hold the text."""
+    chunks = [ChunkContent(1, b"first"), ChunkContent(1, f"pasted {MARK}".encode())]
+    job = jobs.add(NewJob(owner, None, owner, "000001", b"", chunks), most=9, most_of_owner=9)
+    chunk = jobs.claim()
+    assert chunk is not None
+    assert jobs.finish(chunk, f"{MARK} of {owner}".encode(), n_problems=0)
+    return job.id
 
 
 def places(data: Path, text: str = MARK) -> list[str]:
@@ -184,14 +196,46 @@ def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
             catalog.add([paper])
         (digest,) = [str(own) for key, own in catalog.changed_since(0).items() if key == "p7"]
         catalog.note_encoding("m" * 64, [], [])
-        assert 2 == catalog.purge(["p7", "nobody"])
+        assert Purged(2, 0) == catalog.purge(["p7", "nobody"])
         assert ({"p7": None}, {"p8"}) == (
             catalog.changed_since(3),
             catalog.holding(["p7", "p8", "nobody"]),
         )
         assert [] == list(catalog.versions([digest]))
         assert ["p8"] == [paper.id for paper in catalog.papers(["p8"])]
-        assert 0 == catalog.purge(["p7"])
+        assert Purged(0, 0) == catalog.purge(["p7"])
+
+
+def test_batches_leave_with_their_queries_and_results(catalog_place: str | Path) -> None:
+    """In both databases every batch is gone, whosever and however far; what is under way does not count."""
+    with Catalog.open(catalog_place) as catalog, Jobs.open(catalog_place) as jobs:
+        catalog.add([secret()])
+        ids = [batch(jobs, owner) for owner in ("a", "b")]
+        finished, under_way = jobs.claim(), jobs.claim()
+        assert finished is not None
+        assert under_way is not None
+        assert jobs.finish(finished, MARK.encode(), n_problems=0)
+        assert Purged(0, 0) == catalog.purge(["nobody"])
+        assert Purged(1, 2) == catalog.purge(["p7"])
+        for job_id in ids:
+            assert jobs.results(job_id, 0) is None
+            with pytest.raises(BatchNotFoundError):
+                jobs.get(job_id, owner=None)
+        assert not jobs.finish(under_way, MARK.encode(), n_problems=0)
+        assert (set(), None) == (jobs.generations(), jobs.claim())
+        batch(jobs, "a")
+        assert Purged(0, 1) == catalog.purge(["p7"])  # as when a purge is repeated
+
+
+def test_the_file_keeps_no_byte_of_batches(data: Path) -> None:
+    """The results are gone from the pages of SQLite too, and the command counts the batches."""
+    with Jobs.open(data / CATALOG_FILE) as jobs:
+        batch(jobs, "a")
+        assert places(data, f"{MARK} of a")
+        command = ["purge", "p7", "--data", str(data)]
+        assert "Removed 1 batch, whose results may hold the text." in CliRunner().invoke(app, command).stdout
+        assert [] == places(data)
+        assert "batch" not in CliRunner().invoke(app, command).stdout
 
 
 def test_a_log_that_somebody_reads_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
-from models.errors import EncoderError, WeightsError
+from models.errors import DeadlineError, EncoderError, StorageError, WeightsError
 from models.types import Paper, Sentence
 from service.app import create_app
 from service.settings import Settings
@@ -92,6 +92,32 @@ def test_the_papers_that_fail_are_found_among_many(hashing: Encoder) -> None:
     assert encoder.n_given < 300 * 5  # halving, not one by one for every batch
 
 
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, TypeError, AssertionError])
+def test_an_error_of_any_class_refuses_its_paper_alone(hashing: Encoder, kind: type[Exception]) -> None:
+    """Other people's encoders raise what they like; the reason names the class and the text."""
+    embedded = embed(
+        [paper("a"), poison("b"), paper("c")],
+        annotator(Refusing(hashing, kind=kind)),
+        dtype="float32",
+        on_progress=lambda _: None,
+    )
+    assert [1] == list(embedded.refused)
+    assert f"The encoder failed with {kind.__name__}" in embedded.refused[1]
+    assert "a sequence cannot be encoded" in embedded.refused[1]
+
+
+@pytest.mark.parametrize("kind", [MemoryError, OSError, StorageError, DeadlineError, KeyboardInterrupt])
+def test_what_is_no_papers_fault_refuses_none(hashing: Encoder, kind: type[BaseException]) -> None:
+    """Want of memory, a disk that fails and an interruption end the whole as they are."""
+    with pytest.raises(kind, match="a sequence cannot be encoded"):
+        embed(
+            [paper("a"), poison("b")],
+            annotator(Refusing(hashing, kind=kind)),
+            dtype="float32",
+            on_progress=lambda _: None,
+        )
+
+
 def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
     hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,13 +138,16 @@ def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
     assert "float16 cannot hold" in embedded.refused[1]
 
 
+@pytest.mark.parametrize("kind", [EncoderError, RuntimeError])
 @pytest.mark.parametrize("word", ["", "We study"])
-def test_an_encoder_that_encodes_nothing_fails_as_a_whole(hashing: Encoder, word: str) -> None:
+def test_an_encoder_that_encodes_nothing_fails_as_a_whole(
+    hashing: Encoder, word: str, kind: type[Exception]
+) -> None:
     """Where a plain paper cannot be encoded either, no paper is to blame and none is refused."""
     with pytest.raises(EncoderError, match="a sequence cannot be encoded"):
         embed(
             [paper("a", "We study whales."), paper("b", "We study.")],
-            annotator(Refusing(hashing, word)),
+            annotator(Refusing(hashing, word, kind=kind)),
             dtype="float32",
             on_progress=lambda _: None,
         )

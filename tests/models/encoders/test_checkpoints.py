@@ -193,12 +193,27 @@ def test_other_architectures_are_refused(tiny, load, architecture):
         load(tiny)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"hidden_size": "many"},
+        {"hidden_size": 0},
+        {"num_attention_heads": 0},
+        {"hidden_act": "nonsense"},
+        {"vocab_size": 0},
+        {"dtype": "nonsense"},
+        {"quantization_config": "x"},
+        {"num_hidden_layers": 0},
+        {"num_hidden_layers": -1},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("load", [serve, tune])
-def test_a_configuration_that_is_none_is_refused(tiny, load):
-    """A number that is a word is an error of the folder's, not of Akin's."""
+def test_a_configuration_that_is_none_is_refused(tiny, load, wrong):
+    """A value that cannot be right is an error of the folder's, not of Akin's."""
     config = json.loads((tiny / "config.json").read_text())
-    (tiny / "config.json").write_text(json.dumps({**config, "hidden_size": "many"}))
-    with pytest.raises(WeightsError, match="cannot be loaded as a transformer"):
+    (tiny / "config.json").write_text(json.dumps({**config, **wrong}))
+    with pytest.raises(WeightsError, match=r"cannot be loaded as a transformer|has num_hidden_layers"):
         load(tiny)
 
 

@@ -11,7 +11,7 @@ from models.encoders.transformer import Transformer
 from models.encoders.wordpieces import plan_batches
 from models.errors import DeadlineError, EncoderError
 from models.interruption import set_interruption
-from tests.support.examples.tiny_bert import PAPERS, write_tiny_bert
+from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert
 
 # How torch fails for want of memory: on a GPU with a class of its own, on a CPU with words only.
 NO_MEMORY = [
@@ -102,11 +102,18 @@ def test_an_allocation_that_torch_refuses_is_recognised(tiny, monkeypatch):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
 
 
-def test_another_failure_is_not_taken_for_want_of_memory(tiny, monkeypatch):
-    """A mistake in the model's arithmetic is raised as it is, not tried again in smaller batches."""
-    failing(monkeypatch, RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, IndexError])
+def test_another_failure_is_not_taken_for_want_of_memory(tiny, monkeypatch, kind):
+    """A mistake in the model's arithmetic is an EncoderError that names it, not tried in smaller batches."""
+    failing(monkeypatch, kind("mat1 and mat2 shapes cannot be multiplied"))
+    with pytest.raises(EncoderError, match=r"failed to encode \(mat1 and mat2"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
+
+
+def test_a_text_that_cannot_be_tokenised_is_an_encoder_error(tiny):
+    """What the tokenizer refuses, such as half of a surrogate pair, is named as that."""
+    with pytest.raises(EncoderError, match="The texts of 1 papers cannot be tokenised"):
+        load_encoder(str(tiny), device="cpu").encode([paper("Graph \ud800", "We show a result.")])
 
 
 def test_a_pass_ends_between_two_layers_once_nobody_waits(tiny):
