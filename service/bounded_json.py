@@ -6,7 +6,7 @@ from typing import Any, Final
 from models.errors import BodyTooLargeError
 
 MAX_VALUES: Final = 500_000  # a batch of 10,000 pasted abstracts with 20 sentences each has 300,000
-_PIECE_BYTES: Final = 64 * 1024  # looked at in one go, between which other threads have their turn
+_PIECE_BYTES: Final = 64 * 1024
 
 
 def parsed(content: bytes) -> Any:
@@ -21,11 +21,14 @@ def parsed(content: bytes) -> Any:
     return json.loads(content)
 
 
-def most_values(content: bytes) -> int:
-    """How many values and names of fields JSON holds at most: what begins or parts them outside of texts."""
+def most_values(content: bytes, *, piece_bytes: int = _PIECE_BYTES) -> int:
+    """How many values and names of fields JSON holds at most: what begins or parts them outside of texts.
+
+    It looks at ``piece_bytes`` (2 or more) in one go; between pieces other threads have their turn.
+    """
     n_values, in_text, start = 1, False, 0
     while start < len(content):
-        piece = content[start : start + _PIECE_BYTES]
+        piece = content[start : start + piece_bytes]
         # A backslash and what it escapes stay together: an odd one at the end waits for the next piece.
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and start + len(piece) < len(content):
             piece = piece[:-1]

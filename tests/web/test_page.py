@@ -22,7 +22,8 @@ from service.web.cards import web_address
 from service.web.cautions import caution
 from service.web.render import render
 from service.web.views import view_query
-from tests.support.examples.pages import PAPER, Page, asked_by, client_of, page_at, ranked_ids
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from service.web.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
-from tests.support.examples.pages import PAPER, client_of, page_at
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, page_at
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ from service.engines import Engines
 from service.scrub import EVERY_S, Scrub
 from service.search import SearchEngine
 from service.settings import Settings
+from service.timings import Timings
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
 from tests.support.servers.patience import soon
@@ -153,12 +154,11 @@ def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) ->
 
 
 @pytest.fixture
-def client(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def client(data: Path) -> Iterator[TestClient]:
     """A service that goes over its files again and again."""
-    monkeypatch.setattr("service.scrub._PAUSE_S", 0.0)
-    monkeypatch.setattr("service.scrub._DAMAGED_PAUSE_S", 0.0)
     settings = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, scrub_mib_s=1000.0)
-    app = create_app(settings, engine_of(data))
+    timings = Timings(scrub_pause_s=0.0, scrub_damaged_pause_s=0.0)
+    app = create_app(settings, engine_of(data), timings=timings)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 
