@@ -28,6 +28,10 @@ WHALES = {"id": "whales", "title": "Whales", "abstract": "Whales sing."}
 SHARED_DATA = ROOT.parent / "shared" / "data"
 
 
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows no progress."""
+
+
 def build_quietly(
     corpus: Path,
     data: Path,
@@ -46,7 +50,7 @@ def build_quietly(
         data,
         annotator,
         arguments=given,
-        on_progress=lambda stage, done, total: None,
+        on_progress=quiet,
         replace=replace,
     )
 
@@ -95,7 +99,7 @@ def collection(folder: Path, *, n_papers: int = 60, catalog: str | None = None) 
         folder / "data",
         load_annotator("hashing"),
         arguments=BuildArguments("hashing", device="cpu"),
-        on_progress=lambda stage, done, total: None,
+        on_progress=quiet,
         catalog=catalog,
     )
     return folder / "data"

@@ -15,19 +15,14 @@ from indexer.manifest import Manifest
 from indexer.reading import Reading, papers_of
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, Refusing, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
 from tests.support.trials.damage import flip
 
 Kill = Callable[[Encoder], None]
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 @pytest.fixture
@@ -57,7 +52,7 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
 
 def absorbed(data: Path, encoder: Encoder) -> Manifest:
     """What a service does: bring what is served in line with the catalog."""
-    annotator = Annotator(encoder, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
 
@@ -138,7 +133,7 @@ def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kil
     """A re-index with another number format encodes every paper itself, pending ones too."""
     kill(hashing)
     counting = Counting(hashing)
-    annotator = Annotator(counting, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(counting)
     arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
     with Catalog.open(data / CATALOG_FILE) as catalog:
         prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet)

@@ -14,11 +14,10 @@ from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, writer_lock
 from indexer.reading import Reading, papers_of
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
 
 PAPERS = many_papers(30)
@@ -118,7 +117,7 @@ def test_a_build_killed_while_it_adds_is_taken_up(
         with pytest.raises(StorageError):
             build_quietly(corpus, data, hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+        annotator = annotated(hashing)
         absorb(data, annotator, catalog, on_progress=lambda *_: None, keep=KEEP)
     assert {f"p{number}" for number in range(40)} == titles(data).keys()
     report = build_quietly(corpus, data, hashing)

@@ -16,21 +16,16 @@ from indexer.generations import generations
 from indexer.quarantine import Quarantine, QuarantinedPaper
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import EncoderError, WeightsError
 from models.types import Paper, Sentence
 from service.app import create_app
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Refusing, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Refusing, build_quietly, many_papers, quiet, write_corpus
 from tests.support.servers.patience import soon
 
 MODELS = "a" * 64
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 def paper(paper_id: str, text: str = "Whales sing.") -> Paper:
@@ -41,11 +36,6 @@ def paper(paper_id: str, text: str = "Whales sing.") -> Paper:
 def poison(paper_id: str) -> Paper:
     """A paper that ``Refusing`` cannot encode."""
     return paper(paper_id, "POISON sings.")
-
-
-def annotator(encoder: Encoder) -> Annotator:
-    """The models of these collections."""
-    return Annotator(encoder, tagger=KeywordTagger(), functions=None)
 
 
 @pytest.fixture
@@ -64,7 +54,7 @@ def add(data: Path, papers: Sequence[Paper]) -> None:
 def absorbed(data: Path, encoder: Encoder) -> Absorbed:
     """Bring what is served in line with the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        return absorb(data, annotator(encoder), catalog, on_progress=quiet, keep=KEEP)
+        return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
 def quarantine(data: Path) -> Quarantine:
@@ -84,10 +74,10 @@ def test_the_papers_that_fail_are_found_among_many(hashing: Encoder) -> None:
     papers = [poison(f"p{i}") if i in (0, 200) else paper(f"p{i}", f"Whale {i} sings.") for i in range(300)]
     encoder = Refusing(hashing)
     done: list[int] = []
-    embedded = embed(papers, annotator(encoder), dtype="float32", on_progress=done.append)
+    embedded = embed(papers, annotated(encoder), dtype="float32", on_progress=done.append)
     assert dict.fromkeys((0, 200), "a sequence cannot be encoded") == embedded.refused
     assert (298, 300) == (len(embedded.vectors.offsets) - 1, sum(done))
-    whole = embed(papers[1:3], annotator(hashing), dtype="float32", on_progress=done.append)
+    whole = embed(papers[1:3], annotated(hashing), dtype="float32", on_progress=done.append)
     assert whole.vectors.rows.tolist() == embedded.vectors.rows[:2].tolist()
     assert encoder.n_given < 300 * 5  # halving, not one by one for every batch
 
@@ -106,7 +96,7 @@ def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
 
     monkeypatch.setattr(hashing, "encode", overflowing)
     embedded = embed(
-        [paper("a"), poison("b")], annotator(hashing), dtype="float16", on_progress=lambda _: None
+        [paper("a"), poison("b")], annotated(hashing), dtype="float16", on_progress=lambda _: None
     )
     assert [1] == list(embedded.refused)
     assert "float16 cannot hold" in embedded.refused[1]
@@ -118,7 +108,7 @@ def test_an_encoder_that_encodes_nothing_fails_as_a_whole(hashing: Encoder, word
     with pytest.raises(EncoderError, match="a sequence cannot be encoded"):
         embed(
             [paper("a", "We study whales."), paper("b", "We study.")],
-            annotator(Refusing(hashing, word)),
+            annotated(Refusing(hashing, word)),
             dtype="float32",
             on_progress=lambda _: None,
         )
@@ -137,7 +127,7 @@ def test_an_encoder_that_dies_while_papers_are_looked_through_fails_as_a_whole(h
     encoder.encode = dying  # type: ignore[method-assign, assignment]  # it dies in the middle
     papers = [poison("p0"), *(paper(f"p{i}") for i in range(1, 8))]
     with pytest.raises(EncoderError):
-        embed(papers, annotator(encoder), dtype="float32", on_progress=lambda _: None)
+        embed(papers, annotated(encoder), dtype="float32", on_progress=lambda _: None)
 
 
 def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +141,7 @@ def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pyte
     real = hashing.encode
     monkeypatch.setattr(hashing, "encode", without)
     with pytest.raises(WeightsError):
-        embed([paper("a")], annotator(hashing), dtype="float32", on_progress=lambda _: None)
+        embed([paper("a")], annotated(hashing), dtype="float32", on_progress=lambda _: None)
 
 
 def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: Encoder) -> None:
@@ -241,7 +231,7 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
     absorbed(data, hashing)
     arguments, before = BuildArguments(encoder="hashing", device="cpu"), []
     for encoder, n_papers in ((Refusing(hashing), 20), (hashing, 21)):
-        models = annotator(encoder)
+        models = annotated(encoder)
         with Catalog.open(data / CATALOG_FILE) as catalog:
             prepared = prepare(data, models, catalog, arguments=arguments, on_progress=quiet)
             before.append(catalog.quarantine(prepared.snapshot.manifest.models_key, limit=1).n_papers)
@@ -284,7 +274,7 @@ def test_a_service_says_what_is_in_quarantine(
     refusing = Refusing(hashing)
     monkeypatch.setattr(refusing, "_encoder", type("Plain", (), {"encode": staticmethod(encode)})())
     monkeypatch.setattr(hashing, "encode", refusing.encode)
-    monkeypatch.setattr("service.engines.load_annotator", lambda *_, **__: annotator(hashing))
+    monkeypatch.setattr("service.engines.load_annotator", lambda *_, **__: annotated(hashing))
     with TestClient(create_app(Settings(data=data, encoder="hashing", device="cpu"))) as client:
         add(data, [poison(f"bad{i}") for i in range(5)] + [paper("good")])
         soon(lambda: client.get("/readyz").json()["papers"] == 21)
@@ -302,7 +292,7 @@ def test_the_command_names_what_it_could_not_encode(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`akin index` prints the ids with the reasons, and succeeds."""
-    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: annotator(Refusing(hashing)))
+    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: annotated(Refusing(hashing)))
     bad = [{"id": f"bad{i:02d}", "title": "B", "abstract": [f"POISON sings {i}."]} for i in range(12)]
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), *bad])
     done = CliRunner().invoke(

@@ -17,7 +17,6 @@ from indexer.generations import current_generation, generations
 from indexer.manifest import Manifest
 from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -28,25 +27,16 @@ from models.errors import (
 )
 from models.types import EncodedPaper, Paper, Sentence
 from service.search import SearchEngine
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert
 
 N_PAPERS = 60
 
 
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
-
-
 def paper(paper_id: str, text: str) -> Paper:
     """A paper of one sentence."""
     return Paper(paper_id, paper_id.title(), text, (Sentence(text, 0, len(text)),))
-
-
-def annotator_of(encoder: Encoder) -> Annotator:
-    """The models of these collections."""
-    return Annotator(encoder, tagger=KeywordTagger(), functions=None)
 
 
 @pytest.fixture(scope="session")
@@ -76,18 +66,18 @@ def prepared(data: Path, encoder: Encoder, catalog: Catalog, **arguments: str) -
     """The collection encoded anew, not served."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     with reindex_lock(data):
-        return prepare(data, annotator_of(encoder), catalog, arguments=given, on_progress=quiet)
+        return prepare(data, annotated(encoder), catalog, arguments=given, on_progress=quiet)
 
 
 def reindexed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
     """The collection encoded anew and served."""
     done = prepared(data, encoder, catalog)
-    return publish_prepared(data, done, annotator_of(encoder), catalog, on_progress=quiet, keep=KEEP)
+    return publish_prepared(data, done, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
 def absorbed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
     """What is served, in line with the catalog."""
-    return absorb(data, annotator_of(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
+    return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def ids_of(data: Path) -> set[str]:
@@ -151,7 +141,7 @@ def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encod
     counting = Counting(tiny)
     done = prepared(data, counting, catalog)
     assert (0, N_PAPERS - 3) == (counting.n_encoded, len(done.snapshot))
-    publish_prepared(data, done, annotator_of(counting), catalog, on_progress=quiet, keep=KEEP)
+    publish_prepared(data, done, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
     snapshot = open_snapshot(data)
     assert 2 == counting.n_encoded
     assert {"whales", "p5"} < ids_of(data)
@@ -169,7 +159,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
     build(
         [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
         data,
-        annotator_of(hashing),
+        annotated(hashing),
         arguments=BuildArguments("hashing", device="cpu"),
         on_progress=quiet,
         catalog=catalog_place,
@@ -293,10 +283,10 @@ def test_rankings_are_compared() -> None:
 
 def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: Catalog) -> None:
     """The same encoder again gives the same answers, whatever the segments; half as many papers, fewer."""
-    old = SearchEngine(open_snapshot(data), lambda: annotator_of(hashing), n_candidates=200)
+    old = SearchEngine(open_snapshot(data), lambda: annotated(hashing), n_candidates=200)
     new = SearchEngine(
         prepared(data, hashing, catalog, dtype="float32").snapshot,
-        lambda: annotator_of(hashing),
+        lambda: annotated(hashing),
         n_candidates=200,
     )
     agreement = compare(old, new, n_questions=8, on_progress=quiet)

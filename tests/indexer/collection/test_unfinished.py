@@ -10,16 +10,11 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, build_quietly, many_papers, published_files, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, build_quietly, many_papers, published_files, quiet, write_corpus
 from tests.support.trials.damage import DAMAGE, flip
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 @pytest.fixture
@@ -56,7 +51,7 @@ def test_a_damaged_part_is_made_again(
 @pytest.mark.parametrize("pattern", ["begun.json", "read.json", "segment.json", "*/rows.npy"])
 def test_a_damaged_preparation_is_made_again(data: Path, hashing: Encoder, pattern: str, kind: str) -> None:
     """What `akin reindex --compare-only` left is taken up where it is whole, and made again where not."""
-    before, annotator = published_files(data), Annotator(hashing, tagger=KeywordTagger(), functions=None)
+    before, annotator = published_files(data), annotated(hashing)
     arguments = BuildArguments("hashing", device="cpu")
     with Catalog.open(data / CATALOG_FILE) as catalog:
         prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet)
@@ -73,7 +68,7 @@ def test_a_damaged_addition_is_encoded_again(
     data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service had encoded when it ended is compared before it is published."""
-    annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper("whales", "Whales", "Whales sing.", (Sentence("Whales sing.", 0, 12),))])
 

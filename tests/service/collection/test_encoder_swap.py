@@ -18,16 +18,12 @@ from service.app import create_app
 from service.engines import Engines
 from service.search import SearchEngine
 from service.settings import Settings
-from tests.support.builds import many_papers, write_corpus
+from tests.support.builds import many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert
 from tests.support.servers.patience import soon
 
 N_PAPERS = 40
 PASTED = {"title": "Graph transport", "abstract": "We show a result. Encoders of papers, a method."}
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 @pytest.fixture(scope="module")
