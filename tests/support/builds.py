@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import akin
-from indexer.build import BuildArguments, BuildReport, build
+from indexer.build import ADDED_AT_ONCE, BuildArguments, BuildReport, build
 from indexer.generations import (
     current_generation,
     generations,
@@ -14,6 +14,7 @@ from indexer.generations import (
     segment_folder,
     snapshot_folder,
 )
+from indexer.reading import PARTS, PartBounds
 from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
@@ -40,6 +41,8 @@ def build_quietly(
     tagger: FacetTagger | None = None,
     functions: FunctionEncoder | None = None,
     replace: bool = False,
+    parts: PartBounds = PARTS,
+    added_at_once: int = ADDED_AT_ONCE,
     **arguments: object,
 ) -> BuildReport:
     """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
@@ -52,6 +55,8 @@ def build_quietly(
         arguments=given,
         on_progress=quiet,
         replace=replace,
+        parts=parts,
+        added_at_once=added_at_once,
     )
 
 

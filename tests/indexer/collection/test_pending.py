@@ -82,7 +82,6 @@ def test_others_write_while_a_corpus_is_added(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is added and deleted between the papers of a corpus waits for some of them, and is served."""
-    monkeypatch.setattr("indexer.build._ADDED_AT_ONCE", 10)
 
     def with_others(work: Path, reading: Reading) -> Iterator[Paper]:
         for number, paper in enumerate(papers_of(work, reading)):
@@ -94,7 +93,7 @@ def test_others_write_while_a_corpus_is_added(
 
     monkeypatch.setattr("indexer.build.papers_of", with_others)
     write_corpus(corpus, many_papers(60))
-    report = build_quietly(corpus, data, hashing)
+    report = build_quietly(corpus, data, hashing, added_at_once=10)
     assert (60, True, False) == (len(titles(data)), "whales" in titles(data), "p31" in titles(data))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert {} == differing_papers(catalog, open_snapshot(data))
@@ -112,10 +111,9 @@ def test_a_build_killed_while_it_adds_is_taken_up(
         raise StorageError("the device failed")
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.build._ADDED_AT_ONCE", 10)
         broken.setattr("indexer.build.papers_of", cut)
         with pytest.raises(StorageError):
-            build_quietly(corpus, data, hashing)
+            build_quietly(corpus, data, hashing, added_at_once=10)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         annotator = annotated(hashing)
         absorb(data, annotator, catalog, on_progress=lambda *_: None, keep=KEEP)

@@ -14,6 +14,7 @@ from indexer.changes import Absorbed, absorb, delete_papers
 from indexer.embed import embed
 from indexer.generations import generations
 from indexer.quarantine import Quarantine, QuarantinedPaper
+from indexer.reading import PartBounds
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
@@ -203,14 +204,14 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The build names it with the reason and goes on; given again, the corpus brings it once it can be."""
-    monkeypatch.setattr("indexer.reading.PART_PAPERS", 1)  # one part holds nothing but the paper
+    alone = PartBounds(1)  # one part holds nothing but the paper
     papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
-    report = build_quietly(corpus, data, Refusing(hashing))
+    report = build_quietly(corpus, data, Refusing(hashing), parts=alone)
     assert (3, 0, 0) == (report.manifest.n_papers, report.replaced, report.dropped_sentences)
     assert ["bad"] == [one.paper_id for one in report.quarantined]
     assert 1 == quarantine(data).n_papers
-    again = build_quietly(corpus, data, hashing)
+    again = build_quietly(corpus, data, hashing, parts=alone)
     assert (4, ()) == (again.manifest.n_papers, again.quarantined)
     assert Quarantine() == quarantine(data)
 

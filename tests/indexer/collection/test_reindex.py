@@ -15,6 +15,7 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb, delete_papers
 from indexer.generations import current_generation, generations
 from indexer.manifest import Manifest
+from indexer.reading import PartBounds
 from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
@@ -46,9 +47,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A collection under the hashing encoder, its parts of 20 papers, of which one is deleted."""
-    monkeypatch.setattr("indexer.reading.PART_PAPERS", 20)
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection under the hashing encoder, of which one paper is deleted."""
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
     with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
         delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
@@ -66,7 +66,14 @@ def prepared(data: Path, encoder: Encoder, catalog: Catalog, **arguments: str) -
     """The collection encoded anew, not served."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     with reindex_lock(data):
-        return prepare(data, annotated(encoder), catalog, arguments=given, on_progress=quiet)
+        return prepare(
+            data,
+            annotated(encoder),
+            catalog,
+            arguments=given,
+            on_progress=quiet,
+            bounds=PartBounds(20),
+        )
 
 
 def reindexed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
