@@ -15,7 +15,7 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb, delete_papers
 from indexer.generations import current_generation, generations
 from indexer.manifest import Manifest
-from indexer.reading import PartBounds
+from indexer.reading import PARTS, PartBounds
 from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
@@ -33,6 +33,7 @@ from tests.support.builds import Counting, build_quietly, many_papers, quiet, wr
 from tests.support.examples.tiny_bert import write_tiny_bert
 
 N_PAPERS = 60
+TWENTIES = PartBounds(20)
 
 
 def paper(paper_id: str, text: str) -> Paper:
@@ -49,7 +50,9 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 @pytest.fixture
 def data(tmp_path: Path, hashing: Encoder) -> Path:
     """A collection under the hashing encoder, of which one paper is deleted."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
+    build_quietly(
+        write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing, parts=TWENTIES
+    )
     with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
         delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
     return tmp_path / "data"
@@ -62,7 +65,9 @@ def catalog(data: Path) -> Iterator[Catalog]:
         yield catalog
 
 
-def prepared(data: Path, encoder: Encoder, catalog: Catalog, **arguments: str) -> Prepared:
+def prepared(
+    data: Path, encoder: Encoder, catalog: Catalog, *, bounds: PartBounds = TWENTIES, **arguments: str
+) -> Prepared:
     """The collection encoded anew, not served."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     with reindex_lock(data):
@@ -72,13 +77,13 @@ def prepared(data: Path, encoder: Encoder, catalog: Catalog, **arguments: str) -
             catalog,
             arguments=given,
             on_progress=quiet,
-            bounds=PartBounds(20),
+            bounds=bounds,
         )
 
 
-def reindexed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
+def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: PartBounds = TWENTIES) -> Manifest:
     """The collection encoded anew and served."""
-    done = prepared(data, encoder, catalog)
+    done = prepared(data, encoder, catalog, bounds=bounds)
     return publish_prepared(data, done, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
@@ -124,7 +129,7 @@ def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catal
     """Columns, vectors and index are byte for byte those of a collection indexed so from the beginning."""
     manifest = reindexed(data, tiny, catalog)
     papers = [one for one in many_papers(N_PAPERS) if one["id"] != "p3"]
-    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny)
+    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, parts=TWENTIES)
     anew = open_snapshot(tmp_path / "anew").manifest
     assert [segment.files for segment in anew.segments] == [segment.files for segment in manifest.segments]
 
@@ -188,7 +193,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
 
         encoder = Busy(tiny, [served_meanwhile, only_accepted, at_the_last_moment])
         # All that was accepted before the swap; the last came while it was under way.
-        assert 4 == reindexed(data, encoder, catalog).change
+        assert 4 == reindexed(data, encoder, catalog, PARTS).change
         assert {"one", "two", "p7"} < ids_of(data)
         assert {"p6", "p8"}.isdisjoint(ids_of(data))
         manifest = absorbed(data, tiny, catalog)
@@ -215,7 +220,7 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     assert {"whales", "seals"} < ids_of(data)
     corpus = write_corpus(data.parent / "more.jsonl", many_papers(N_PAPERS + 5))
     with pytest.raises(EncoderMismatchError):
-        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]))
+        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]), parts=TWENTIES)
     assert (hashing.spec, None) == (open_snapshot(data).manifest.encoder, open_snapshot(data).find("p62"))
 
 
