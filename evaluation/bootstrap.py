@@ -119,15 +119,19 @@ def bounds(
     *,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
+    draws_at_a_time: int = _DRAWS_AT_A_TIME,
 ) -> Float64[np.ndarray, "2 n_figures"]:
     """The ends of the 95 % intervals of ``figures``, for those that are no means of values, such as F1.
 
     ``counts`` are what each cluster adds to the sums that the figures are computed from. A resample in which
     a figure is nan (undefined) says nothing of it. nan for a figure of one cluster, or undefined in all.
+    ``draws_at_a_time`` bounds memory, at 8 bytes each.
     """
     ends = np.full((2, figures(counts).shape[1]), np.nan)
     if len(counts) > 1:
-        parts = [figures(times @ counts) for times in _resamples(len(counts), n_resamples, seed)]
+        at_a_time = max(1, draws_at_a_time // len(counts))
+        resamples = _resamples(len(counts), n_resamples, seed, at_a_time)
+        parts = [figures(times @ counts) for times in resamples]
         drawn = np.concatenate(parts)  # (n_resamples, n_figures)
         defined = ~np.isnan(drawn).all(axis=0)
         tail = (1 - COVERAGE) / 2
@@ -136,11 +140,10 @@ def bounds(
 
 
 def _resamples(
-    n_clusters: int, n_resamples: int, seed: int
+    n_clusters: int, n_resamples: int, seed: int, at_a_time: int
 ) -> Iterator[Float64[np.ndarray, "n_drawn n_clusters"]]:
-    """Yield how often each cluster is drawn in each resample, some resamples at a time."""
+    """Yield how often each cluster is drawn in each resample, ``at_a_time`` resamples at a time."""
     generator = np.random.default_rng(seed)
-    at_a_time = max(1, _DRAWS_AT_A_TIME // n_clusters)
     for first in range(0, n_resamples, at_a_time):
         n_drawn = min(at_a_time, n_resamples - first)
         drawn = generator.integers(n_clusters, size=(n_drawn, n_clusters))

@@ -36,7 +36,15 @@ from indexer.manifest import Manifest
 from indexer.notes import read_note, write_note
 from indexer.parts import encode_parts
 from indexer.quarantine import QuarantinedPaper
-from indexer.reading import Reading, finished_reading, papers_of, read_into_parts, unfinished_reading
+from indexer.reading import (
+    PARTS,
+    PartBounds,
+    Reading,
+    finished_reading,
+    papers_of,
+    read_into_parts,
+    unfinished_reading,
+)
 from indexer.snapshot import Snapshot, served_snapshot
 from indexer.versions import content_hash
 from models.annotator import Annotator
@@ -47,7 +55,7 @@ from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 KEEP: Final = 3  # generations
 # Papers added to the catalog at once, a second or two, and how long others who wait to write are then let
 # in: with SQLite they look ten times a second.
-_ADDED_AT_ONCE: Final = 5_000
+ADDED_AT_ONCE: Final = 5_000
 _GIVE_WAY_S: Final = 0.11
 
 
@@ -112,12 +120,15 @@ def build(
     catalog: str | Path | None = None,
     replace: bool = False,
     keep: int = KEEP,
+    parts: PartBounds = PARTS,
+    added_at_once: int = ADDED_AT_ONCE,
 ) -> BuildReport:
     """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole of it.
 
     Only papers that are new or changed are encoded; they become current in the ``catalog`` (a URL or path;
     default: the file in ``data``), and a new generation with them is served. What was served before stays
-    served until then; of older generations the newest ``keep`` remain, and those in use.
+    served until then; of older generations the newest ``keep`` remain, and those in use. Papers are read in
+    ``parts``; ``added_at_once`` of them go into the catalog before others may write to it.
 
     Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
     collection was made with other models.
@@ -140,7 +151,7 @@ def build(
                 refused = papers.refused(base.manifest.models_key)
                 pending = frozenset({*differing_papers(papers, base), *refused.values()})
             key = _corpora_key(corpora, base, arguments)
-            reading = _read(corpora, work, base, pending, arguments, key, on_progress)
+            reading = _read(corpora, work, base, pending, arguments, key, on_progress, parts)
             dtype = dtype_of(arguments, annotator.encoder.spec)
             encoded = encode_parts(
                 work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
@@ -156,7 +167,12 @@ def build(
                         _expect_same_models(base.manifest, annotator, arguments)
                     like = new_manifest(annotator, arguments) if base is None else base.manifest
                     write_note(work / CATALOGUED, {"corpora": key, "reading": reading.key})
-                    shown = _add(papers_of(work, reading), papers, shown=like.change, replace=replace)
+                    shown = _add(
+                        papers_of(work, reading),
+                        papers,
+                        shown=like.change,
+                        at_once=None if replace else added_at_once,
+                    )
                     changes.note(papers, like.models_key)
                     like = replaced(like, change=shown, catalog=papers.identity())
                     if any(part.n_rows for part in encoded):
@@ -185,19 +201,19 @@ def _open_catalog(data: Path, place: str | Path) -> Catalog:
     return Catalog.open_existing(place) if (data / "CURRENT").is_file() else Catalog.open(place)
 
 
-def _add(papers: Iterator[Paper], catalog: Catalog, *, shown: int, replace: bool) -> int:
-    """Make papers current, some at a time, so that others who write to the catalog need not wait for all.
+def _add(papers: Iterator[Paper], catalog: Catalog, *, shown: int, at_once: int | None) -> int:
+    """Make papers current, ``at_once`` at a time, so that others who write need not wait for all.
 
     What is served shows its changes up to ``shown``; returns up to which it does with these papers. With
-    ``replace`` it is all or nothing: some of them beside the older papers would be neither collection.
+    ``None`` they replace all, at one go: some of them beside the older papers would be neither collection.
     """
-    if replace:
+    if at_once is None:
         return catalog.add(papers, replace=True).number
-    while some := list(islice(papers, _ADDED_AT_ONCE)):
+    while some := list(islice(papers, at_once)):
         change = catalog.add(some)
         if change.previous == shown:  # else what others changed is pending, and stays so
             shown = change.number
-        if len(some) == _ADDED_AT_ONCE:
+        if len(some) == at_once:
             time.sleep(_GIVE_WAY_S)
     return shown
 
@@ -236,6 +252,7 @@ def _read(
     arguments: BuildArguments,
     corpora_key: str,
     on_progress: ProgressFn,
+    parts: PartBounds,
 ) -> Reading:
     """Corpus -> papers and their sentences, those that ``base`` has not, in parts on disk.
 
@@ -258,6 +275,7 @@ def _read(
             unfinished,
             is_unchanged=lambda paper: paper.id not in pending and _stands_in(base, paper),
             on_part=on_part,
+            bounds=parts,
         )
     on_progress("Reading", reading.n_papers, reading.n_papers)
     if not reading.parts and not reading.unchanged:

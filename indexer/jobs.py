@@ -32,11 +32,15 @@ class Jobs(Store):
     """The jobs of one database; open them with ``Jobs.open``.
 
     Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
-    gives Unix seconds. Where clocks of workers differ, work may be done twice; it still counts once.
+    gives Unix seconds; a lease lasts ``lease_s``. Where clocks of workers differ, work may be done twice; it
+    still counts once.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, database: Database, *, clock: Callable[[], float] = time.time, lease_s: float = LEASE_S
+    ) -> None:
         super().__init__(database)
+        self.lease_s = lease_s
         self._clock = clock
 
     def add(self, new: NewJob, *, most: int, most_of_owner: int) -> Job:
@@ -110,8 +114,8 @@ class Jobs(Store):
             return self._lease(connection, row.job_id, row.number)
 
     def renew(self, chunk: LeasedChunk) -> bool:
-        """Keeps a lease for ``LEASE_S`` more; whether the work still counts."""
-        until = self._now_ms() + int(LEASE_S * 1000)
+        """Keeps a lease for ``lease_s`` more; whether the work still counts."""
+        until = self._now_ms() + int(self.lease_s * 1000)
         with self._database.writing() as connection:
             return _if_held(connection, chunk, lease_until=until)
 
@@ -189,7 +193,7 @@ class Jobs(Store):
     def _lease(self, connection: Connection, job_id: str, number: int) -> LeasedChunk:
         held = and_(JobChunkRow.job_id == job_id, JobChunkRow.number == number)
         leased = {"lease": secrets.token_hex(_ID_BYTES), "attempts": JobChunkRow.attempts + 1}
-        until = self._now_ms() + int(LEASE_S * 1000)
+        until = self._now_ms() + int(self.lease_s * 1000)
         connection.execute(update(JobChunkRow).where(held).values(lease_until=until, **leased))
         started = update(JobRow).where(JobRow.id == job_id).values(state=JobState.RUNNING.value)
         connection.execute(started)

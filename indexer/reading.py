@@ -23,9 +23,16 @@ from models.checksums import is_whole, sha256_of
 from models.language import language_of
 from models.types import Paper
 
-PART_PAPERS: Final = 1_000
-# A part ends here too, with fewer papers or none, where nearly all are unchanged.
-_READ_AT_MOST: Final = 20_000
+
+@dataclass(frozen=True, slots=True)
+class PartBounds:
+    """Where a part ends: at so many ``papers`` in it, or so many ``read``, where nearly all are unchanged."""
+
+    papers: int = 1_000
+    read: int = 20_000
+
+
+PARTS: Final = PartBounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +154,7 @@ def read_into_parts(
     *,
     is_unchanged: Callable[[Paper], bool] = lambda paper: False,
     on_part: Callable[[int], None],
+    bounds: PartBounds = PARTS,
 ) -> Reading:
     """Write ``papers`` but the unchanged ones to parts behind those of ``unfinished``.
 
@@ -164,7 +172,7 @@ def read_into_parts(
         else:
             check(paper)
             run.append(paper)
-        if len(run) == PART_PAPERS or n_read == _READ_AT_MOST:
+        if len(run) == bounds.papers or n_read == bounds.read:
             unfinished.note(unfinished.add(run))
             on_part(unfinished.n_papers)
             run, n_read = [], 0
@@ -178,6 +186,7 @@ def read_versions(
     unfinished: UnfinishedReading,
     *,
     on_part: Callable[[int], None] = lambda n_papers: None,
+    bounds: PartBounds = PARTS,
 ) -> Reading:
     """The same of papers of a catalog: of each id its version with the content hash, if there is one.
 
@@ -185,7 +194,7 @@ def read_versions(
     """
     known = frozenset(unfinished.ids())
     hashes = [digest for key, digest in given.items() if digest is not None and key not in known]
-    return read_into_parts(catalog.versions(hashes), unfinished, on_part=on_part)
+    return read_into_parts(catalog.versions(hashes), unfinished, on_part=on_part, bounds=bounds)
 
 
 def _finished(unfinished: UnfinishedReading) -> Reading:

@@ -41,7 +41,7 @@ from indexer.notes import read_note, write_note
 from indexer.parts import EncodedPart, encode_parts
 from indexer.publishing import adopt_segment
 from indexer.quarantine import QuarantinedPaper
-from indexer.reading import Reading, finished_reading, read_versions, unfinished_reading
+from indexer.reading import PARTS, PartBounds, Reading, finished_reading, read_versions, unfinished_reading
 from indexer.segment import Segment
 from indexer.segment_writer import write_segment
 from indexer.snapshot import Snapshot
@@ -87,8 +87,11 @@ def prepare(
     *,
     arguments: BuildArguments,
     on_progress: ProgressFn,
+    bounds: PartBounds = PARTS,
 ) -> Prepared:
     """Encode every paper of ``catalog`` into one segment of its own; what is served stays as it is.
+
+    They are read and encoded in parts of these ``bounds``.
 
     Raises EncoderError; InputError where the catalog is empty; StorageError, also where it is not that of
     ``data``.
@@ -98,7 +101,7 @@ def prepare(
     with storage_errors(data):
         _expect_own_catalog(data, catalog)
         work.mkdir(parents=True, exist_ok=True)
-        change, reading = _read(work, catalog, on_progress)
+        change, reading = _read(work, catalog, on_progress, bounds)
         like = replace(new_manifest(annotator, arguments), change=change)
         parts = encode_parts(
             work, reading, annotator, dtype=like.dtype, precision=arguments.precision, on_progress=on_progress
@@ -171,7 +174,7 @@ def _expect_own_catalog(data: Path, catalog: Catalog) -> None:
     expect_catalog_of_served(data, catalog)
 
 
-def _read(work: Path, catalog: Catalog, on_progress: ProgressFn) -> tuple[int, Reading]:
+def _read(work: Path, catalog: Catalog, on_progress: ProgressFn, bounds: PartBounds) -> tuple[int, Reading]:
     """The papers of the catalog, in parts on disk, and up to which change they are those.
 
     Of papers that changed since, it does not matter which version is in a part: they are encoded once more.
@@ -193,7 +196,7 @@ def _read(work: Path, catalog: Catalog, on_progress: ProgressFn) -> tuple[int, R
     def on_part(n_done: int) -> None:
         on_progress("Reading", n_done, len(given))
 
-    return change, read_versions(catalog, given, unfinished, on_part=on_part)
+    return change, read_versions(catalog, given, unfinished, on_part=on_part, bounds=bounds)
 
 
 def _reading_key(catalog: Catalog, change: int) -> str:

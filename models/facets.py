@@ -51,14 +51,14 @@ class FacetTagger(Protocol):
         ...
 
 
-def load_tagger(encoder: EncoderSpec) -> FacetTagger:
+def load_tagger(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> FacetTagger:
     """The tagger trained on the hidden layers of ``encoder``, else the one that fits any encoder.
 
-    Raises WeightsError where the weights are missing or cannot be read.
+    They are in the folder ``weights``. Raises WeightsError where they are missing or cannot be read.
     """
-    trained = sorted(SHIPPED_WEIGHTS.glob("facets-*.safetensors"))
+    trained = sorted(weights.glob("facets-*.safetensors"))
     made_for = [path for path in trained if read_metadata(path)["encoder"] == encoder.fingerprint]
-    return read_tagger(made_for[0] if made_for else SHIPPED_WEIGHTS / _SURFACE)
+    return read_tagger(made_for[0] if made_for else weights / _SURFACE)
 
 
 def read_tagger(path: Path) -> FacetTagger:

@@ -96,12 +96,12 @@ class TrainedFunctionEncoder:
         return self._head.vectors(layers)
 
 
-def load_function_encoder(encoder: EncoderSpec) -> FunctionEncoder | None:
-    """The shipped function encoder trained on the layers of ``encoder``; ``None`` where there is none.
+def load_function_encoder(encoder: EncoderSpec, *, weights: Path = SHIPPED_WEIGHTS) -> FunctionEncoder | None:
+    """The function encoder in the folder ``weights`` trained on ``encoder``'s layers; ``None`` without one.
 
-    Raises WeightsError where shipped weights cannot be read.
+    Raises WeightsError where weights cannot be read.
     """
-    for path in sorted(SHIPPED_WEIGHTS.glob(f"{KIND}-*.safetensors")):
+    for path in sorted(weights.glob(f"{KIND}-*.safetensors")):
         if read_metadata(path)["encoder"] == encoder.fingerprint:
             return TrainedFunctionEncoder(path, encoder)
     return None

@@ -47,6 +47,7 @@ from service.secret import read_secret
 from service.settings import Settings
 from service.shedding import Shedding
 from service.spans import Spans, open_spans
+from service.timings import USUAL, Timings
 from service.worker import ChunkWorker
 
 # How often the pointer of the data folder is looked at, and the catalog.
@@ -87,7 +88,11 @@ _TOLD = (
 
 
 def create_app(
-    settings: Settings | None = None, engine: SearchEngine | None = None, *, cache: Cache | None = None
+    settings: Settings | None = None,
+    engine: SearchEngine | None = None,
+    *,
+    cache: Cache | None = None,
+    timings: Timings = USUAL,
 ) -> FastAPI:
     """The application over ``engine``, or over the snapshot ``settings`` (default: the environment) name.
 
@@ -95,10 +100,10 @@ def create_app(
     """
     settings = settings or Settings()
     cache = cache or open_cache(settings)
-    keys = KeyRing(settings.catalog, keyless=settings.keyless)
-    metrics, spans = Metrics(), open_spans(settings.otlp_endpoint)
+    keys = KeyRing(settings.catalog, keyless=settings.keyless, refresh_s=timings.keys_refresh_s)
+    metrics, spans = Metrics(), open_spans(settings.otlp_endpoint, timeout_s=timings.export_timeout_s)
     queues = queues_of(settings)
-    background = Batches(settings)
+    background = Batches(settings, timings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -106,20 +111,26 @@ def create_app(
         size_threads(settings)
         app.state.cache = cache
         app.state.answers = Answers(cache, device=settings.device)
-        engines = Engines.of(settings, engine or open_warm_engine(settings, cache), cache)
+        engines = Engines.of(
+            settings, engine or open_warm_engine(settings, cache), cache, retry_s=timings.swap_retry_s
+        )
         # Or its generation would be held as long as the process lives.
         engine = None if engines.follows else engine
         app.state.engines = engines
         app.state.cursors = Cursors(read_secret(settings.data, settings.secret))
         app.state.ingest = Ingest(settings.data, settings.catalog, engines, keep=settings.keep)
         app.state.scrub = Scrub(
-            engines, settings.data, mib_s=settings.scrub_mib_s if engines.follows else 0.0
+            engines,
+            settings.data,
+            mib_s=settings.scrub_mib_s if engines.follows else 0.0,
+            pause_s=timings.scrub_pause_s,
+            damaged_pause_s=timings.scrub_damaged_pause_s,
         )
         working = _repeated(app.state)
         app.state.degradations += [
             each.degradations for each in (*working, app.state.scrub, app.state.ingest)
         ]
-        async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, queues)):
+        async with keys.kept_fresh(), background.worked_off(_worker(app.state, settings, queues, timings)):
             with closing(app.state.ingest), ExitStack() as running:
                 for each in working:
                     running.enter_context(each)
@@ -215,11 +226,12 @@ def _add_gauges(state: State) -> None:
     metrics.gauge("akin_degraded", "1 for each part that does not work", degraded, labels=["part"])
 
 
-def _worker(state: State, settings: Settings, queues: Queues) -> ChunkWorker:
+def _worker(state: State, settings: Settings, queues: Queues, timings: Timings) -> ChunkWorker:
     """What does batches in this process, giving way to requests."""
     return ChunkWorker(
         PinnedEngines(settings, lambda: state.engines.current),
         state.cursors,
         deadline_s=settings.deadline_s,
         idle=lambda: queues.computing.idle,
+        patience_s=timings.patience_s,
     )

@@ -20,8 +20,8 @@ from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
 from service.deadline import ASIDE_S, within
 from service.degradation import Degradation
+from service.timings import USUAL
 
-REFRESH_S: Final = 1.0  # how often keys are read anew: a revoked one is refused at most so much later
 _MAX_TOKEN_CHARS: Final = 200
 _MAKE_KEY: Final = "`akin keys create NAME --data DIR`"
 # Most proxies add one of these; one that adds none looks like a client on this machine.
@@ -49,15 +49,22 @@ class Caller:
 
 
 class KeyRing:
-    """The keys of a catalog, kept in memory and read anew every ``REFRESH_S``.
+    """The keys of a catalog, kept in memory and read anew every ``refresh_s`` seconds.
 
     Where the database cannot be read for a while, the keys known last stay accepted, and ``degradations``
     says so; before they were read once, every request is refused. ``place`` is a path or a URL; a file that
     does not exist holds no keys. ``keyless`` is what this machine may do while there are no keys.
     """
 
-    def __init__(self, place: str | Path, *, keyless: Keyless = Keyless.READ) -> None:
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        keyless: Keyless = Keyless.READ,
+        refresh_s: float = USUAL.keys_refresh_s,
+    ) -> None:
         self._place = place
+        self._refresh_s = refresh_s
         self._keyless = keyless
         self._open: Keys | None = None
         self._keys: dict[str, ApiKey] = {}
@@ -130,7 +137,7 @@ class KeyRing:
 
     async def _refresh(self, limiter: CapacityLimiter) -> None:
         while True:
-            with anyio.move_on_after(REFRESH_S):
+            with anyio.move_on_after(self._refresh_s):
                 await self._stopping.wait()
             if self._stopping.is_set():
                 return

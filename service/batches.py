@@ -14,6 +14,7 @@ from anyio import CapacityLimiter, to_thread
 
 from indexer.job import Job, NewJob
 from indexer.jobs import Jobs
+from indexer.migrations import open_database
 from models.errors import BatchNotFoundError, DeadlineError, StorageError
 from models.interruption import set_interruption
 from service.deadline import ASIDE_S, held, within
@@ -23,13 +24,11 @@ from service.repeating import STOP_S
 from service.settings import Settings
 from service.telemetry import raised_at
 from service.tickets import Tickets
+from service.timings import USUAL, Timings
 from service.worker import ChunkWorker
 
 _POLL_S: Final = 1.0  # how often work is looked for that another process left, or started
 _EXPIRE_EVERY_S: Final = 600.0
-_WITHOUT_REDIS_S: Final = 5.0  # how long it is left alone after it did not answer
-# With Redis: after so long without a worker at work, the service works itself.
-_WITHOUT_WORKER_S: Final = 10.0
 _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
 _log = structlog.get_logger(__name__)
@@ -42,7 +41,8 @@ class Batches:
     Redis it raises MissingPackageError, InputError.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, timings: Timings = USUAL) -> None:
+        self._timings = timings
         self._place = settings.catalog
         self._most = settings.batches
         self._max_age_s = settings.batch_days * _DAY_S
@@ -95,7 +95,7 @@ class Batches:
             if self._opened is None:
                 if not make and isinstance(self._place, Path) and not self._place.exists():
                     raise BatchNotFoundError("There is no such batch: none was ever started here.")
-                self._opened = Jobs.open(self._place)
+                self._opened = Jobs(open_database(self._place), lease_s=self._timings.lease_s)
             return self._opened
 
     @asynccontextmanager
@@ -188,10 +188,10 @@ class Batches:
             except StorageError as error:
                 if not self._unsent:
                     _log.warning("tickets_not_sent", error=str(error))
-                self._unsent, self._send_at = True, time.monotonic() + _WITHOUT_REDIS_S
+                self._unsent, self._send_at = True, time.monotonic() + self._timings.without_redis_s
         if not backlog.n_waiting or backlog.n_leased:
             self._unattended_since = None
             return False
         if self._unattended_since is None:
             self._unattended_since = time.monotonic()
-        return time.monotonic() - self._unattended_since > _WITHOUT_WORKER_S
+        return time.monotonic() - self._unattended_since > self._timings.without_worker_s

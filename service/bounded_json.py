@@ -12,7 +12,7 @@ MAX_NUMBER_CHARS: Final = 40  # of one number; the longest that a program writes
 MAX_NUMBERS_CHARS: Final = 2_000_000  # of all of them: other threads wait while numbers are read
 _OF_NUMBERS: Final = b"0123456789.+-eE"
 _LONG_NUMBER: Final = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
-_PIECE_BYTES: Final = 64 * 1024  # looked at in one go, between which other threads have their turn
+_PIECE_BYTES: Final = 64 * 1024
 
 
 def parsed(content: bytes) -> Any:
@@ -33,14 +33,14 @@ def parsed(content: bytes) -> Any:
     return json.loads(content)
 
 
-def measured(content: bytes) -> tuple[int, int]:
+def measured(content: bytes, *, piece_bytes: int = _PIECE_BYTES) -> tuple[int, int]:
     """How many values and names of fields JSON holds at most, and how many characters its numbers have.
 
-    Counted is what begins or parts values outside of texts. Raises BodyTooLargeError for a number of more
-    than MAX_NUMBER_CHARS.
+    Counted is what begins or parts values outside of texts, ``piece_bytes`` (2 or more) in one go; between
+    pieces other threads have their turn. Raises BodyTooLargeError for a number of more than MAX_NUMBER_CHARS.
     """
     n_values, n_number_chars = 1, 0
-    for outside in _outside_texts(content):
+    for outside in _outside_texts(content, piece_bytes):
         if _LONG_NUMBER.search(outside):
             raise BodyTooLargeError(f"A number in the body has more than {MAX_NUMBER_CHARS} characters.")
         n_values += sum(map(outside.count, (b",", b":", b"[", b"{")))
@@ -48,11 +48,11 @@ def measured(content: bytes) -> tuple[int, int]:
     return n_values, n_number_chars
 
 
-def _outside_texts(content: bytes) -> Iterator[bytes]:
+def _outside_texts(content: bytes, piece_bytes: int) -> Iterator[bytes]:
     """What stands outside of the texts of JSON, piece by piece: begins and ends of values, and numbers."""
     in_text, start = False, 0
     while start < len(content):
-        piece = content[start : start + _PIECE_BYTES]
+        piece = content[start : start + piece_bytes]
         # A backslash and what it escapes stay together: an odd one at the end waits for the next piece.
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2 and start + len(piece) < len(content):
             piece = piece[:-1]

@@ -20,10 +20,14 @@ def compare(
     *,
     scorer: Scorer = Scorer.OT,
     settings: TransportSettings = SERVING,
+    block_cells: int = BLOCK_CELLS,
 ) -> Plans:
-    """What ``score_papers`` gives, to the bit; raises DeadlineError too, at most one block late."""
+    """What ``score_papers`` gives, to the bit; raises DeadlineError too, at most one block late.
+
+    A block has at most ``block_cells`` cells, or one paper.
+    """
     parts = []
-    for first, last in _blocks(offsets, len(query)):
+    for first, last in _blocks(offsets, max(block_cells // max(len(query), 1), 1)):
         check_deadline()
         own = rows[offsets[first] : offsets[last]]
         bounds = offsets[first : last + 1] - offsets[first]
@@ -43,10 +47,9 @@ def compare(
     )
 
 
-def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], n_query: int) -> Iterator[tuple[int, int]]:
-    """The first paper of each block and the one past its last; one block, empty, where there is no paper."""
+def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], most: int) -> Iterator[tuple[int, int]]:
+    """The first paper of each block of ``most`` rows and the one past its last; an empty one for no paper."""
     first, n_papers = 0, len(offsets) - 1
-    most = max(BLOCK_CELLS // max(n_query, 1), 1)
     while True:
         last = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
         last = min(max(last, first + 1), n_papers)

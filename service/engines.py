@@ -26,14 +26,13 @@ from service.degradation import Degradation
 from service.digests import generation_digest
 from service.search import SearchEngine
 from service.settings import Settings
+from service.timings import USUAL
 
 # How long after its last use a superseded generation can still be paged through, and how many are kept: more
 # of small collections, since each takes some 8 bytes a sentence vector beside the segments they share.
 _PINNED_S: Final = 900.0
 _MOST_PINNED: Final = 64
 _MOST_PINNED_ROWS: Final = 20_000_000
-# After which time a generation that could not be served is tried again: that reads all of its files.
-_RETRY_S: Final = 30.0
 NOT_FOLLOWED: Final = Degradation(
     "swap",
     "A newer generation was published and cannot be served; the older one answers.",
@@ -64,7 +63,8 @@ class _Failure:
 class Engines:
     """Follows the pointer of a data folder, one engine at a time; each request is answered by one engine.
 
-    Without ``reopen`` nothing is followed: the first engine stays.
+    Without ``reopen`` nothing is followed: the first engine stays. What could not be served is tried again
+    after ``retry_s`` seconds.
     """
 
     def __init__(
@@ -74,11 +74,13 @@ class Engines:
         *,
         reopen: OpenEngine | None,
         clock: Callable[[], float] = time.monotonic,
+        retry_s: float = USUAL.swap_retry_s,
     ) -> None:
         self.current = first
         self._data = data
         self._reopen = reopen
         self._clock = clock
+        self._retry_s = retry_s
         self._served = self._pointed_at() if reopen else None
         self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
         self._lock = Lock()
@@ -88,11 +90,13 @@ class Engines:
         self.n_failed_swaps = 0
 
     @classmethod
-    def of(cls, settings: Settings, first: SearchEngine, cache: Cache) -> "Engines":
+    def of(
+        cls, settings: Settings, first: SearchEngine, cache: Cache, *, retry_s: float = USUAL.swap_retry_s
+    ) -> "Engines":
         """Those of a service that begins with ``first``; they follow the data folder where it is one."""
         if not (settings.data / "CURRENT").is_file():
             return cls(first, settings.data, reopen=None)
-        return cls(first, settings.data, reopen=partial(_reopen, settings, cache))
+        return cls(first, settings.data, reopen=partial(_reopen, settings, cache), retry_s=retry_s)
 
     @property
     def follows(self) -> bool:
@@ -122,7 +126,7 @@ class Engines:
                 if failure is None or failure.pointed_at != pointed_at:
                     self.n_failed_swaps += 1
                 # A copy: a traceback would keep open what was opened.
-                self._failure = _Failure(pointed_at, copy(error), self._clock() + _RETRY_S)
+                self._failure = _Failure(pointed_at, copy(error), self._clock() + self._retry_s)
                 raise
             self.current = engine
             self._served = pointed_at

@@ -79,10 +79,13 @@ def _harmless_part(text: str) -> str:
     return f"{text[: len(text) - len(rest)]}'{rest}" if rest.startswith(_FORMULA) else text
 
 
-def to_bibtex(papers: Sequence[PaperOut]) -> str:
-    """One entry a paper, in UTF-8; a paper has the same key in every export, and no two share one."""
+def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:
+    """One entry a paper, in UTF-8; a paper has the same key in every export, and no two share one.
+
+    Keys end in ``key_hash_chars`` characters of a hash, in more where two papers would share one.
+    """
     taken: set[str] = set()
-    return "\n".join(_bibtex_entry(paper, _key(paper, taken)) for paper in papers)
+    return "\n".join(_bibtex_entry(paper, _key(paper, taken, key_hash_chars)) for paper in papers)
 
 
 def _bibtex_entry(paper: PaperOut, key: str) -> str:
@@ -108,14 +111,14 @@ def _bibtex_name(name: str) -> str:
     return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
 
 
-def _key(paper: PaperOut, taken: set[str]) -> str:
+def _key(paper: PaperOut, taken: set[str], hash_chars: int) -> str:
     """First author, year, first word of the title, and enough of a hash of the id to be the only one."""
     author = paper.authors[0] if paper.authors else "anonymous"
     surname = author.split(",")[0] if "," in author else author.split(" ")[-1]
     words = [word for word in map(_ascii, paper.title.split()) if word and word not in _STOP_WORDS]
     stem = f"{_ascii(surname)}{paper.year or ''}{words[0] if words else ''}"[:60]
     digest = hashlib.sha256(paper.id.encode("utf-8", "surrogatepass")).hexdigest()
-    for length in range(_KEY_HASH_CHARS, len(digest) + 1):
+    for length in range(hash_chars, len(digest) + 1):
         key = f"{stem}-{digest[:length]}"
         if key not in taken:
             break

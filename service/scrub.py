@@ -20,10 +20,9 @@ from indexer.manifest import Manifest
 from models.errors import SnapshotError
 from service.degradation import Degradation
 from service.engines import Engines
+from service.timings import USUAL
 
 EVERY_S: Final = 0.25  # between two steps
-_PAUSE_S: Final = 86_400.0  # between two passes
-_DAMAGED_PAUSE_S: Final = 600.0  # the same while something is damaged, so that a repair is soon seen
 _BLOCK_BYTES: Final = 1 << 20
 NOT_SCRUBBED: Final = Degradation(
     "scrub",
@@ -50,16 +49,26 @@ class Scrub:
     """Passes over the files of the served generation, a step at a time; ``step`` belongs to one thread.
 
     ``files`` and ``read_bytes`` count what was compared since the start, ``passed_at`` (Unix time) is when
-    the last whole pass ended.
+    the last whole pass ended. Between two passes it waits ``pause_s`` seconds, ``damaged_pause_s`` while
+    something is damaged.
     """
 
     def __init__(
-        self, engines: Engines, data: Path, *, mib_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        engines: Engines,
+        data: Path,
+        *,
+        mib_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        pause_s: float = USUAL.scrub_pause_s,
+        damaged_pause_s: float = USUAL.scrub_damaged_pause_s,
     ) -> None:
         self._engines = engines
         self._data = data
         self._step_bytes = int(mib_s * EVERY_S * (1 << 20))
         self._clock = clock
+        self._pause_s = pause_s
+        self._damaged_pause_s = damaged_pause_s
         self._done: set[_File] = set()  # of this pass
         self._damaged: frozenset[_File] = frozenset()
         self._elsewhere: str | None = None  # a generation without the damaged files
@@ -159,7 +168,7 @@ class Scrub:
         self._done.clear()
         self._damaged &= frozenset(self._served())
         self.passed_at = time.time()
-        self._next_pass = self._clock() + (_DAMAGED_PAUSE_S if self._damaged else _PAUSE_S)
+        self._next_pass = self._clock() + (self._damaged_pause_s if self._damaged else self._pause_s)
 
 
 def files_of(data: Path, manifest: Manifest) -> list[_File]:

@@ -103,12 +103,23 @@ class _Ranked:
 
 
 class SearchEngine:
-    """Answers queries from one snapshot; safe to share between threads."""
+    """Answers queries from one snapshot; safe to share between threads.
 
-    def __init__(self, snapshot: Snapshot, load: Callable[[], Annotator], *, n_candidates: int) -> None:
+    No list has more than ``longest_list`` papers, however many pages are asked for.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        load: Callable[[], Annotator],
+        *,
+        n_candidates: int,
+        longest_list: int = LONGEST_LIST,
+    ) -> None:
         self.snapshot = snapshot
         self.load = load
         self.n_candidates = n_candidates
+        self.longest_list = longest_list
 
     @cached_property
     def annotator(self) -> Annotator:
@@ -207,7 +218,7 @@ class SearchEngine:
         depth = depth_for(query.limit, least=self.n_candidates, contrast=bool(selection.unlike))
         page = Page(query.page.offset, query.page.depth or depth)
         n_allowed = int(np.count_nonzero(allowed))
-        n_listed = min(n_allowed, LONGEST_LIST)
+        n_listed = min(n_allowed, self.longest_list)
         if page.offset >= n_listed:
             return _Ranked(reason=none_allowed(query.filters))
         stop = min(page.offset + query.limit, n_listed)

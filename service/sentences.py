@@ -23,7 +23,7 @@ from service.text_query import one_sentence, text_warnings
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
 _WIDEN = 2
-_MOST_ROWS = 5_000
+MOST_ROWS = 5_000
 _NO_SUCH_FACET = "No sentence of the papers searched has a facet asked for; choose another."
 
 
@@ -90,10 +90,13 @@ class _Asked:
     warnings: tuple[str, ...] = ()
 
 
-def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnswer:
+def search_sentences(
+    engine: SearchEngine, query: SentenceQuery, *, most_rows: int = MOST_ROWS
+) -> SentenceAnswer:
     """The sentences nearest to the one asked for, never of its own paper, each wording once.
 
-    Of sentences that say the same word for word the nearest stands for all. Raises PaperNotFoundError,
+    Of sentences that say the same word for word the nearest stands for all; ``most_rows`` are looked at to
+    find different ones. Raises PaperNotFoundError,
     SentenceSelectionError; MissingVectorsError where the collection has none of sentences, or of functions;
     EncoderMismatchError where a text cannot be compared with them; DeadlineError.
     """
@@ -109,7 +112,9 @@ def search_sentences(engine: SearchEngine, query: SentenceQuery) -> SentenceAnsw
     check_deadline()
     allowed = _allowed_rows(snapshot, asked.filters, query.facets)
     reason = None if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
-    results, repeated = _nearest(snapshot, index, asked.vector, allowed=allowed, limit=query.limit)
+    results, repeated = _nearest(
+        snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
+    )
     return SentenceAnswer(
         query=asked.paper,
         sentence=asked.sentence,
@@ -196,6 +201,7 @@ def _nearest(
     *,
     allowed: Bool[np.ndarray, " n_rows"] | None,
     limit: int,
+    most_rows: int,
 ) -> tuple[tuple[FoundSentence, ...], int]:
     """The first ``limit`` of the allowed rows with different wording, nearest first, ties in row order.
 
@@ -204,7 +210,7 @@ def _nearest(
     n_allowed = snapshot.n_rows if allowed is None else int(np.count_nonzero(allowed))
     if n_allowed == 0:
         return (), 0
-    n_hits, n_most = min(limit, n_allowed), min(_MOST_ROWS, n_allowed)
+    n_hits, n_most = min(limit, n_allowed), min(most_rows, n_allowed)
     wordings: dict[int, str] = {}  # by row, as a wider search finds the same rows again
     nearest: dict[str, FoundSentence] = {}
     while True:

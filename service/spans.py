@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from models.errors import MissingPackageError
 from service.degradation import Degradation
+from service.timings import USUAL
 
 # What a span is told when its request has been answered.
 Tell = Callable[[Mapping[str, str | int]], None]
@@ -29,10 +30,10 @@ class Spans:
         """Exports what has not been; takes a few seconds at most."""
 
 
-def open_spans(otlp_endpoint: str) -> Spans:
+def open_spans(otlp_endpoint: str, *, timeout_s: float = USUAL.export_timeout_s) -> Spans:
     """Spans exported to an endpoint; none, and nothing is imported, where it is empty.
 
-    Raises MissingPackageError.
+    One batch is given up after ``timeout_s`` seconds. Raises MissingPackageError.
     """
     if not otlp_endpoint:
         return Spans()
@@ -43,7 +44,7 @@ def open_spans(otlp_endpoint: str) -> Spans:
             "AKIN_OTLP_ENDPOINT is set, and OpenTelemetry is not installed; run "
             '`pip install "akin[telemetry]"`, or unset it.'
         ) from error
-    return ExportedSpans(otlp_endpoint)
+    return ExportedSpans(otlp_endpoint, timeout_s=timeout_s)
 
 
 def _ignore(attributes: Mapping[str, str | int]) -> None:

@@ -16,8 +16,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from service.degradation import Degradation
 from service.spans import Spans, Tell
+from service.timings import USUAL
 
-_TIMEOUT_S: Final = 2.0  # for one batch, tries included; ending the process waits no longer
 # What OpenTelemetry's conventions call what is told; everything else is ours.
 _ATTRIBUTES: Final = {
     "route": "http.route",
@@ -31,13 +31,13 @@ _log = structlog.get_logger(__name__)
 class ExportedSpans(Spans):
     """Spans in batches, sent from a thread of their own; while the endpoint is away they are lost.
 
-    ``endpoint`` is the base of its URL, as in ``http://127.0.0.1:4318``.
+    ``endpoint`` is the base of its URL, as in ``http://127.0.0.1:4318``; ``timeout_s`` is for one batch.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, timeout_s: float = USUAL.export_timeout_s) -> None:
         # They log each batch that is lost, some with a traceback; ``_Exporter`` says it once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        self._exporter = _Exporter(f"{endpoint.rstrip('/')}/v1/traces")
+        self._exporter = _Exporter(f"{endpoint.rstrip('/')}/v1/traces", timeout_s)
         resource = Resource.create({"service.name": "akin", "service.version": version("akin")})
         # Its own: the one that the process shares belongs to whoever embeds the application.
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -88,8 +88,8 @@ def _current(span: Span) -> AbstractContextManager[Span]:
 class _Exporter(SpanExporter):
     """Exports over HTTP; says once when that begins to fail and once when it works again."""
 
-    def __init__(self, endpoint: str) -> None:
-        self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=_TIMEOUT_S)
+    def __init__(self, endpoint: str, timeout_s: float) -> None:
+        self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)
         self.failing = False
         self.closing = False
 

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from indexer.job import LeasedChunk
-from indexer.jobs import LEASE_S, Jobs
+from indexer.jobs import Jobs
 from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError, StorageError
 from service.answers import answer_search
 from service.batch_content import Line, answer_line, packed, problem_line, queries_of
@@ -18,9 +18,8 @@ from service.cursors import Cursors
 from service.deadline import ASIDE_S, Deadline, set_deadline, within
 from service.engines import PinnedEngines
 from service.search import SearchEngine, SearchQuery
+from service.timings import USUAL
 
-# How long one query of a batch gives way to requests, which never wait for it: some progress is always made.
-_PATIENCE_S: Final = 1.0
 _LOOK_S: Final = 0.005
 _log = structlog.get_logger(__name__)
 
@@ -59,6 +58,7 @@ class ChunkWorker:
         cursors: as those of the service, so that a client may go on with page two there.
         deadline_s: how long one query is worked on.
         idle: whether nobody is kept waiting by the next query.
+        patience_s: how long one query gives way to others.
     """
 
     def __init__(
@@ -68,11 +68,13 @@ class ChunkWorker:
         *,
         deadline_s: float,
         idle: Callable[[], bool] = lambda: True,
+        patience_s: float = USUAL.patience_s,
     ) -> None:
         self._engines = engines
         self._cursors = cursors
         self._deadline_s = deadline_s
         self._idle = idle
+        self._patience_s = patience_s
         self._stopping = threading.Event()
         self._under_way: set[_Attempt] = set()
 
@@ -126,7 +128,7 @@ class ChunkWorker:
             return problem_line(seed, query, error)
 
     def _give_way(self, attempt: _Attempt) -> None:
-        until = time.monotonic() + _PATIENCE_S
+        until = time.monotonic() + self._patience_s
         while not (self._idle() or attempt.given_up or time.monotonic() > until):
             time.sleep(_LOOK_S)
 
@@ -136,7 +138,7 @@ class ChunkWorker:
         attempt, ended = _Attempt(self._deadline_s), threading.Event()
 
         def renew() -> None:
-            while not ended.wait(LEASE_S / 4):
+            while not ended.wait(jobs.lease_s / 4):
                 try:
                     if not within(ASIDE_S, lambda: jobs.renew(chunk)):
                         attempt.give_up(lost=True)

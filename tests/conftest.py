@@ -95,11 +95,10 @@ def sentence_engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator
 @pytest.fixture(scope="session")
 def plain_engine(hashed_data: Path, hashing: Encoder) -> SearchEngine:
     """The demo corpus without function vectors."""
-    from models.annotator import Annotator
-    from tests.support.annotators import KeywordTagger
+    from tests.support.annotators import annotated
     from tests.support.sentence_engines import opened
 
-    return opened(hashed_data, Annotator(hashing, tagger=KeywordTagger()))
+    return opened(hashed_data, annotated(hashing))
 
 
 @pytest.fixture(scope="session")

@@ -69,20 +69,23 @@ class FunctionsSet:
 
 
 def retrieval_by_label(
-    vectors: Float32[np.ndarray, "n_rows dim"], labels: Int64[np.ndarray, " n_rows"]
+    vectors: Float32[np.ndarray, "n_rows dim"],
+    labels: Int64[np.ndarray, " n_rows"],
+    *,
+    block_bytes: int = BLOCK_BYTES,
 ) -> Mapping[str, Float64[np.ndarray, " n_rows"]]:
     """MEASURES of each row as a query to all the others by cosine, in percent; equal ones in their order.
 
     With R others of the query's label: P@1; Rprec, the precision at rank R; MAP@R, the sum over the relevant
     ranks i <= R of the precision at i, divided by R (Musgrave et al., ECCV 2020). A query whose
-    label no other row has scores 0.
+    label no other row has scores 0. Queries are taken in blocks of about ``block_bytes`` of memory.
     """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
     n_rows = len(unit)
     n_relevant = np.bincount(labels)[labels] - 1
     values = {measure: np.zeros(n_rows) for measure in MEASURES}
-    n_block = max(1, BLOCK_BYTES // (_BYTES_PER_PAIR * max(n_rows, 1)))
+    n_block = max(1, block_bytes // (_BYTES_PER_PAIR * max(n_rows, 1)))
     for start in range(0, n_rows, n_block):
         block = np.arange(start, min(start + n_block, n_rows))
         similarity = unit[block] @ unit.T  # (n_block, n_rows)

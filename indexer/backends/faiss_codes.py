@@ -31,8 +31,22 @@ ADD_ROWS = 65_536
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
 _SEED = 20_240_611
-SAVE_EVERY_S = 60.0  # how much of adding rows a build that was stopped does again, as a rule at most
-_SAVING_SHARE = 10  # of large indexes on slow disks, more is done again than saving may take of the time
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """How an index is filled: ``rows`` at a time, and how often it is saved meanwhile.
+
+    A build that was stopped does ``save_every_s`` of work again, as a rule at most: between two savings it
+    works ``saving_share`` times as long as the last one took, which counts for large indexes on slow disks.
+    """
+
+    rows: int = ADD_ROWS
+    save_every_s: float = 60.0
+    saving_share: float = 10.0
+
+
+_ADDING = Adding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,12 @@ class FaissCodesIndex(ABC):
 
     @classmethod
     def build(
-        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
+        cls,
+        rows: np.ndarray,
+        *,
+        device: str = "auto",
+        progress: BuildProgress | None = None,
+        adding: Adding = _ADDING,
     ) -> "FaissCodesIndex":
         """See ``indexer.index.VectorIndex``.
 
@@ -83,9 +102,9 @@ class FaissCodesIndex(ABC):
         """
         check_rows(rows)
         index = cls._begun(rows, progress)
-        saved_at, pause_s = time.monotonic(), SAVE_EVERY_S
-        for start in range(index.ntotal, len(rows), ADD_ROWS):
-            index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
+        saved_at, pause_s = time.monotonic(), adding.save_every_s
+        for start in range(index.ntotal, len(rows), adding.rows):
+            index.add(np.asarray(rows[start : start + adding.rows], np.float32))
             if progress is None:
                 continue
             progress.tell(index.ntotal)
@@ -93,7 +112,7 @@ class FaissCodesIndex(ABC):
             if began - saved_at > pause_s and index.ntotal < len(rows):
                 progress.save(partial(_write, index))
                 saved_at = time.monotonic()
-                pause_s = max(SAVE_EVERY_S, _SAVING_SHARE * (saved_at - began))
+                pause_s = max(adding.save_every_s, adding.saving_share * (saved_at - began))
         return cls(rows, index)
 
     @classmethod

@@ -61,13 +61,15 @@ def nearest_rows(
     *,
     k: int,
     allowed: Bool[np.ndarray, " n_rows"] | None = None,
+    block_rows: int = _BLOCK_ROWS,
 ) -> Hits:
     """The ``k`` nearest of the ``allowed`` rows (all by default), by comparing every one.
 
-    ``rows`` has shape (n_rows, dim). Equal distances come in row order. Memory beside the result: a few MiB.
+    ``rows`` has shape (n_rows, dim). Equal distances come in row order. Memory beside the result: a few
+    MiB, for the distances of ``block_rows`` rows at a time.
     """
     numbers = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed)
-    block_rows = max(_BLOCK_ROWS, k)
+    block_rows = max(block_rows, k)
     best = np.full((len(queries), k), _NO_ROW)
     for start in range(0, len(numbers), block_rows):
         block = numbers[start : start + block_rows]

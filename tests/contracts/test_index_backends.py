@@ -77,12 +77,6 @@ def filter_of(share: float) -> np.ndarray:
     return allowed
 
 
-@pytest.mark.parametrize("name", BACKENDS)
-def test_every_backend_is_a_vector_index(name: str, indexes: dict[str, VectorIndex]) -> None:
-    """A backend has the methods of the protocol."""
-    assert isinstance(indexes[name], VectorIndex)
-
-
 @pytest.mark.usefixtures("no_scans")
 @pytest.mark.parametrize("k", [1, 10, 250, 500])
 @pytest.mark.parametrize("name", EXACT)

@@ -123,8 +123,7 @@ class Named(KeywordTagger):
 
 @pytest.fixture
 def weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in place of the shipped weights, and a kind of tagger that says which file it was given."""
-    monkeypatch.setattr(facets, "SHIPPED_WEIGHTS", tmp_path)
+    """A folder for weights, and a kind of tagger that says which file it was given."""
     monkeypatch.setattr(facets, "TAGGERS", {"named": f"{__name__}:Named"})
     return tmp_path
 
@@ -139,18 +138,18 @@ def test_the_tagger_trained_on_the_encoder_is_loaded(weights: Path, hashing: Enc
     """The file whose metadata names the encoder's fingerprint, else the one that reads the text alone."""
     write_weights(weights / "facets-surface.safetensors")
     write_weights(weights / "facets-other.safetensors", encoder="0" * 64)
-    assert "facets-surface" == load_tagger(hashing.spec).spec.name
+    assert "facets-surface" == load_tagger(hashing.spec, weights=weights).spec.name
     write_weights(weights / "facets-own.safetensors", encoder=hashing.spec.fingerprint)
-    assert "facets-own" == load_tagger(hashing.spec).spec.name
+    assert "facets-own" == load_tagger(hashing.spec, weights=weights).spec.name
 
 
 def test_unusable_weights_are_named(weights: Path, hashing: Encoder) -> None:
     """Missing, damaged and unknown weights are errors that name the file or the kind."""
     with pytest.raises(WeightsError, match=r"facets-surface\.safetensors"):
-        load_tagger(hashing.spec)
+        load_tagger(hashing.spec, weights=weights)
     (weights / "facets-surface.safetensors").write_bytes(b"no weights")
     with pytest.raises(WeightsError, match=r"facets-surface\.safetensors"):
-        load_tagger(hashing.spec)
+        load_tagger(hashing.spec, weights=weights)
     write_weights(weights / "facets-surface.safetensors", kind="novel")
     with pytest.raises(UnknownNameError, match="novel"):
-        load_tagger(hashing.spec)
+        load_tagger(hashing.spec, weights=weights)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from models.annotator import Annotator
-from models.encoder import Encoder
+from models.encoder import Encoder, load_encoder
 from models.facets import FACETS
 from models.types import Facet, FunctionSpec, Paper, TaggerSpec
 
@@ -66,3 +66,8 @@ class FirstColumns:
 def annotated(encoder: Encoder) -> Annotator:
     """An annotator that needs nothing but the encoder."""
     return Annotator(encoder, tagger=KeywordTagger())
+
+
+def hashing_annotator() -> Annotator:
+    """One of the hashing encoder, made anew."""
+    return annotated(load_encoder("hashing"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import akin
-from indexer.build import BuildArguments, BuildReport, build
+from indexer.build import ADDED_AT_ONCE, BuildArguments, BuildReport, build
 from indexer.generations import (
     current_generation,
     generations,
@@ -14,6 +14,7 @@ from indexer.generations import (
     segment_folder,
     snapshot_folder,
 )
+from indexer.reading import PARTS, PartBounds
 from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
@@ -27,6 +28,10 @@ ROOT = Path(akin.__file__).parents[1]
 WHALES = {"id": "whales", "title": "Whales", "abstract": "Whales sing."}
 
 
+def quiet(stage: str, done: int, total: int | None) -> None:
+    """Shows no progress."""
+
+
 def build_quietly(
     corpus: Path,
     data: Path,
@@ -35,6 +40,8 @@ def build_quietly(
     tagger: FacetTagger | None = None,
     functions: FunctionEncoder | None = None,
     replace: bool = False,
+    parts: PartBounds = PARTS,
+    added_at_once: int = ADDED_AT_ONCE,
     **arguments: object,
 ) -> BuildReport:
     """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
@@ -45,8 +52,10 @@ def build_quietly(
         data,
         annotator,
         arguments=given,
-        on_progress=lambda stage, done, total: None,
+        on_progress=quiet,
         replace=replace,
+        parts=parts,
+        added_at_once=added_at_once,
     )
 
 
@@ -94,7 +103,7 @@ def collection(folder: Path, *, n_papers: int = 60, catalog: str | None = None) 
         folder / "data",
         load_annotator("hashing"),
         arguments=BuildArguments("hashing", device="cpu"),
-        on_progress=lambda stage, done, total: None,
+        on_progress=quiet,
         catalog=catalog,
     )
     return folder / "data"

@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -18,6 +19,7 @@ from akin.client import Client, Retries
 from service.app import create_app
 from service.engines import open_engine
 from service.settings import Settings
+from service.timings import USUAL, Timings
 from tests.support.builds import DEMO_CORPUS, collection
 from tests.support.servers.loopback import free_port, served
 from tests.support.servers.patience import soon
@@ -78,9 +80,23 @@ def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
 @pytest.fixture
 def woken(data: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
     """A client of a service that has batches done by workers over Redis."""
+    with waking(data, redis_server, USUAL) as client:
+        yield client
+
+
+@pytest.fixture
+def impatient(data: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
+    """The same of a service that soon works itself, and soon tries Redis again."""
+    with waking(data, redis_server, Timings(without_worker_s=0.2, without_redis_s=0.2)) as client:
+        yield client
+
+
+@contextmanager
+def waking(data: Path, redis_server: RedisServer, timings: Timings) -> Iterator[httpx.Client]:
+    """A service that has batches done by workers over Redis."""
     settings = Settings(data=data, device="cpu", redis_url=redis_server.url)  # type: ignore[arg-type]  # made secret
     with (
-        served(create_app(settings, open_engine(settings))) as address,
+        served(create_app(settings, open_engine(settings), timings=timings)) as address,
         httpx.Client(base_url=address, timeout=30) as client,
     ):
         yield client
@@ -105,31 +121,25 @@ def test_killed_workers_leave_each_seed_once(
 
 @pytest.mark.parametrize("fault", [RedisServer.stop, RedisServer.pause])
 def test_without_redis_or_workers_the_service_works(
-    woken: httpx.Client,
-    redis_server: RedisServer,
-    monkeypatch: pytest.MonkeyPatch,
-    fault: Callable[[RedisServer], None],
+    impatient: httpx.Client, redis_server: RedisServer, fault: Callable[[RedisServer], None]
 ) -> None:
     """Redis stopped or silent, and so no worker woken: a batch is taken all the same, and done."""
-    monkeypatch.setattr("service.batches._WITHOUT_WORKER_S", 0.2)
     fault(redis_server)
-    answer = woken.post("/v1/batches", json=BODY)
+    answer = impatient.post("/v1/batches", json=BODY)
     assert 202 == answer.status_code
-    expect_each_once(woken, answer.headers["Location"])
+    expect_each_once(impatient, answer.headers["Location"])
 
 
 def test_redis_that_is_back_is_told_though_nothing_waits(
-    woken: httpx.Client, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    impatient: httpx.Client, redis_server: RedisServer
 ) -> None:
     """/readyz says that workers cannot be woken while that is so, and no longer."""
-    monkeypatch.setattr("service.batches._WITHOUT_WORKER_S", 0.2)
-    monkeypatch.setattr("service.batches._WITHOUT_REDIS_S", 0.2)
 
     def expect_soon(*, told: bool) -> None:
-        soon(lambda: ("tickets" in woken.get("/readyz").text) is told)
+        soon(lambda: ("tickets" in impatient.get("/readyz").text) is told)
 
     redis_server.stop()
-    expect_each_once(woken, woken.post("/v1/batches", json=BODY).headers["Location"])
+    expect_each_once(impatient, impatient.post("/v1/batches", json=BODY).headers["Location"])
     expect_soon(told=True)
     redis_server.start()
     expect_soon(told=False)

@@ -12,7 +12,8 @@ from starlette.datastructures import QueryParams
 from models.errors import QueryError
 from service.web.asked import Asked
 from service.web.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
-from tests.support.examples.pages import PAPER, client_of, page_at
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, page_at
 from tests.support.growing import grows_too_fast
 
 

@@ -12,7 +12,8 @@ from fastapi.testclient import TestClient
 
 from models.types import Facet
 from service.web.asked import Asked
-from tests.support.examples.pages import PAPER, asked_by, client_of, page_at, ranked_ids
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
 
 
 @pytest.fixture(scope="module")

@@ -43,15 +43,12 @@ def reference(vectors: np.ndarray, labels: np.ndarray, query: int) -> tuple[floa
 
 
 @pytest.mark.parametrize("block_bytes", [1, 1000, functions.BLOCK_BYTES])
-def test_retrieval_by_label_follows_its_definitions(
-    block_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retrieval_by_label_follows_its_definitions(block_bytes: int) -> None:
     """Every query's values, whatever the size of the blocks, equal those computed rank by rank."""
-    monkeypatch.setattr(functions, "BLOCK_BYTES", block_bytes)
     draw = np.random.default_rng(3)
     vectors = draw.normal(size=(40, 5)).astype(np.float32)
     labels = np.arange(40) % 3
-    values = retrieval_by_label(vectors, labels)
+    values = retrieval_by_label(vectors, labels, block_bytes=block_bytes)
     expected = np.array([reference(vectors, labels, query) for query in range(40)])
     found = np.stack([values[measure] for measure in ("P@1", "Rprec", "MAP@R")], axis=1)
     np.testing.assert_allclose(expected, found, atol=1e-9)

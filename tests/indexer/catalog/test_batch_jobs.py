@@ -7,6 +7,7 @@ import pytest
 
 from indexer.job import ChunkContent, Job, JobState, NewJob
 from indexer.jobs import LEASE_S, MAX_ATTEMPTS, Jobs
+from indexer.migrations import open_database
 from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
 
 
@@ -30,8 +31,7 @@ def clock() -> Clock:
 @pytest.fixture
 def jobs(catalog_place: str | Path, clock: Clock) -> Iterator[Jobs]:
     """No jobs yet."""
-    jobs = Jobs.open(catalog_place)
-    jobs._clock = clock
+    jobs = Jobs(open_database(catalog_place), clock=clock)
     yield jobs
     jobs.close()
 

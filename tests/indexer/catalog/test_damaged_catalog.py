@@ -10,11 +10,10 @@ from indexer.build import KEEP, BuildArguments
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import delete_papers
 from indexer.reindex import prepare
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Facet, Paper, Sentence
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import annotated
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 WHALES = Paper(
@@ -61,7 +60,7 @@ def test_a_flipped_bit_in_the_file_is_not_published(tmp_path: Path, hashing: Enc
     assert 1 == content.count(sentence)
     flipped = bytes([sentence[0] ^ 1]) + sentence[1:]
     (data / CATALOG_FILE).write_bytes(content.replace(sentence, flipped))
-    annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(hashing)
 
     def reindex(catalog: Catalog) -> int:
         arguments = BuildArguments("hashing", device="cpu")

@@ -23,27 +23,17 @@ from indexer.changes import absorb, delete_papers
 from indexer.generations import verify
 from indexer.manifest import Manifest
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import BuildLockedError, InputError, StorageError
 from service.app import create_app
 from service.search import SearchEngine
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import find_programs
 
 N_PAPERS = 60
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
-
-
-def annotator() -> Annotator:
-    """The models of the collection."""
-    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
 
 
 @pytest.fixture
@@ -61,7 +51,7 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
 def in_line(data: Path, place: str | Path) -> Manifest:
     """What is served after the next command, in line with the catalog."""
     with Catalog.open(place) as catalog:
-        return absorb(data, annotator(), catalog, on_progress=quiet, keep=KEEP).manifest
+        return absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def shown(data: Path) -> set[str]:
@@ -86,7 +76,7 @@ def test_a_copy_of_a_quiet_folder_is_the_collection(data: Path, tmp_path: Path) 
 @contextmanager
 def service(data: Path, **settings: str) -> Iterator[TestClient]:
     """A service over a collection."""
-    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     given = Settings(data=data, keyless="write", device="cpu", rate=0, **settings)  # type: ignore[arg-type]  # keywords pass through
     with TestClient(create_app(given, engine)) as client:
         yield client
@@ -236,7 +226,7 @@ def test_a_dump_of_postgresql_restored_elsewhere(
     build(
         [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
         data,
-        annotator(),
+        hashing_annotator(),
         arguments=BuildArguments("hashing", device="cpu"),
         on_progress=quiet,
         catalog=postgres_url,

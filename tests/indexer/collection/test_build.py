@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer import reading
+from indexer.reading import PartBounds
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from tests.support.builds import (
@@ -22,37 +22,32 @@ from tests.support.builds import (
 )
 
 AKIN = [sys.executable, "-m", "akin"]
+TWENTIES = PartBounds(20)
 
 
-def test_an_interrupted_build_goes_on_and_changes_nothing(
-    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_build_goes_on_and_changes_nothing(tmp_path: Path, hashing: Encoder) -> None:
     """A build stopped in its third part re-encodes that part alone, and publishes the same bytes."""
-    monkeypatch.setattr(reading, "PART_PAPERS", 20)
-    build_quietly(DEMO_CORPUS, tmp_path / "whole", hashing)
+    build_quietly(DEMO_CORPUS, tmp_path / "whole", hashing, parts=TWENTIES)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(DEMO_CORPUS, tmp_path / "cut", Counting(hashing, stop_after=50))
+        build_quietly(DEMO_CORPUS, tmp_path / "cut", Counting(hashing, stop_after=50), parts=TWENTIES)
     second = Counting(hashing)
-    report = build_quietly(DEMO_CORPUS, tmp_path / "cut", second)
+    report = build_quietly(DEMO_CORPUS, tmp_path / "cut", second, parts=TWENTIES)
     assert (60, 40) == (second.n_encoded, report.reused_papers)
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
     assert not (tmp_path / "cut" / "building" / "corpus").exists()
 
 
-def test_a_changed_corpus_takes_up_only_what_is_the_same(
-    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_changed_corpus_takes_up_only_what_is_the_same(tmp_path: Path, hashing: Encoder) -> None:
     """After an interruption, a part whose papers changed is encoded anew."""
-    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     papers = many_papers(60)
     corpus = write_corpus(tmp_path / "c.jsonl", papers)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=50))
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=50), parts=TWENTIES)
     papers[0]["title"] = "Another title altogether"
     write_corpus(corpus, papers)
     second = Counting(hashing)
-    build_quietly(corpus, tmp_path / "cut", second)
-    build_quietly(corpus, tmp_path / "whole", hashing)
+    build_quietly(corpus, tmp_path / "cut", second, parts=TWENTIES)
+    build_quietly(corpus, tmp_path / "whole", hashing, parts=TWENTIES)
     assert 40 == second.n_encoded
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
 

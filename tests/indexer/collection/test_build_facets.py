@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer import reading
 from indexer.catalog import CATALOG_FILE, Catalog
+from indexer.reading import PartBounds
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
@@ -23,6 +23,7 @@ from tests.support.builds import (
 )
 from tests.support.examples.tiny_bert import write_tiny_bert
 
+TWENTIES, SEVENS = PartBounds(20), PartBounds(7)
 OWN = {"id": "own", "title": "t", "abstract": ["Lakes rise.", "We propose a dam."]}
 LABELLED = {**OWN, "id": "labelled", "facets": ["result", "background"]}
 
@@ -112,21 +113,19 @@ def test_another_encoder_of_functions_is_refused(tmp_path: Path, tiny: Encoder) 
         snapshot.manifest.expect_functions(None)
 
 
-def test_an_interrupted_build_with_functions_changes_nothing(
-    tmp_path: Path, tiny: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_build_with_functions_changes_nothing(tmp_path: Path, tiny: Encoder) -> None:
     """Facets and function vectors of finished parts are taken up, and the published bytes are the same."""
-    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     functions = FirstColumns(tiny.spec.fingerprint)
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(38), LABELLED, OWN, *many_papers(50)[38:]])
-    build_quietly(corpus, tmp_path / "whole", tiny, functions=functions)
+    build_quietly(corpus, tmp_path / "whole", tiny, functions=functions, parts=TWENTIES)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, tmp_path / "cut", Counting(tiny, stop_after=40), functions=functions)
-    report = build_quietly(corpus, tmp_path / "cut", tiny, functions=functions)
+        build_quietly(
+            corpus, tmp_path / "cut", Counting(tiny, stop_after=40), functions=functions, parts=TWENTIES
+        )
+    report = build_quietly(corpus, tmp_path / "cut", tiny, functions=functions, parts=TWENTIES)
     assert 40 == report.reused_papers
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
-    monkeypatch.setattr(reading, "PART_PAPERS", 7)
-    build_quietly(corpus, tmp_path / "sevens", tiny, functions=functions)
+    build_quietly(corpus, tmp_path / "sevens", tiny, functions=functions, parts=SEVENS)
     assert (
         published_files(tmp_path / "whole")["000001/papers.arrow"]
         == (published_files(tmp_path / "sevens")["000001/papers.arrow"])
@@ -134,21 +133,27 @@ def test_an_interrupted_build_with_functions_changes_nothing(
 
 
 @pytest.mark.parametrize("changed", ["tagger", "functions", "no functions"])
-def test_parts_of_other_models_are_not_taken_up(
-    tmp_path: Path, tiny: Encoder, monkeypatch: pytest.MonkeyPatch, changed: str
-) -> None:
+def test_parts_of_other_models_are_not_taken_up(tmp_path: Path, tiny: Encoder, changed: str) -> None:
     """After an interruption, another tagger or encoder of functions starts afresh."""
-    monkeypatch.setattr(reading, "PART_PAPERS", 20)
     functions = FirstColumns(tiny.spec.fingerprint)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(DEMO_CORPUS, tmp_path, Counting(tiny, stop_after=50), functions=functions, limit=60)
+        build_quietly(
+            DEMO_CORPUS,
+            tmp_path,
+            Counting(tiny, stop_after=50),
+            functions=functions,
+            limit=60,
+            parts=TWENTIES,
+        )
     other = {
         "tagger": functions,
         "functions": FirstColumns(tiny.spec.fingerprint, name="other"),
         "no functions": None,
     }[changed]
     tagger = KeywordTagger("other" if changed == "tagger" else "keywords")
-    report = build_quietly(DEMO_CORPUS, tmp_path, tiny, tagger=tagger, functions=other, limit=60)
+    report = build_quietly(
+        DEMO_CORPUS, tmp_path, tiny, tagger=tagger, functions=other, limit=60, parts=TWENTIES
+    )
     assert 0 == report.reused_papers
     assert tagger.spec == report.manifest.tagger
     assert (None if other is None else other.spec) == report.manifest.functions

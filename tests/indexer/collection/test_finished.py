@@ -12,29 +12,25 @@ from indexer.changes import absorb
 from indexer.durable import writer_lock
 from indexer.finished import CATALOGUED
 from indexer.manifest import Manifest
-from indexer.reading import Reading, papers_of
+from indexer.reading import PartBounds, Reading, papers_of
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, Refusing, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
 from tests.support.trials.damage import flip
 
 Kill = Callable[[Encoder], None]
 
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
+TENS = PartBounds(10)
 
 
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(tmp_path: Path, hashing: Encoder) -> Path:
     """A collection of 10 papers, and a corpus of 40 beside it, read in parts of 10."""
-    monkeypatch.setattr("indexer.reading.PART_PAPERS", 10)
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing)
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing, parts=TENS)
     write_corpus(tmp_path / "c.jsonl", many_papers(40))
     return tmp_path / "data"
 
@@ -50,14 +46,14 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
         with monkeypatch.context() as broken:
             broken.setattr("indexer.build.grow", full)
             with pytest.raises(StorageError):
-                build_quietly(data.parent / "c.jsonl", data, encoder)
+                build_quietly(data.parent / "c.jsonl", data, encoder, parts=TENS)
 
     return until_catalogued
 
 
 def absorbed(data: Path, encoder: Encoder) -> Manifest:
     """What a service does: bring what is served in line with the catalog."""
-    annotator = Annotator(encoder, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
 
@@ -82,7 +78,7 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
     # Or every later change would look through all of its parts.
     assert not (data / "building" / "corpus" / CATALOGUED).exists()
     again = Counting(hashing)
-    report = build_quietly(data.parent / "c.jsonl", data, again)
+    report = build_quietly(data.parent / "c.jsonl", data, again, parts=TENS)
     assert (0, 0, 40) == (again.n_encoded, report.reading.n_papers, report.reading.unchanged)
     assert not (data / "building" / "corpus").exists()
 
@@ -114,14 +110,13 @@ def test_a_build_killed_while_it_catalogued_is_taken_up_as_far_as_it_came(
             yield paper
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.build._ADDED_AT_ONCE", 10)
         broken.setattr("indexer.build.papers_of", cut)
         with pytest.raises(StorageError):
-            build_quietly(data.parent / "c.jsonl", data, hashing)
+            build_quietly(data.parent / "c.jsonl", data, hashing, added_at_once=10, parts=TENS)
     counting = Counting(hashing)
     assert 30 == absorbed(data, counting).n_papers
     assert 0 == counting.n_encoded
-    assert 40 == build_quietly(data.parent / "c.jsonl", data, hashing).manifest.n_papers
+    assert 40 == build_quietly(data.parent / "c.jsonl", data, hashing, parts=TENS).manifest.n_papers
 
 
 @pytest.mark.parametrize("pattern", ["part-00001.arrow", "vectors-*/rows.npy", "vectors-*/files.json"])
@@ -138,10 +133,10 @@ def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kil
     """A re-index with another number format encodes every paper itself, pending ones too."""
     kill(hashing)
     counting = Counting(hashing)
-    annotator = Annotator(counting, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(counting)
     arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet)
+        prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet, bounds=TENS)
         add(data, "whales")
         manifest = publish_prepared(data, prepared, annotator, catalog, on_progress=quiet, keep=KEEP)
     assert (41, 41, "float32") == (manifest.n_papers, counting.n_encoded, manifest.dtype)

@@ -17,18 +17,13 @@ from indexer.growth import compact
 from indexer.index import build_index
 from indexer.publishing import rollback
 from indexer.snapshot import Snapshot, open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence
 from service.search import SearchEngine, SearchQuery
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, build_quietly, many_papers, write_corpus, written_before
+from tests.support.annotators import annotated, hashing_annotator
+from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus, written_before
 from tests.support.servers.patience import soon
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 @pytest.fixture
@@ -53,21 +48,16 @@ def delete(data: Path, ids: Sequence[str]) -> Deletion:
 
 def absorb_into(data: Path, encoder: Encoder) -> Absorbed:
     """Bring what is served in line with the catalog."""
-    annotator = Annotator(encoder, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
 
 
 def found_by(snapshot: Snapshot, paper_id: str) -> list[tuple[str, float]]:
     """What a search by an indexed paper finds, with scores."""
-    engine = SearchEngine(snapshot, load_annotator, n_candidates=200)
+    engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
     answer = engine.search(SearchQuery(paper_id=paper_id, limit=20))
     return [(ranked.paper.id, ranked.score) for ranked in answer.results]
-
-
-def load_annotator() -> Annotator:
-    """The models of these collections."""
-    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
 
 
 def assert_same_answers(one: Snapshot, other: Snapshot, ids: Sequence[str]) -> None:
@@ -126,7 +116,7 @@ def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
         snapshot.position("p3")
     assert [None, None] == snapshot.column("title").to_pylist()[3:5]
     assert {"p3", "p4"}.isdisjoint(paper_id for paper_id, _ in found_by(snapshot, "p5"))
-    engine = SearchEngine(snapshot, load_annotator, n_candidates=200)
+    engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
     assert all(
         match.position not in {3, 4} for match in engine.titles.like(many_papers(4)[3]["title"], limit=9)
     )
@@ -137,7 +127,7 @@ def test_everything_may_be_deleted_and_come_back(data: Path) -> None:
     delete(data, [f"p{i}" for i in range(60)])
     snapshot = open_snapshot(data)
     assert (0, 0) == (len(snapshot), len(snapshot.segments))
-    SearchEngine(snapshot, load_annotator, n_candidates=200).warm_up()
+    SearchEngine(snapshot, hashing_annotator, n_candidates=200).warm_up()
     assert add(data, many_papers(5)) == 5
     assert 5 == len(open_snapshot(data))
 
@@ -167,7 +157,7 @@ def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encode
         for i in range(40):
             text = f"Paper {i} counts whales."
             catalog.add([Paper(f"new{i}", f"Whales {i}", text, (Sentence(text, 0, len(text)),))])
-            absorb(data, load_annotator(), catalog, on_progress=quiet, keep=KEEP)
+            absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
     snapshot = open_snapshot(data)
     assert 100 == len(snapshot)
     assert len(snapshot.segments) <= 5

@@ -14,11 +14,10 @@ from indexer.corpus import CorpusReport, read_corpus
 from indexer.durable import discard_folder, writer_lock
 from indexer.reading import Reading, papers_of
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
 
 PAPERS = many_papers(30)
@@ -83,7 +82,6 @@ def test_others_write_while_a_corpus_is_added(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is added and deleted between the papers of a corpus waits for some of them, and is served."""
-    monkeypatch.setattr("indexer.build._ADDED_AT_ONCE", 10)
 
     def with_others(work: Path, reading: Reading) -> Iterator[Paper]:
         for number, paper in enumerate(papers_of(work, reading)):
@@ -95,7 +93,7 @@ def test_others_write_while_a_corpus_is_added(
 
     monkeypatch.setattr("indexer.build.papers_of", with_others)
     write_corpus(corpus, many_papers(60))
-    report = build_quietly(corpus, data, hashing)
+    report = build_quietly(corpus, data, hashing, added_at_once=10)
     assert (60, True, False) == (len(titles(data)), "whales" in titles(data), "p31" in titles(data))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert {} == differing_papers(catalog, open_snapshot(data))
@@ -113,12 +111,11 @@ def test_a_build_killed_while_it_adds_is_taken_up(
         raise StorageError("the device failed")
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.build._ADDED_AT_ONCE", 10)
         broken.setattr("indexer.build.papers_of", cut)
         with pytest.raises(StorageError):
-            build_quietly(corpus, data, hashing)
+            build_quietly(corpus, data, hashing, added_at_once=10)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+        annotator = annotated(hashing)
         absorb(data, annotator, catalog, on_progress=lambda *_: None, keep=KEEP)
     assert {f"p{number}" for number in range(40)} == titles(data).keys()
     report = build_quietly(corpus, data, hashing)

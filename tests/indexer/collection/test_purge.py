@@ -17,18 +17,13 @@ from indexer.job import ChunkContent, NewJob
 from indexer.jobs import Jobs
 from indexer.purge import Purge, purge_papers
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import BatchNotFoundError, BuildLockedError, StorageError
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 
 MARK = "Zyzzogeton"
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 def secret(version: str = "", paper_id: str = "p7") -> Paper:
@@ -41,7 +36,7 @@ def secret(version: str = "", paper_id: str = "p7") -> Paper:
 
 def add(data: Path, papers: Sequence[Paper], encoder: Encoder) -> None:
     """Add papers and publish them."""
-    annotator = Annotator(encoder, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(papers)
         absorb(data, annotator, catalog, on_progress=quiet, keep=10)

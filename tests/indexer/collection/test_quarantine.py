@@ -14,23 +14,19 @@ from indexer.changes import Absorbed, absorb, delete_papers
 from indexer.embed import embed
 from indexer.generations import generations
 from indexer.quarantine import Quarantine, QuarantinedPaper
+from indexer.reading import PartBounds
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import DeadlineError, EncoderError, StorageError, WeightsError
 from models.types import Paper, Sentence
 from service.app import create_app
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Refusing, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Refusing, build_quietly, many_papers, quiet, write_corpus
 from tests.support.servers.patience import soon
 
 MODELS = "a" * 64
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 def paper(paper_id: str, text: str = "Whales sing.") -> Paper:
@@ -41,11 +37,6 @@ def paper(paper_id: str, text: str = "Whales sing.") -> Paper:
 def poison(paper_id: str) -> Paper:
     """A paper that ``Refusing`` cannot encode."""
     return paper(paper_id, "POISON sings.")
-
-
-def annotator(encoder: Encoder) -> Annotator:
-    """The models of these collections."""
-    return Annotator(encoder, tagger=KeywordTagger(), functions=None)
 
 
 @pytest.fixture
@@ -64,7 +55,7 @@ def add(data: Path, papers: Sequence[Paper]) -> None:
 def absorbed(data: Path, encoder: Encoder) -> Absorbed:
     """Bring what is served in line with the catalog."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        return absorb(data, annotator(encoder), catalog, on_progress=quiet, keep=KEEP)
+        return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
 def quarantine(data: Path) -> Quarantine:
@@ -84,10 +75,10 @@ def test_the_papers_that_fail_are_found_among_many(hashing: Encoder) -> None:
     papers = [poison(f"p{i}") if i in (0, 200) else paper(f"p{i}", f"Whale {i} sings.") for i in range(300)]
     encoder = Refusing(hashing)
     done: list[int] = []
-    embedded = embed(papers, annotator(encoder), dtype="float32", on_progress=done.append)
+    embedded = embed(papers, annotated(encoder), dtype="float32", on_progress=done.append)
     assert dict.fromkeys((0, 200), "a sequence cannot be encoded") == embedded.refused
     assert (298, 300) == (len(embedded.vectors.offsets) - 1, sum(done))
-    whole = embed(papers[1:3], annotator(hashing), dtype="float32", on_progress=done.append)
+    whole = embed(papers[1:3], annotated(hashing), dtype="float32", on_progress=done.append)
     assert whole.vectors.rows.tolist() == embedded.vectors.rows[:2].tolist()
     assert encoder.n_given < 300 * 5  # halving, not one by one for every batch
 
@@ -112,7 +103,7 @@ def test_what_is_no_papers_fault_refuses_none(hashing: Encoder, kind: type[BaseE
     with pytest.raises(kind, match="a sequence cannot be encoded"):
         embed(
             [paper("a"), poison("b")],
-            annotator(Refusing(hashing, kind=kind)),
+            annotated(Refusing(hashing, kind=kind)),
             dtype="float32",
             on_progress=lambda _: None,
         )
@@ -132,7 +123,7 @@ def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
 
     monkeypatch.setattr(hashing, "encode", overflowing)
     embedded = embed(
-        [paper("a"), poison("b")], annotator(hashing), dtype="float16", on_progress=lambda _: None
+        [paper("a"), poison("b")], annotated(hashing), dtype="float16", on_progress=lambda _: None
     )
     assert [1] == list(embedded.refused)
     assert "float16 cannot hold" in embedded.refused[1]
@@ -147,7 +138,7 @@ def test_an_encoder_that_encodes_nothing_fails_as_a_whole(
     with pytest.raises(EncoderError, match="a sequence cannot be encoded"):
         embed(
             [paper("a", "We study whales."), paper("b", "We study.")],
-            annotator(Refusing(hashing, word, kind=kind)),
+            annotated(Refusing(hashing, word, kind=kind)),
             dtype="float32",
             on_progress=lambda _: None,
         )
@@ -166,7 +157,7 @@ def test_an_encoder_that_dies_while_papers_are_looked_through_fails_as_a_whole(h
     encoder.encode = dying  # type: ignore[method-assign, assignment]  # it dies in the middle
     papers = [poison("p0"), *(paper(f"p{i}") for i in range(1, 8))]
     with pytest.raises(EncoderError):
-        embed(papers, annotator(encoder), dtype="float32", on_progress=lambda _: None)
+        embed(papers, annotated(encoder), dtype="float32", on_progress=lambda _: None)
 
 
 def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +171,7 @@ def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pyte
     real = hashing.encode
     monkeypatch.setattr(hashing, "encode", without)
     with pytest.raises(WeightsError):
-        embed([paper("a")], annotator(hashing), dtype="float32", on_progress=lambda _: None)
+        embed([paper("a")], annotated(hashing), dtype="float32", on_progress=lambda _: None)
 
 
 def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: Encoder) -> None:
@@ -242,14 +233,14 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The build names it with the reason and goes on; given again, the corpus brings it once it can be."""
-    monkeypatch.setattr("indexer.reading.PART_PAPERS", 1)  # one part holds nothing but the paper
+    alone = PartBounds(1)  # one part holds nothing but the paper
     papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
-    report = build_quietly(corpus, data, Refusing(hashing))
+    report = build_quietly(corpus, data, Refusing(hashing), parts=alone)
     assert (3, 0, 0) == (report.manifest.n_papers, report.replaced, report.dropped_sentences)
     assert ["bad"] == [one.paper_id for one in report.quarantined]
     assert 1 == quarantine(data).n_papers
-    again = build_quietly(corpus, data, hashing)
+    again = build_quietly(corpus, data, hashing, parts=alone)
     assert (4, ()) == (again.manifest.n_papers, again.quarantined)
     assert Quarantine() == quarantine(data)
 
@@ -270,7 +261,7 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
     absorbed(data, hashing)
     arguments, before = BuildArguments(encoder="hashing", device="cpu"), []
     for encoder, n_papers in ((Refusing(hashing), 20), (hashing, 21)):
-        models = annotator(encoder)
+        models = annotated(encoder)
         with Catalog.open(data / CATALOG_FILE) as catalog:
             prepared = prepare(data, models, catalog, arguments=arguments, on_progress=quiet)
             before.append(catalog.quarantine(prepared.snapshot.manifest.models_key, limit=1).n_papers)
@@ -313,7 +304,7 @@ def test_a_service_says_what_is_in_quarantine(
     refusing = Refusing(hashing)
     monkeypatch.setattr(refusing, "_encoder", type("Plain", (), {"encode": staticmethod(encode)})())
     monkeypatch.setattr(hashing, "encode", refusing.encode)
-    monkeypatch.setattr("service.engines.load_annotator", lambda *_, **__: annotator(hashing))
+    monkeypatch.setattr("service.engines.load_annotator", lambda *_, **__: annotated(hashing))
     with TestClient(create_app(Settings(data=data, encoder="hashing", device="cpu"))) as client:
         add(data, [poison(f"bad{i}") for i in range(5)] + [paper("good")])
         soon(lambda: client.get("/readyz").json()["papers"] == 21)
@@ -331,7 +322,7 @@ def test_the_command_names_what_it_could_not_encode(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`akin index` prints the ids with the reasons, and succeeds."""
-    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: annotator(Refusing(hashing)))
+    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: annotated(Refusing(hashing)))
     bad = [{"id": f"bad{i:02d}", "title": "B", "abstract": [f"POISON sings {i}."]} for i in range(12)]
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), *bad])
     done = CliRunner().invoke(

@@ -15,9 +15,9 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb, delete_papers
 from indexer.generations import current_generation, generations
 from indexer.manifest import Manifest
+from indexer.reading import PARTS, PartBounds
 from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -28,25 +28,17 @@ from models.errors import (
 )
 from models.types import EncodedPaper, Paper, Sentence
 from service.search import SearchEngine
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert
 
 N_PAPERS = 60
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
+TWENTIES = PartBounds(20)
 
 
 def paper(paper_id: str, text: str) -> Paper:
     """A paper of one sentence."""
     return Paper(paper_id, paper_id.title(), text, (Sentence(text, 0, len(text)),))
-
-
-def annotator_of(encoder: Encoder) -> Annotator:
-    """The models of these collections."""
-    return Annotator(encoder, tagger=KeywordTagger(), functions=None)
 
 
 @pytest.fixture(scope="session")
@@ -56,10 +48,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A collection under the hashing encoder, its parts of 20 papers, of which one is deleted."""
-    monkeypatch.setattr("indexer.reading.PART_PAPERS", 20)
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection under the hashing encoder, of which one paper is deleted."""
+    build_quietly(
+        write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing, parts=TWENTIES
+    )
     with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
         delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
     return tmp_path / "data"
@@ -72,22 +65,31 @@ def catalog(data: Path) -> Iterator[Catalog]:
         yield catalog
 
 
-def prepared(data: Path, encoder: Encoder, catalog: Catalog, **arguments: str) -> Prepared:
+def prepared(
+    data: Path, encoder: Encoder, catalog: Catalog, *, bounds: PartBounds = TWENTIES, **arguments: str
+) -> Prepared:
     """The collection encoded anew, not served."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
     with reindex_lock(data):
-        return prepare(data, annotator_of(encoder), catalog, arguments=given, on_progress=quiet)
+        return prepare(
+            data,
+            annotated(encoder),
+            catalog,
+            arguments=given,
+            on_progress=quiet,
+            bounds=bounds,
+        )
 
 
-def reindexed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
+def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: PartBounds = TWENTIES) -> Manifest:
     """The collection encoded anew and served."""
-    done = prepared(data, encoder, catalog)
-    return publish_prepared(data, done, annotator_of(encoder), catalog, on_progress=quiet, keep=KEEP)
+    done = prepared(data, encoder, catalog, bounds=bounds)
+    return publish_prepared(data, done, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
 
 
 def absorbed(data: Path, encoder: Encoder, catalog: Catalog) -> Manifest:
     """What is served, in line with the catalog."""
-    return absorb(data, annotator_of(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
+    return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP).manifest
 
 
 def ids_of(data: Path) -> set[str]:
@@ -127,7 +129,7 @@ def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catal
     """Columns, vectors and index are byte for byte those of a collection indexed so from the beginning."""
     manifest = reindexed(data, tiny, catalog)
     papers = [one for one in many_papers(N_PAPERS) if one["id"] != "p3"]
-    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny)
+    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, parts=TWENTIES)
     anew = open_snapshot(tmp_path / "anew").manifest
     assert [segment.files for segment in anew.segments] == [segment.files for segment in manifest.segments]
 
@@ -151,7 +153,7 @@ def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encod
     counting = Counting(tiny)
     done = prepared(data, counting, catalog)
     assert (0, N_PAPERS - 3) == (counting.n_encoded, len(done.snapshot))
-    publish_prepared(data, done, annotator_of(counting), catalog, on_progress=quiet, keep=KEEP)
+    publish_prepared(data, done, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
     snapshot = open_snapshot(data)
     assert 2 == counting.n_encoded
     assert {"whales", "p5"} < ids_of(data)
@@ -169,7 +171,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
     build(
         [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
         data,
-        annotator_of(hashing),
+        annotated(hashing),
         arguments=BuildArguments("hashing", device="cpu"),
         on_progress=quiet,
         catalog=catalog_place,
@@ -191,7 +193,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
 
         encoder = Busy(tiny, [served_meanwhile, only_accepted, at_the_last_moment])
         # All that was accepted before the swap; the last came while it was under way.
-        assert 4 == reindexed(data, encoder, catalog).change
+        assert 4 == reindexed(data, encoder, catalog, PARTS).change
         assert {"one", "two", "p7"} < ids_of(data)
         assert {"p6", "p8"}.isdisjoint(ids_of(data))
         manifest = absorbed(data, tiny, catalog)
@@ -218,7 +220,7 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     assert {"whales", "seals"} < ids_of(data)
     corpus = write_corpus(data.parent / "more.jsonl", many_papers(N_PAPERS + 5))
     with pytest.raises(EncoderMismatchError):
-        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]))
+        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]), parts=TWENTIES)
     assert (hashing.spec, None) == (open_snapshot(data).manifest.encoder, open_snapshot(data).find("p62"))
 
 
@@ -293,10 +295,10 @@ def test_rankings_are_compared() -> None:
 
 def test_a_generation_agrees_with_itself(data: Path, hashing: Encoder, catalog: Catalog) -> None:
     """The same encoder again gives the same answers, whatever the segments; half as many papers, fewer."""
-    old = SearchEngine(open_snapshot(data), lambda: annotator_of(hashing), n_candidates=200)
+    old = SearchEngine(open_snapshot(data), lambda: annotated(hashing), n_candidates=200)
     new = SearchEngine(
         prepared(data, hashing, catalog, dtype="float32").snapshot,
-        lambda: annotator_of(hashing),
+        lambda: annotated(hashing),
         n_candidates=200,
     )
     agreement = compare(old, new, n_questions=8, on_progress=quiet)

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from indexer import segment_writer
-from indexer.backends import faiss_codes
+from indexer.backends.faiss_codes import Adding, FaissCodesIndex
+from indexer.backends.faiss_hnsw import HnswIndex
+from indexer.backends.faiss_ivfpq import IvfPqIndex
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import delete_papers
 from indexer.growth import compact
-from indexer.index import build_index
 from indexer.snapshot import open_snapshot
 from indexer.steps import Steps, discard_steps
 from models.encoder import Encoder
@@ -144,23 +145,19 @@ class Saving:
         self.told.append(n_rows)
 
 
-@pytest.mark.parametrize("backend", ["ivfpq", "hnsw"])
-def test_an_index_from_any_state_has_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
-) -> None:
+@pytest.mark.parametrize("backend", [IvfPqIndex, HnswIndex])
+def test_an_index_from_any_state_has_the_same_bytes(tmp_path: Path, backend: type[FaissCodesIndex]) -> None:
     """Saved when it was trained and after every few rows, gone on with from each: the same file."""
-    monkeypatch.setattr(faiss_codes, "ADD_ROWS", 700)
-    monkeypatch.setattr(faiss_codes, "SAVE_EVERY_S", -1.0)
-    monkeypatch.setattr(faiss_codes, "_SAVING_SHARE", -1.0)
+    often = Adding(rows=700, save_every_s=-1.0, saving_share=-1.0)
     rows = np.random.default_rng(3).standard_normal((3_000, 16)).astype(np.float16)
     saving = Saving(tmp_path)
-    build_index(rows, backend, device="cpu", progress=saving).save(tmp_path / "whole")
+    backend.build(rows, device="cpu", progress=saving, adding=often).save(tmp_path / "whole")
     assert [0, 700, 1_400, 2_100, 2_800] == [faiss.read_index(str(state)).ntotal for state in saving.states]
     assert [0, 700, 1_400, 2_100, 2_800, 3_000] == saving.told
     for state in saving.states:
         again = Saving(tmp_path / "again", state)
         (tmp_path / "again").mkdir(exist_ok=True)
-        build_index(rows, backend, device="cpu", progress=again).save(tmp_path / "resumed")
+        backend.build(rows, device="cpu", progress=again, adding=often).save(tmp_path / "resumed")
         assert (tmp_path / "whole").read_bytes() == (tmp_path / "resumed").read_bytes()
         assert len(again.told) < len(saving.told)
 

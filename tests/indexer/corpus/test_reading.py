@@ -14,6 +14,7 @@ from indexer import corpus as corpus_module
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.corpus import CorpusReport, read_corpus
 from indexer.reading import (
+    PartBounds,
     Reading,
     UnfinishedReading,
     finished_reading,
@@ -28,6 +29,7 @@ from tests.support.trials.damage import cut
 
 KEY = "the same"
 PART = 5
+BOUNDS = PartBounds(PART, read=8)
 
 
 class StoppedError(Exception):
@@ -49,10 +51,8 @@ def rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def files(tmp_path: Path) -> list[Path]:
     """Two files with an id in common, the first one cut short, a broken line in the second."""
-    monkeypatch.setattr("indexer.reading.PART_PAPERS", PART)
-    monkeypatch.setattr("indexer.reading._READ_AT_MOST", 8)
     lines = [json.dumps(row).encode() for row in rows()]
     lines[15] = b'{"id": '
     one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl.gz"
@@ -83,7 +83,9 @@ def read(files: list[Path], folder: Path, *, stop_after: int | None = None) -> R
                 raise StoppedError
             yield paper
 
-    return read_into_parts(stopped(), unfinished, is_unchanged=is_unchanged, on_part=lambda n_done: None)
+    return read_into_parts(
+        stopped(), unfinished, is_unchanged=is_unchanged, on_part=lambda n_done: None, bounds=BOUNDS
+    )
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -185,7 +187,11 @@ def test_reading_a_catalog_goes_on(
     def read_all(folder: Path) -> Reading:
         folder.mkdir(exist_ok=True)
         return read_versions(
-            catalog, catalog.changed_since(0), UnfinishedReading(folder, KEY), on_part=part_read
+            catalog,
+            catalog.changed_since(0),
+            UnfinishedReading(folder, KEY),
+            on_part=part_read,
+            bounds=BOUNDS,
         )
 
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
@@ -198,6 +204,6 @@ def test_reading_a_catalog_goes_on(
             read_all(tmp_path / "stopped")
         asked.clear()
         unfinished = unfinished_reading(tmp_path / "stopped", KEY)
-        assert whole == read_versions(catalog, catalog.changed_since(0), unfinished)
+        assert whole == read_versions(catalog, catalog.changed_since(0), unfinished, bounds=BOUNDS)
         assert whole.n_papers - 2 * PART == len(asked)
     assert contents(tmp_path / "whole") == contents(tmp_path / "stopped")

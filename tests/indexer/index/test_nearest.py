@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from indexer.backends import nearest
 from indexer.backends.nearest import nearest_rows, rescored
 from tests.support.examples.clusters import clustered
 
@@ -19,14 +18,13 @@ def test_half_and_single_precision_rows_score_alike() -> None:
     np.testing.assert_array_equal(expected.scores, hits.scores)
 
 
-def test_the_scan_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scan_does_not_depend_on_its_blocks() -> None:
     """Blocks of 70 rows give the rows and scores of one block, ties across blocks in row order."""
     rows, queries = clustered(1000, 24), clustered(4, 24, seed=3).astype(np.float32)
     rows[::50] = rows[0]
     queries[0] = rows[0]
     expected = nearest_rows(rows, queries, k=30)
-    monkeypatch.setattr(nearest, "_BLOCK_ROWS", 70)
-    hits = nearest_rows(rows, queries, k=30)
+    hits = nearest_rows(rows, queries, k=30, block_rows=70)
     np.testing.assert_array_equal(expected.rows, hits.rows)
     np.testing.assert_array_equal(expected.scores, hits.scores)
     assert hits.rows[0, :20].tolist() == list(range(0, 1000, 50))

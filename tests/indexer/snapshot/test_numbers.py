@@ -21,19 +21,14 @@ from indexer.growth import compact
 from indexer.manifest import Manifest
 from indexer.publishing import clear_away, rollback
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.types import Paper, Sentence
 from service.cache import open_cache
 from service.digests import generation_digest
 from service.engines import Engines, open_warm_engine
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import build_quietly, many_papers, renumbered, write_corpus
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
+from tests.support.annotators import annotated
+from tests.support.builds import build_quietly, many_papers, quiet, renumbered, write_corpus
 
 
 @pytest.fixture
@@ -47,7 +42,7 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
 def add(data: Path, hashing: Encoder, number: int, *, keep: int = 10) -> Manifest:
     """Add one paper through the catalog and publish it."""
     text = f"Whale {number} sings."
-    annotator = Annotator(hashing, tagger=KeywordTagger(), functions=None)
+    annotator = annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper(f"whale{number}", "Whales", text, (Sentence(text, 0, len(text)),))])
         return absorb(data, annotator, catalog, on_progress=quiet, keep=keep).manifest

@@ -98,15 +98,12 @@ def test_what_is_no_function_encoder_is_refused(tmp_path: Path) -> None:
         TrainedFunctionEncoder(write(tmp_path / "y.safetensors", layers=[1, 2, 3]), SPEC)
 
 
-def test_the_shipped_encoder_is_found_by_the_encoder_it_reads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_shipped_encoder_is_found_by_the_encoder_it_reads(tmp_path: Path) -> None:
     """Whatever the encoder is called; None where nothing was trained on it."""
-    monkeypatch.setattr(functions, "SHIPPED_WEIGHTS", tmp_path)
-    assert load_function_encoder(SPEC) is None
+    assert load_function_encoder(SPEC, weights=tmp_path) is None
     write(tmp_path / "functions-other.safetensors", encoder="e" * 64)
     write(tmp_path / "functions-tiny.safetensors")
-    found = load_function_encoder(replace(SPEC, name="renamed"))
+    found = load_function_encoder(replace(SPEC, name="renamed"), weights=tmp_path)
     assert found is not None
     assert "functions-tiny" == found.spec.name
 

@@ -32,14 +32,11 @@ from models.training.objectives import OBJECTIVES
 from models.training.phrases import Example
 from models.training.tuning import TuningSettings, sentence_means, tune_encoder
 from models.types import Paper, Sentence
+from tests.support.builds import quiet
 from tests.support.examples.tiny_bert import write_tiny_bert
 
 QUICK = HeadSettings(dim=4, n_epochs=4, learning_rate=0.02)
 N_LABELS, N_INPUTS = 4, 12
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """No progress shown."""
 
 
 def precision(vectors: np.ndarray, labels: np.ndarray) -> float:

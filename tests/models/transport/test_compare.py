@@ -16,11 +16,11 @@ from tests.support.examples.vectors import clustered_vectors
 
 @pytest.mark.parametrize("cells", [1, 100, 1_000, 10**9])
 @pytest.mark.parametrize("scorer", Scorer)
-def test_blocks_change_no_bit(monkeypatch: pytest.MonkeyPatch, scorer: Scorer, cells: int) -> None:
+def test_blocks_change_no_bit(scorer: Scorer, cells: int) -> None:
     """However small the blocks, plans and scores are those of one call, bit for bit."""
-    monkeypatch.setattr(blocks, "BLOCK_CELLS", cells)
     papers = clustered_vectors(5, n_papers=40)
-    expected, actual = score_papers(*papers, scorer=scorer), compare(*papers, scorer=scorer)
+    expected = score_papers(*papers, scorer=scorer)
+    actual = compare(*papers, scorer=scorer, block_cells=cells)
     for field in fields(Plans):
         np.testing.assert_array_equal(getattr(expected, field.name), getattr(actual, field.name), strict=True)
 
@@ -34,7 +34,6 @@ def test_no_paper_makes_no_plan() -> None:
 def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its time is up, no further block of a request is compared."""
     papers = clustered_vectors(5, n_papers=40)
-    monkeypatch.setattr(blocks, "BLOCK_CELLS", 1)
     n_compared = 0
 
     async def given_up_at_the_third() -> None:
@@ -49,7 +48,7 @@ def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyP
             return score_papers(*args, **kwargs)  # type: ignore[arg-type]  # passed on
 
         monkeypatch.setattr(blocks, "score_papers", counted)
-        compare(*papers)
+        compare(*papers, block_cells=1)
 
     with pytest.raises(DeadlineError):
         anyio.run(given_up_at_the_third)

@@ -16,6 +16,7 @@ from service.auth import is_loopback
 from service.request_body import MAX_BODY_BYTES
 from service.search import SearchEngine
 from service.settings import Settings
+from tests.support.clients import client_of
 
 BODY = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
 
@@ -37,18 +38,10 @@ def keys(tmp_path: Path) -> Iterator[Keys]:
         yield keys
 
 
-def client_of(
-    engine: SearchEngine, data: Path, *, address: str = "127.0.0.1", **settings: object
-) -> TestClient:
-    """A client at ``address`` of a service whose keys are in ``data``."""
-    app = create_app(Settings(data=data, **settings), engine)  # type: ignore[arg-type]  # keywords pass through
-    return TestClient(app, client=(address, 50_000))
-
-
 def test_with_a_key_there_is_no_way_around_it(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
     """Once a key exists, what is not health or the interface's description asks for one, as a problem."""
     token = keys.create("reader", scope=Scope.READ, expires_days=1).token
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         for path in ("/livez", "/readyz", "/openapi.json"):
             assert 200 == client.get(path).status_code
         refused = client.post("/v1/search", json=BODY)
@@ -71,7 +64,7 @@ def test_every_documented_path_but_health_needs_a_key(
 ) -> None:
     """No endpoint of the document answers without a key, those added later included."""
     keys.create("a", scope=Scope.READ, expires_days=1)
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         for path, methods in client.get("/openapi.json").json()["paths"].items():
             for method in methods:
                 # Where Semantic Scholar's clients ask, a key that is missing is 403, as there.
@@ -85,13 +78,13 @@ def test_an_expired_or_revoked_key_is_refused(
     """A key past its last second, or revoked, opens nothing, and the service does not open up again."""
     token = keys.create("a", scope=Scope.ADMIN, expires_days=1).token
     now = auth.time.time()
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         assert 200 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
         monkeypatch.setattr(auth.time, "time", lambda: now + 86_401.0)
         assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
         monkeypatch.undo()
     keys.revoke("a")
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
         assert 401 == client.post("/v1/search", json=BODY).status_code
 
@@ -100,7 +93,7 @@ def test_a_key_to_read_changes_nothing(engine: SearchEngine, keys: Keys, tmp_pat
     """What would change the collection needs the scope ingest: 403 with read, past the door with ingest."""
     read = keys.create("r", scope=Scope.READ, expires_days=1).token
     ingest = keys.create("i", scope=Scope.INGEST, expires_days=1).token
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         for method, path in (("POST", "/v1/papers"), ("POST", "/v1/papers/"), ("DELETE", "/v1/papers/x")):
             refused = client.request(method, path, headers={"x-api-key": read})
             assert (403, "urn:akin:problem:scope-missing") == (refused.status_code, refused.json()["type"])
@@ -124,7 +117,7 @@ def test_without_keys_only_this_machine_is_answered(
     engine: SearchEngine, tmp_path: Path, address: str, host: str, status: int
 ) -> None:
     """No key: loopback alone, by no name that a web site could point here, whatever server runs it."""
-    with client_of(engine, tmp_path, address=address) as client:
+    with client_of(tmp_path, engine, address=address) as client:
         answer = client.post("/v1/search", json=BODY, headers={"Host": host})
         assert status == answer.status_code
         if status == 401:
@@ -141,7 +134,7 @@ def test_loopback_is_this_machine_alone() -> None:
 def test_a_caller_above_its_rate_waits(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:
     """The sixth of five requests a minute gets 429 with Retry-After; another key has its own five."""
     tokens = [keys.create(name, scope=Scope.READ, expires_days=1).token for name in "ab"]
-    with client_of(engine, tmp_path, rate=5) as client:
+    with client_of(tmp_path, engine, rate=5) as client:
         for token in tokens:
             answers = [client.get("/v1/papers/demo:p03-m07", headers={"x-api-key": token}) for _ in range(6)]
             assert [200] * 5 + [429] == [answer.status_code for answer in answers]
@@ -154,7 +147,7 @@ def test_a_caller_above_its_rate_waits(engine: SearchEngine, keys: Keys, tmp_pat
 
 def test_rate_zero_is_no_limit(engine: SearchEngine, tmp_path: Path) -> None:
     """With 0 nothing is counted and nothing is said about limits."""
-    with client_of(engine, tmp_path, rate=0) as client:
+    with client_of(tmp_path, engine, rate=0) as client:
         assert "RateLimit-Limit" not in client.get("/v1/papers/demo:p03-m07").headers
 
 
@@ -166,7 +159,7 @@ def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
             yield b" " * min(100_000, n_bytes - start)
 
     json_type = {"Content-Type": "application/json"}
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         for content in (b" " * (MAX_BODY_BYTES + 1), parts(MAX_BODY_BYTES + 1)):
             refused = client.post("/v1/search", content=content, headers=json_type)
             assert (413, "close") == (refused.status_code, refused.headers["Connection"])
@@ -175,7 +168,7 @@ def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
 
 def test_every_response_is_marked_as_it_should_be_treated(engine: SearchEngine, tmp_path: Path) -> None:
     """Good, refused, unknown and broken: each forbids sniffing, framing, referrers and running anything."""
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         answers = [client.get(path) for path in ("/livez", "/nowhere", "/v1/papers/demo:p03-m07")]
         answers.append(client.post("/v1/search", json={}))
         for answer in answers:
@@ -191,10 +184,10 @@ def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, 
     """By default no page of another origin is let in; a named one may ask, without a key for asking first."""
     keys.create("a", scope=Scope.READ, expires_days=1)
     origin = {"Origin": "https://a.example"}
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         assert "access-control-allow-origin" not in client.get("/livez", headers=origin).headers
     allowed = "https://a.example, https://b.example"
-    with client_of(engine, tmp_path, cors_origins=allowed) as client:
+    with client_of(tmp_path, engine, cors_origins=allowed) as client:
         asking = {
             **origin,
             "Access-Control-Request-Method": "POST",
@@ -212,7 +205,7 @@ def test_other_origins_are_allowed_one_by_one(engine: SearchEngine, keys: Keys, 
 
 def test_a_trailing_slash_is_no_redirect(engine: SearchEngine, tmp_path: Path) -> None:
     """No answer sends a client to an address made from what it sent."""
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine) as client:
         assert 404 == client.post("/v1/search/", json=BODY, follow_redirects=False).status_code
 
 

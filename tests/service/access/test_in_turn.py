@@ -11,12 +11,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.errors import OverloadedError
-from service import in_turn as in_turn_module
 from service.admission import Admission
 from service.deadline import Deadline
 from service.in_turn import in_turn
 from service.routes import batches
-from tests.support.examples.pages import client_of
+from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 
 PAPER = "demo:p00-m00"
@@ -67,14 +66,13 @@ def test_a_part_waits_however_many_do() -> None:
     assert [b"a"] == anyio.run(scenario)
 
 
-def test_a_turn_that_does_not_come_ends_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_that_does_not_come_ends_the_answer() -> None:
     """It cannot be waited for without an end."""
-    monkeypatch.setattr(in_turn_module, "_TURN_S", 0.01)
     queue = Admission(1, 0)
 
     async def scenario() -> None:
         async with queue.place(Deadline(10.0)):
-            await read(in_turn(queue, iter([b"a"])))
+            await read(in_turn(queue, iter([b"a"]), turn_s=0.01))
 
     with pytest.raises(OverloadedError):
         anyio.run(scenario)

@@ -11,7 +11,6 @@ import rispy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service import exports
 from service.exports import CSV_COLUMNS, to_bibtex, to_csv, to_ris
 from service.schemas.base import PaperOut
 from service.schemas.search import ResultOut
@@ -141,11 +140,10 @@ def test_bibtex_keys_are_readable_and_lasting() -> None:
     assert re.fullmatch(r"pre2020arger-[0-9a-f]{6}", alone)
 
 
-def test_bibtex_keys_stay_apart_when_hashes_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bibtex_keys_stay_apart_when_hashes_do_not() -> None:
     """Papers that share even the shortened hash get longer ones."""
-    monkeypatch.setattr(exports, "_KEY_HASH_CHARS", 0)
     papers = [a_paper(id=str(i), title="Same") for i in range(40)]
-    assert 40 == len(entries(to_bibtex(papers)))
+    assert 40 == len(entries(to_bibtex(papers, key_hash_chars=0)))
 
 
 @settings(deadline=None)

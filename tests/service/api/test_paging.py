@@ -20,9 +20,9 @@ from indexer.index import VectorIndex
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.types import Hits
-from service import paging, search
 from service.app import create_app
 from service.candidates import find_candidates, list_candidates
+from service.search import SearchEngine
 from service.settings import Settings
 from tests.support.examples.long_lists import N_PAPERS, build_many
 
@@ -121,14 +121,15 @@ def test_the_list_ends_with_its_last_page(
     assert (n_pages, n_papers) == (len(found), sum(map(len, found)))
 
 
-def test_a_list_ends_at_its_bound(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_ends_at_its_bound(many_data: Path) -> None:
     """However many papers there are, a list has no more than the longest may have, and says so."""
-    monkeypatch.setattr(search, "LONGEST_LIST", 250)
-    assert 250 == len(whole(client, BODY, 100)) < paging.LONGEST_LIST
-    last = answer(client, {**BODY, "limit": 100})
-    for _ in range(2):
-        assert last["warnings"] == []
-        last = answer(client, {**BODY, "limit": 100, "cursor": last["next_cursor"]})
+    engine = SearchEngine(open_snapshot(many_data), pytest.fail, n_candidates=200, longest_list=250)
+    with TestClient(create_app(Settings(data=many_data, device="cpu"), engine)) as client:
+        assert 250 == len(whole(client, BODY, 100)) < N_PAPERS
+        last = answer(client, {**BODY, "limit": 100})
+        for _ in range(2):
+            assert last["warnings"] == []
+            last = answer(client, {**BODY, "limit": 100, "cursor": last["next_cursor"]})
     assert (None, ["list_ends_at:250"]) == (last["next_cursor"], last["warnings"])
 
 

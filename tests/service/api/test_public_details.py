@@ -10,7 +10,8 @@ from models import errors
 from models.errors import EncoderError, MissingPackageError, SnapshotError, StorageError
 from service.public_details import public_detail
 from service.web.refusals import in_words
-from tests.support.examples.pages import PAPER, client_of
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER
 
 INSIDE = "catalog db.internal:5433/papers: could not open /srv/secret/catalog.sqlite3"
 

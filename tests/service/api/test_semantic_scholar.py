@@ -12,13 +12,12 @@ from semanticscholar.SemanticScholarException import BadQueryParametersException
 
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import OverloadedError
 from service.app import create_app
 from service.search import SearchAnswer, SearchEngine, SearchQuery
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import annotated
 from tests.support.builds import many_papers
 from tests.support.sentence_engines import small_engine
 from tests.support.servers.loopback import served
@@ -36,9 +35,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Search
     papers = many_papers(150)
     for paper, (name, known) in zip(papers, NAMED.items(), strict=False):
         paper |= {"id": name, **known}
-    return small_engine(
-        tmp_path_factory.mktemp("scholar"), Annotator(hashing, tagger=KeywordTagger()), papers
-    )
+    return small_engine(tmp_path_factory.mktemp("scholar"), annotated(hashing), papers)
 
 
 @pytest.fixture(scope="module")

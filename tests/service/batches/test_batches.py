@@ -21,12 +21,12 @@ from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
 from service.admission import Admission
-from service.app import create_app
 from service.request_body import MAX_BATCH_BYTES
 from service.search import SearchEngine
-from service.settings import Settings
+from service.timings import Timings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, many_papers, write_corpus
+from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -41,15 +41,17 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
     return Path(copytree(hashed_data, tmp_path / "data"))
 
 
-def client_of(data: Path, **settings: Any) -> TestClient:
-    """A client of a service over ``data``."""
-    return TestClient(create_app(Settings(data=data, device="cpu", **settings)))
-
-
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
     """A client of a service over ``data``, alone."""
-    with client_of(data) as client:
+    with client_of(data, device="cpu") as client:
+        yield client
+
+
+@pytest.fixture
+def patient_client(data: Path) -> Iterator[TestClient]:
+    """The same of a service whose batches give way for long."""
+    with client_of(data, device="cpu", timings=PATIENT) as client:
         yield client
 
 
@@ -164,17 +166,20 @@ def test_results_as_tables(client: TestClient) -> None:
     assert (406, "urn:akin:problem:answer-format") == (refused.status_code, refused.json()["type"])
 
 
-class Held:
-    """Keeps batches from going on, as many requests at once would."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("service.admission.Admission.idle", False)
-        monkeypatch.setattr("service.worker._PATIENCE_S", 60.0)
+PATIENT = Timings(patience_s=60.0)
 
 
-def test_an_unfinished_batch_can_be_cancelled(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps batches of a ``PATIENT`` service from going on, as many requests at once would."""
+    monkeypatch.setattr("service.admission.Admission.idle", False)
+
+
+def test_an_unfinished_batch_can_be_cancelled(
+    patient_client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Parquet waits for its end; cancelled, it is gone."""
-    Held(monkeypatch)
+    hold(monkeypatch)
+    client = patient_client
     path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
     unfinished = client.get(f"{path}/results", headers={"Accept": PARQUET})
     assert (409, "urn:akin:problem:batch-unfinished") == (unfinished.status_code, unfinished.json()["type"])
@@ -216,7 +221,7 @@ def test_a_batch_is_its_callers(data: Path) -> None:
     with Keys.open(data / CATALOG_FILE) as keys:
         mine, other = (keys.create(n, scope=Scope.READ, expires_days=1).token for n in "ab")
         admin = keys.create("c", scope=Scope.ADMIN, expires_days=1).token
-    with client_of(data) as client:
+    with client_of(data, device="cpu") as client:
         started = client.post("/v1/batches", json={"seeds": IDS[:3]}, headers={"x-api-key": mine})
         path = started.headers["Location"]
         for token, status in ((other, 404), (admin, 200), (mine, 200)):
@@ -230,10 +235,10 @@ def test_a_batch_is_its_callers(data: Path) -> None:
 
 def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A caller beyond its quarter gets 429, one who comes when all is taken 503, both with Retry-After."""
-    Held(monkeypatch)
+    hold(monkeypatch)
     with Keys.open(data / CATALOG_FILE) as keys:
         tokens = [keys.create(n, scope=Scope.READ, expires_days=1).token for n in "abcde"]
-    with client_of(data, batches=4) as client:
+    with client_of(data, device="cpu", batches=4, timings=PATIENT) as client:
         statuses = []
         for token in [*tokens[:4], tokens[0], tokens[4]]:
             answer = client.post("/v1/batches", json={"seeds": IDS}, headers={"x-api-key": token})
@@ -241,24 +246,24 @@ def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyP
         assert [(202, None)] * 4 + [(429, "30"), (503, "30")] == statuses
 
 
-def test_batches_give_way_to_searches(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While all places are taken each query looks again and again for one, then goes on all the same."""
     looks: list[Admission] = []
     monkeypatch.setattr("service.admission.Admission.idle", property(looks.append))  # None: it never is
-    monkeypatch.setattr("service.worker._PATIENCE_S", 0.2)
-    path = client.post("/v1/batches", json={"seeds": IDS[:5]}).headers["Location"]
-    assert "done" == finished(client, path)["state"]
+    with client_of(data, device="cpu", timings=Timings(patience_s=0.2)) as client:
+        path = client.post("/v1/batches", json={"seeds": IDS[:5]}).headers["Location"]
+        assert "done" == finished(client, path)["state"]
     assert len(looks) >= 2 * 5
 
 
 def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a service leaves when it ends, the next one does unasked; no lease has to run out first."""
-    monkeypatch.setattr("indexer.jobs.LEASE_S", 1e6)
-    with monkeypatch.context() as held, client_of(data) as client:
-        Held(held)
+    endless = Timings(patience_s=60.0, lease_s=1e6)
+    with monkeypatch.context() as held, client_of(data, device="cpu", timings=endless) as client:
+        hold(held)
         path = client.post("/v1/batches", json={"seeds": IDS[:60], "limit": 1}).headers["Location"]
         soon(lambda: client.get(path).json()["state"] != "queued")
-    with client_of(data) as client:
+    with client_of(data, device="cpu") as client:
         assert ("done", 60) == (finished(client, path)["state"], len(lines(client, path)))
 
 
@@ -266,9 +271,9 @@ def test_a_batch_keeps_its_generation(
     data: Path, hashing: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is published while it waits shows in searches, but not in its results."""
-    with client_of(data) as client:
+    with client_of(data, device="cpu", timings=PATIENT) as client:
         with monkeypatch.context() as held:
-            Held(held)
+            hold(held)
             path = client.post("/v1/batches", json={"seeds": [*IDS, "p0"], "limit": 1}).headers["Location"]
             build_quietly(write_corpus(tmp_path / "more.jsonl", many_papers(3)), data, hashing)
             soon(lambda: client.get("/readyz").json()["generation"] != "000001")
@@ -281,7 +286,7 @@ def test_a_batch_keeps_its_generation(
 def writing_client_of(data: Path) -> TestClient:
     """A service with the models that the collection was made with, so that it takes papers in."""
     engine = SearchEngine(open_snapshot(data), lambda: annotated(load_encoder("hashing")), n_candidates=50)
-    return TestClient(create_app(Settings(data=data, device="cpu", keyless="write"), engine))
+    return client_of(data, engine, device="cpu", keyless="write", timings=PATIENT)
 
 
 def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +299,7 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
 
     paths = []
     with monkeypatch.context() as held:
-        Held(held)
+        hold(held)
         with writing_client_of(data) as client:
             for number in range(7):
                 if number < 3:
@@ -321,13 +326,13 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
 
 def test_a_generation_that_is_gone_fails_the_batch(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch is never answered from another generation than it was started on."""
-    with monkeypatch.context() as held, client_of(data) as client:
-        Held(held)
+    with monkeypatch.context() as held, client_of(data, device="cpu", timings=PATIENT) as client:
+        hold(held)
         path = client.post("/v1/batches", json={"seeds": IDS}).headers["Location"]
     with sqlite3.connect(data / CATALOG_FILE) as catalog:
         catalog.execute("UPDATE jobs SET generation = '000009'")
     catalog.close()
-    with client_of(data) as client:
+    with client_of(data, device="cpu") as client:
         failed = finished(client, path)
         assert "failed" == failed["state"]
         assert failed["error"].startswith("Generation 000009 is no longer there")
@@ -361,7 +366,7 @@ def test_a_database_that_is_away(client: TestClient, monkeypatch: pytest.MonkeyP
 
 def test_large_bodies_are_taken_here_alone(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above what other paths read, up to a bound of its own."""
-    Held(monkeypatch)
+    hold(monkeypatch)
     large = {"queries": [{"query": {"title": "a", "abstract": "Much. " * 15_000}}] * 30}
     assert len(json.dumps(large)) > 2_000_000
     started = client.post("/v1/batches", json=large)

@@ -23,7 +23,7 @@ from service.schemas.recommendations import RecommendationsOut
 from service.schemas.search import SearchOut
 from service.schemas.sentences import SentenceSearchOut
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import KeywordTagger, annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.servers.redis import RedisServer
 
@@ -206,7 +206,7 @@ def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
     """Another device, another tagger, another title or another cut into sentences: nothing is shared."""
     cache, paper = Cache(memory_mib=1), pasted_paper("T", "We study rivers. They flood.")
     other_title, other_cut = pasted_paper("U", paper.abstract), pasted_paper("T", [paper.abstract])
-    plain = Annotator(hashing, tagger=KeywordTagger())
+    plain = annotated(hashing)
     for annotator, device, asked in (
         (plain, "cpu", paper),
         (plain, "cuda", paper),

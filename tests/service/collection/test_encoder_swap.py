@@ -1,6 +1,5 @@
 """A service whose collection gets another encoder: queries are read by the encoder of what answers them."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,19 +13,17 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.reindex import prepare, publish_prepared
 from indexer.snapshot import open_snapshot
 from models.annotator import load_annotator
+from models.errors import SnapshotCorruptError
 from service.app import create_app
+from service.engines import Engines
 from service.search import SearchEngine
 from service.settings import Settings
-from tests.support.builds import many_papers, write_corpus
+from tests.support.builds import many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert
 from tests.support.servers.patience import soon
 
 N_PAPERS = 40
 PASTED = {"title": "Graph transport", "abstract": "We show a result. Encoders of papers, a method."}
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -140,22 +137,19 @@ def test_a_service_told_of_another_encoder_keeps_the_old_generation(
 
 
 def test_what_could_not_be_served_is_not_opened_again_and_again(
-    data: Path, encoders: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    data: Path, encoders: tuple[str, str]
 ) -> None:
     """Opening a generation reads all of it: after a failure there is a pause, and one more try after it."""
-    opened: list[str] = []
-    real = SearchEngine.warm_up
+    now, opened = [0.0], []
 
-    def counted(engine: SearchEngine) -> None:
-        opened.append(engine.snapshot.generation)
-        real(engine)
+    def reopen(generation: str | None, beside: SearchEngine) -> SearchEngine:
+        opened.append(generation)
+        raise SnapshotCorruptError("a file is damaged")
 
-    with service(data, encoder=encoders[0]) as client:
-        monkeypatch.setattr(SearchEngine, "warm_up", counted)
-        swap(data, encoders[1])
-        soon(lambda: ready(client)["degraded"] != [])
-        time.sleep(1.2)
-        assert (["000002"], "swap") == (opened, ready(client)["degraded"][0]["part"])
-        monkeypatch.setattr("service.engines._RETRY_S", 0.0)
-        client.app.state.engines._failure = None  # type: ignore[attr-defined]  # as if the time were over
-        soon(lambda: len(opened) > 1)
+    first = SearchEngine(open_snapshot(data), lambda: load_annotator(encoders[0]), n_candidates=200)
+    engines = Engines(first, data, reopen=reopen, clock=lambda: now[0], retry_s=30.0)
+    swap(data, encoders[1])
+    for now[0], n_opened in ((0.0, 1), (29.0, 1), (30.0, 2), (59.0, 2)):
+        with pytest.raises(SnapshotCorruptError, match="damaged"):
+            engines.follow()
+        assert (n_opened, 1, first) == (len(opened), engines.n_failed_swaps, engines.current)

@@ -23,14 +23,13 @@ from indexer.growth import grow
 from indexer.manifest import Manifest
 from indexer.publishing import rollback
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
-from models.encoder import Encoder, load_encoder
+from models.encoder import Encoder
 from models.errors import ServiceError
 from models.types import Filters
 from service.app import create_app
 from service.search import SearchEngine, SearchQuery
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
@@ -46,15 +45,10 @@ def data(tmp_path: Path, hashing: Encoder) -> Path:
     return tmp_path / "data"
 
 
-def annotator() -> Annotator:
-    """The models of the collection."""
-    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
-
-
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
     """A service over the collection."""
-    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     app = create_app(Settings(data=data, keyless="write", device="cpu", rate=0), engine)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
@@ -204,7 +198,7 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 
 def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
     """Writes wait for whoever writes, in places of their own: with one place to compute, searches do not."""
-    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     answered: list[int] = []
     with (
         TestClient(
@@ -227,7 +221,7 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
 
 def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
     """What it publishes clears away no more than `AKIN_KEEP` allows."""
-    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     with TestClient(
         create_app(Settings(data=data, keyless="write", device="cpu", rate=0, keep=5), engine)
     ) as client:
@@ -280,7 +274,7 @@ def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Pat
 def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
     """A paper that a service accepted and had no time to index is taken up by the next one."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+        engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
         app = create_app(Settings(data=data, keyless="write", device="cpu"), engine)
         with TestClient(app) as stopped:
             stopped.app.state.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
@@ -288,7 +282,7 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
             stopped.post("/v1/papers", json={"papers": [WHALES]})
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)
-    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     with TestClient(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as client:
         soon(lambda: is_there(client, "w/1"))
 
@@ -358,7 +352,7 @@ def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path
     gc.collect()
     gc.disable()
     try:
-        engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+        engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
         engine.warm_up()
         filters = Filters(year_from=1900, exclude_ids=frozenset({"p9"}))
         assert engine.search(SearchQuery(paper_id="p5", filters=filters)).results
@@ -424,7 +418,7 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
 
 def test_the_client_writes(data: Path) -> None:
     """Papers are added and deleted from Python, on a real server."""
-    engine = SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     with (
         served(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as address,
         akin.Client(address) as client,

@@ -13,7 +13,6 @@ from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import absorb, delete_papers
 from indexer.growth import compact
 from indexer.snapshot import open_snapshot
-from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
 from models.types import Paper, Sentence
@@ -22,16 +21,12 @@ from service.engines import Engines
 from service.scrub import EVERY_S, Scrub
 from service.search import SearchEngine
 from service.settings import Settings
-from tests.support.annotators import KeywordTagger
+from service.timings import Timings
+from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
 from tests.support.servers.patience import soon
 
 SEARCH = {"query": {"paper_id": "p5"}, "limit": 3}
-
-
-def annotator() -> Annotator:
-    """The models of the collection."""
-    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
 
 
 @pytest.fixture
@@ -71,7 +66,7 @@ def scrub_of(data: Path, clock: Clock, *, mib_s: float = 1000.0) -> tuple[Scrub,
 
 def engine_of(data: Path) -> SearchEngine:
     """An engine over what is served."""
-    return SearchEngine(open_snapshot(data), annotator, n_candidates=20)
+    return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
 
 
 def test_every_file_is_compared_once_a_day(data: Path) -> None:
@@ -149,16 +144,15 @@ def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) ->
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(whales)  # more than the segment holds: it would be merged
         with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
-            absorb(data, annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot)
+            absorb(data, hashing_annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot)
 
 
 @pytest.fixture
-def client(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+def client(data: Path) -> Iterator[TestClient]:
     """A service that goes over its files again and again."""
-    monkeypatch.setattr("service.scrub._PAUSE_S", 0.0)
-    monkeypatch.setattr("service.scrub._DAMAGED_PAUSE_S", 0.0)
     settings = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, scrub_mib_s=1000.0)
-    app = create_app(settings, engine_of(data))
+    timings = Timings(scrub_pause_s=0.0, scrub_damaged_pause_s=0.0)
+    app = create_app(settings, engine_of(data), timings=timings)
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
 

@@ -20,6 +20,8 @@ from service.engines import open_engine
 from service.metrics import REFUSALS, Metrics
 from service.search import SearchEngine
 from service.settings import Settings
+from service.timings import Timings
+from tests.support.clients import client_of
 from tests.support.servers.loopback import served
 
 BY_ID = {"query": {"paper_id": "demo:p03-m07"}, "limit": 1}
@@ -47,15 +49,10 @@ def engine(hashed_data: Path) -> SearchEngine:
     return open_engine(Settings(data=hashed_data, keyless="write", device="cpu"))
 
 
-def client_of(engine: SearchEngine, data: Path, **settings: Any) -> TestClient:
-    """A client of a service whose keys are in ``data``."""
-    return TestClient(create_app(Settings(data=data, keyless="write", **settings), engine))
-
-
 @pytest.fixture
 def client(engine: SearchEngine, tmp_path: Path) -> Iterator[TestClient]:
     """A client of a service without keys."""
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine, keyless="write") as client:
         yield client
 
 
@@ -101,7 +98,10 @@ def test_what_is_served_is_shown(client: TestClient) -> None:
 
 def test_applications_count_apart(engine: SearchEngine, tmp_path: Path) -> None:
     """Two in one process have each their own numbers."""
-    with client_of(engine, tmp_path) as first, client_of(engine, tmp_path) as second:
+    with (
+        client_of(tmp_path, engine, keyless="write") as first,
+        client_of(tmp_path, engine, keyless="write") as second,
+    ):
         first.get("/nowhere")
         read = [values(client.get("/metrics").text) for client in (first, second)]
     counts = [
@@ -115,7 +115,7 @@ def test_metrics_need_a_key_and_refusals_are_counted(engine: SearchEngine, tmp_p
     """Once there are keys one to read is asked for; what was turned away is counted by reason, from 0."""
     with Keys.open(tmp_path / CATALOG_FILE) as keys:
         token = keys.create("a", scope=Scope.READ, expires_days=1).token
-    with client_of(engine, tmp_path, rate=2) as client:
+    with client_of(tmp_path, engine, keyless="write", rate=2) as client:
         assert 401 == client.get("/metrics").status_code
         key = {"x-api-key": token}
         for _ in range(5):
@@ -222,7 +222,6 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the database of keys is away /readyz says so, the log once; then no more."""
-    monkeypatch.setattr(auth, "REFRESH_S", 0.01)
     away, read = threading.Event(), auth.KeyRing.read
 
     def flaky(self: auth.KeyRing) -> None:
@@ -231,7 +230,7 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(
         read(self)
 
     monkeypatch.setattr(auth.KeyRing, "read", flaky)
-    with client_of(engine, tmp_path) as client:
+    with client_of(tmp_path, engine, keyless="write", timings=Timings(keys_refresh_s=0.01)) as client:
         for gone, parts in ((True, ["keys"]), (False, [])):
             (away.set if gone else away.clear)()
             named = None

@@ -23,6 +23,7 @@ from service.engines import open_engine
 from service.search import SearchEngine
 from service.settings import Settings
 from service.telemetry import configure_logging
+from service.timings import USUAL, Timings
 from service.tracing import _Exporter
 from tests.support.servers.patience import soon
 
@@ -87,9 +88,10 @@ def engine(hashed_data: Path) -> SearchEngine:
 
 
 @contextmanager
-def traced(engine: SearchEngine, data: Path, endpoint: str) -> Iterator[TestClient]:
+def traced(engine: SearchEngine, data: Path, endpoint: str, timings: Timings = USUAL) -> Iterator[TestClient]:
     """A client of a service that exports to an endpoint."""
-    with TestClient(create_app(Settings(data=data, otlp_endpoint=endpoint), engine)) as client:
+    settings = Settings(data=data, otlp_endpoint=endpoint)
+    with TestClient(create_app(settings, engine, timings=timings)) as client:
         yield client
 
 
@@ -151,8 +153,7 @@ def test_an_endpoint_that_is_away_is_in_nobodys_way(
     """Requests are answered meanwhile, /readyz tells it, the log once, and the end does not try it again."""
     configure_logging("info")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
-    monkeypatch.setattr("service.tracing._TIMEOUT_S", 0.3)
-    with traced(engine, tmp_path, "http://127.0.0.1:9") as client:
+    with traced(engine, tmp_path, "http://127.0.0.1:9", Timings(export_timeout_s=0.3)) as client:
 
         def degraded() -> list[str]:
             assert 200 == client.post("/v1/search", json=PASTED).status_code
@@ -198,7 +199,7 @@ def test_the_end_tries_no_endpoint_that_is_away(monkeypatch: pytest.MonkeyPatch)
         return SpanExportResult.FAILURE
 
     monkeypatch.setattr("service.tracing.OTLPSpanExporter.export", failing)
-    exporter = _Exporter("http://127.0.0.1:9")
+    exporter = _Exporter("http://127.0.0.1:9", timeout_s=1.0)
     exporter.closing = True
     for _ in range(3):
         assert SpanExportResult.FAILURE is exporter.export([])

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import PaperNotFoundError
 from service.identifiers import Identifiers
-from tests.support.annotators import KeywordTagger
+from tests.support.annotators import annotated
 from tests.support.builds import many_papers
 from tests.support.sentence_engines import small_engine
 
@@ -91,7 +90,7 @@ def identifiers(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> I
     for paper, (name, known) in zip(papers, PAPERS.items(), strict=True):
         paper |= {"id": name, **known}
     folder = tmp_path_factory.mktemp("named")
-    return small_engine(folder, Annotator(hashing, tagger=KeywordTagger()), papers).identifiers
+    return small_engine(folder, annotated(hashing), papers).identifiers
 
 
 @pytest.mark.parametrize(("given", "paper_id"), SAME)

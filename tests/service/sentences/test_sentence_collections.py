@@ -9,7 +9,6 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
-from service import sentences
 from service.search import SearchEngine
 from service.sentences import Likeness, SentenceQuery, search_sentences
 from tests.support.annotators import FirstColumns, KeywordTagger
@@ -50,13 +49,10 @@ def test_a_repeated_sentence_comes_once(tmp_path: Path, sentence_annotator: Anno
     assert () == answer.warnings
 
 
-def test_repeats_without_end_are_told(
-    tmp_path: Path, sentence_annotator: Annotator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeats_without_end_are_told(tmp_path: Path, sentence_annotator: Annotator) -> None:
     """Where repeats fill as many rows as are looked at, the answer is shorter and says how many they were."""
-    monkeypatch.setattr(sentences, "_MOST_ROWS", 20)
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
-    answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4))
+    answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4), most_rows=20)
     assert (1, ("repeated_sentences:19",)) == (len(answer.results), answer.warnings)
 
 

@@ -1,14 +1,11 @@
 """Pages as tests look at them without a browser."""
 
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
-from service.app import create_app
-from service.settings import Settings
 from service.web.asked import Asked
 from service.web.render import PAGE_POLICY
 
@@ -40,11 +37,6 @@ class Page(HTMLParser):
             for each, attrs in self.tags
             if each == tag and all(value in attrs.get(name, "").split() for name, value in names.items())
         ]
-
-
-def client_of(data: Path) -> TestClient:
-    """A client, on the same machine, of a service over ``data``."""
-    return TestClient(create_app(Settings(data=data)), client=("127.0.0.1", 50_000))
 
 
 def page_at(client: TestClient, address: str, *, status: int = 200) -> Page:

@@ -31,11 +31,9 @@ from indexer.growth import compact
 from indexer.publishing import rollback
 from indexer.snapshot import Snapshot, open_snapshot
 from indexer.versions import content_hash
-from models.annotator import Annotator
-from models.encoder import load_encoder
 from models.types import Paper, Sentence
-from tests.support.annotators import KeywordTagger
-from tests.support.builds import many_papers, write_corpus
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import many_papers, quiet, write_corpus
 
 # What a process does to files, as the interpreter tells it.
 _STEPS = frozenset(
@@ -61,15 +59,6 @@ class Outcome:
     wrong: str
 
 
-def annotator() -> Annotator:
-    """The models of the collections here."""
-    return Annotator(load_encoder("hashing"), tagger=KeywordTagger(), functions=None)
-
-
-def quiet(stage: str, done: int, total: int | None) -> None:
-    """Shows nothing."""
-
-
 def make_collection(folder: Path) -> Path:
     """A collection of a few papers in three segments, with some deleted and replaced, and a corpus to add."""
     data = folder / "data"
@@ -86,7 +75,7 @@ def make_collection(folder: Path) -> Path:
 def index_corpus(corpus: Path, data: Path) -> None:
     """Add a corpus to a collection, or begin it."""
     arguments = BuildArguments(encoder="hashing", device="cpu")
-    build([corpus], data, annotator(), arguments=arguments, on_progress=quiet)
+    build([corpus], data, hashing_annotator(), arguments=arguments, on_progress=quiet)
 
 
 def _paper(paper_id: str, text: str) -> Paper:
@@ -105,7 +94,9 @@ def add_corpus(data: Path, acknowledge: Acknowledge) -> None:
 def replace_all(data: Path, acknowledge: Acknowledge) -> None:
     """``akin index MORE --data DATA --replace``."""
     arguments = BuildArguments(encoder="hashing", device="cpu")
-    build([data / "more.jsonl"], data, annotator(), arguments=arguments, on_progress=quiet, replace=True)
+    build(
+        [data / "more.jsonl"], data, hashing_annotator(), arguments=arguments, on_progress=quiet, replace=True
+    )
     acknowledge()
 
 
@@ -114,7 +105,7 @@ def post(data: Path, acknowledge: Acknowledge) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add(_POSTED)
         acknowledge()
-        absorb(data, annotator(), catalog, on_progress=quiet, keep=3)
+        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
 
 
 def unpost(data: Path, acknowledge: Acknowledge) -> None:
@@ -122,7 +113,7 @@ def unpost(data: Path, acknowledge: Acknowledge) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["p7"])
         acknowledge()
-        absorb(data, annotator(), catalog, on_progress=quiet, keep=3)
+        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
 
 
 def delete(data: Path, acknowledge: Acknowledge) -> None:
@@ -211,7 +202,7 @@ def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool)
     if found not in (before, expected):
         return "a reader found neither the older nor the newer state"
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        manifest = absorb(data, annotator(), catalog, on_progress=quiet, keep=3).manifest
+        manifest = absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3).manifest
         finally_there = state_of(open_snapshot(data))
         in_catalog = {paper.id: content_hash(paper) for paper in catalog.papers(catalog.paper_ids())}
     if finally_there != in_catalog:

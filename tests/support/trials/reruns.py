@@ -15,12 +15,12 @@ from indexer.generations import generations, numbered, read_manifest
 from indexer.reindex import prepare, publish_prepared, reindex_lock
 from indexer.snapshot import open_snapshot
 from indexer.versions import content_hash
+from tests.support.annotators import hashing_annotator
 from tests.support.trials.crashes import (
     NEVER,
     Acknowledge,
     State,
     add_corpus,
-    annotator,
     delete,
     in_child,
     in_steps,
@@ -37,8 +37,8 @@ def reindex(data: Path, acknowledge: Acknowledge) -> None:
     """``akin reindex --dtype float32``."""
     arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
     with reindex_lock(data), Catalog.open(data / CATALOG_FILE) as catalog:
-        prepared = prepare(data, annotator(), catalog, arguments=arguments, on_progress=quiet)
-        publish_prepared(data, prepared, annotator(), catalog, on_progress=quiet, keep=3)
+        prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
+        publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=3)
     acknowledge()
 
 

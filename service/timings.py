@@ -1,0 +1,25 @@
+"""How often a service looks at things and how long it waits, where no place needs a setting for it."""
+
+from dataclasses import dataclass
+
+from indexer.jobs import LEASE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """The timings of one service, in seconds."""
+
+    keys_refresh_s: float = 1.0  # between two readings: a revoked key is refused at most so much later
+    # After which time a generation that could not be served is tried again: that reads all of its files.
+    swap_retry_s: float = 30.0
+    scrub_pause_s: float = 86_400.0  # between two passes
+    scrub_damaged_pause_s: float = 600.0  # the same while something is damaged, so that a repair is soon seen
+    export_timeout_s: float = 2.0  # for one batch of spans, tries included; the end waits no longer
+    # How long one query of a batch gives way to requests, which never wait for it: some progress is made.
+    patience_s: float = 1.0
+    lease_s: float = LEASE_S  # a worker that does not renew its lease for so long is taken to be gone
+    without_redis_s: float = 5.0  # how long it is left alone after it did not answer
+    without_worker_s: float = 10.0  # with Redis: after so long without a worker the service works itself
+
+
+USUAL = Timings()

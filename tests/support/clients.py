@@ -1,0 +1,23 @@
+"""Clients of a service in the test's own process."""
+
+from pathlib import Path
+
+from fastapi.testclient import TestClient
+
+from service.app import create_app
+from service.search import SearchEngine
+from service.settings import Settings
+from service.timings import USUAL, Timings
+
+
+def client_of(
+    data: Path,
+    engine: SearchEngine | None = None,
+    *,
+    address: str = "127.0.0.1",
+    timings: Timings = USUAL,
+    **settings: object,
+) -> TestClient:
+    """A client at ``address`` of a service over ``data``, or over ``engine`` with its keys in ``data``."""
+    app = create_app(Settings(data=data, **settings), engine, timings=timings)  # type: ignore[arg-type]  # keywords pass through
+    return TestClient(app, client=(address, 50_000))
