@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from models.errors import BodyTooLargeError
+from models.errors import BodyTooLargeError, InputError
 
 MAX_VALUES: Final = 500_000  # a batch of 10,000 pasted abstracts with 20 sentences each has 300,000
 MAX_NUMBER_CHARS: Final = 40  # of one number; the longest that a program writes by itself has 24
@@ -18,8 +18,8 @@ _PIECE_BYTES: Final = 64 * 1024
 def parsed(content: bytes) -> Any:
     """The value that ``content`` stands for.
 
-    Raises BodyTooLargeError for more than MAX_VALUES values, a number of more than MAX_NUMBER_CHARS or more
-    than MAX_NUMBERS_CHARS in all numbers; ValueError and RecursionError as ``json``.
+    Raises BodyTooLargeError for more than MAX_VALUES values or MAX_NUMBERS_CHARS in all numbers, InputError
+    for a number of more than MAX_NUMBER_CHARS, ValueError and RecursionError as ``json``.
     """
     n_values, n_number_chars = measured(content)
     for n_given, most, what in (
@@ -37,12 +37,12 @@ def measured(content: bytes, *, piece_bytes: int = _PIECE_BYTES) -> tuple[int, i
     """How many values and names of fields JSON holds at most, and how many characters its numbers have.
 
     Counted is what begins or parts values outside of texts, ``piece_bytes`` (2 or more) in one go; between
-    pieces other threads have their turn. Raises BodyTooLargeError for a number of more than MAX_NUMBER_CHARS.
+    pieces other threads have their turn. Raises InputError for a number of more than MAX_NUMBER_CHARS.
     """
     n_values, n_number_chars = 1, 0
     for outside in _outside_texts(content, piece_bytes):
         if _LONG_NUMBER.search(outside):
-            raise BodyTooLargeError(f"A number in the body has more than {MAX_NUMBER_CHARS} characters.")
+            raise InputError(f"A number in the body has more than {MAX_NUMBER_CHARS} characters.")
         n_values += sum(map(outside.count, (b",", b":", b"[", b"{")))
         n_number_chars += len(outside) - len(outside.translate(None, _OF_NUMBERS))
     return n_values, n_number_chars

@@ -88,7 +88,7 @@ def test_an_error_of_any_class_refuses_its_paper_alone(hashing: Encoder, kind: t
     """Other people's encoders raise what they like; the reason names the class and the text."""
     embedded = embed(
         [paper("a"), poison("b"), paper("c")],
-        annotator(Refusing(hashing, kind=kind)),
+        annotated(Refusing(hashing, kind=kind)),
         dtype="float32",
         on_progress=lambda _: None,
     )

@@ -143,7 +143,7 @@ BAD_REQUESTS: list[tuple[Any, int]] = [
     ({"query": TEXT, "sentences": []}, 422),
     ({"query": TEXT, "sentences": [-1]}, 422),
     ({"query": TEXT, "sentences": ["0"]}, 422),
-    ({"query": TEXT, "sentences": [10**400]}, 422),
+    ({"query": TEXT, "sentences": [10**30]}, 422),
     ({"query": TEXT, "facet": "vibe"}, 422),
     ({"query": TEXT, "facet": "method", "sentences": [0]}, 422),
     ({"query": TEXT, "limit": 101}, 422),

@@ -171,7 +171,7 @@ BAD_REQUESTS: list[tuple[Any, int, str]] = [
     ({"query": {"paper_id": "demo:p03-m07", "sentence": 99}}, 422, "numbered 0 to"),
     ({"query": {"paper_id": "demo:p03-m07", "sentence": -1}}, 422, "sentence"),
     ({"query": {"paper_id": "demo:p03-m07", "sentence": "0"}}, 422, "sentence"),
-    ({"query": {"paper_id": "demo:p03-m07", "sentence": 10**400}}, 422, "sentence"),
+    ({"query": {"paper_id": "demo:p03-m07", "sentence": 10**30}}, 422, "sentence"),
     ({"query": TEXT, "by": "vibe"}, 422, "by"),
     ({"query": TEXT, "facet": "vibe"}, 422, "facet"),
     ({"query": TEXT, "facet": []}, 422, "facet"),
