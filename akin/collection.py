@@ -30,15 +30,17 @@ from models.errors import InputError, SnapshotError
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
+FromFile = Annotated[
+    Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
+]
 
 
 def delete(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)] = None,
+    ids: Ids = None,
     *,
     data: Data,
-    from_file: Annotated[
-        Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
-    ] = None,
+    from_file: FromFile = None,
     catalog: CatalogUrl = "",
     keep: Keep = KEEP,
 ) -> None:
@@ -58,12 +60,10 @@ def delete(
 
 
 def purge(
-    ids: Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)] = None,
+    ids: Ids = None,
     *,
     data: Data,
-    from_file: Annotated[
-        Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
-    ] = None,
+    from_file: FromFile = None,
     catalog: CatalogUrl = "",
 ) -> None:
     """Delete papers and remove their text from the catalog and every generation; for takedowns.

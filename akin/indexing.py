@@ -182,9 +182,7 @@ def _refused_rows(refusals: Refusals) -> Group:
     if refusals.broken:
         duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
         lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
-        lines += [Text(f"  {example}") for example in refusals.examples]
-        if refusals.broken > len(refusals.examples):
-            lines.append(Text(f"  ... and {refusals.broken - len(refusals.examples):,} more"))
+        lines += _first_of(refusals.broken, refusals.examples)
     if refusals.without_abstract:
         lines.append(Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over."))
     return Group(*lines)
@@ -194,17 +192,22 @@ def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
     """Papers that could not be encoded, the first of them with the reasons."""
     lines = []
     if papers:
-        first = papers[:_SHOWN_IN_QUARANTINE]
         lines.append(
             Text(
                 f"{len(papers):,} papers could not be encoded and are in quarantine; correct or delete them:",
                 style="yellow",
             )
         )
-        lines += [Text(f"  {paper.paper_id}: {paper.reason}") for paper in first]
-        if len(papers) > len(first):
-            lines.append(Text(f"  ... and {len(papers) - len(first):,} more"))
+        lines += _first_of(
+            len(papers), [f"{paper.paper_id}: {paper.reason}" for paper in papers[:_SHOWN_IN_QUARANTINE]]
+        )
     return Group(*lines)
+
+
+def _first_of(n_all: int, shown: Sequence[object]) -> list[Text]:
+    """A line for each of those that are shown, and how many more there are."""
+    lines = [Text(f"  {each}") for each in shown]
+    return lines + ([Text(f"  ... and {n_all - len(shown):,} more")] if n_all > len(shown) else [])
 
 
 def _build_summary(report: BuildReport) -> Group:

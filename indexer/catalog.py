@@ -30,6 +30,7 @@ from indexer.versions import (
     check,
     content_hash,
     folded,
+    in_batches,
     insert_papers,
     point,
     point_nowhere,
@@ -216,8 +217,7 @@ class Catalog(Store):
             PaperNotFoundError: at the first id that the catalog does not hold.
         """
         wanted = list(paper_ids)
-        for start in range(0, len(wanted), BATCH_PAPERS):
-            batch = wanted[start : start + BATCH_PAPERS]
+        for batch in in_batches(wanted):
             storable = [paper_id for paper_id in batch if not UNSTORABLE.search(paper_id)]
             statement = _CURRENT_PAPERS.where(CurrentRow.paper_id.in_(storable))
             with self._database.reading() as connection:

@@ -1,15 +1,13 @@
 """The quarantine: papers that cannot be encoded are noted in the catalog and hold no others up."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sqlalchemy import Connection, delete, func, insert, select
 
 from indexer.tables import CurrentRow, PaperRow, QuarantineRow
-from indexer.versions import BATCH_PAPERS
-
-_Item = TypeVar("_Item")
+from indexer.versions import in_batches
 
 _MOST_CHARACTERS: Final = 1_000  # of a reason: it may quote what another program says
 
@@ -35,12 +33,12 @@ def note_outcome(
     connection: Connection, models: str, released: Sequence[str], refused: Sequence[QuarantinedPaper]
 ) -> None:
     """Note the ``refused`` versions, those that are current; take out the ``released``, content hashes."""
-    for batch in _batches(released):
+    for batch in in_batches(released):
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(
             delete(QuarantineRow).where(QuarantineRow.models == models, QuarantineRow.paper_key.in_(keys))
         )
-    for some in _batches(refused):
+    for some in in_batches(refused):
         _insert(connection, models, {paper.content_hash: paper.reason for paper in some})
 
 
@@ -98,8 +96,3 @@ def read_quarantine(connection: Connection, models: str, limit: int) -> Quaranti
     return Quarantine(
         n_papers, tuple(QuarantinedPaper(row.paper_id, row.content_hash, row.reason) for row in rows)
     )
-
-
-def _batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
-    for start in range(0, len(items), BATCH_PAPERS):
-        yield items[start : start + BATCH_PAPERS]

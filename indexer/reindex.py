@@ -143,8 +143,9 @@ def publish_prepared(
             if now != changed:
                 encoded = _encode(data, catalog, now, annotator, like, on_progress)
             encoded = replace(encoded, quarantined=(*prepared.quarantined, *encoded.quarantined))
-            hashes = prepared.snapshot.column("content_hash")
-            encoded.note(catalog, like.models_key, also=pc.drop_null(hashes).to_pylist())
+            chunks = prepared.snapshot.column("content_hash").chunks
+            hashes = (digest for chunk in chunks for digest in pc.drop_null(chunk).to_pylist())
+            encoded.note(catalog, like.models_key, also=hashes)  # read only where some are in quarantine
             entry = adopt_segment(data, work / "segment", like.segments[0])
             like = replace(like, segments=(entry,), change=last, catalog=catalog.identity())
             segment = _open(segment_folder(data, entry.name), entry, like)

@@ -4,8 +4,8 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import BigInteger, Connection, Executable, delete, literal, select, update
 from sqlalchemy import insert as plain_insert
@@ -14,6 +14,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from indexer.tables import Base, CurrentRow, PaperRow, QuarantineRow, SentenceRow
 from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
+
+_Item = TypeVar("_Item")
 
 BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
@@ -115,11 +117,17 @@ def _columns(digest: str, paper: Paper) -> dict[str, Any]:
     }
 
 
+def in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """The items, as many at a time as one statement takes."""
+    for start in range(0, len(items), BATCH_PAPERS):
+        yield items[start : start + BATCH_PAPERS]
+
+
 def point(connection: Connection, digests: Sequence[str], change: int) -> None:
     """Makes the versions with these content hashes current, those that were not, as of ``change``."""
-    for start in range(0, len(digests), BATCH_PAPERS):
+    for batch in in_batches(digests):
         versions = select(PaperRow.paper_id, PaperRow.key, literal(change, BigInteger)).where(
-            PaperRow.content_hash.in_(digests[start : start + BATCH_PAPERS])
+            PaperRow.content_hash.in_(batch)
         )
         insert = _insert(connection, CurrentRow).from_select(["paper_id", "paper_key", "change"], versions)
         connection.execute(
@@ -149,8 +157,8 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
 def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
     """Removes every version of papers that are deleted, with all that refers to them; returns how many."""
     n_removed = 0
-    for start in range(0, len(paper_ids), BATCH_PAPERS):
-        of_these = PaperRow.paper_id.in_(paper_ids[start : start + BATCH_PAPERS])
+    for batch in in_batches(paper_ids):
+        of_these = PaperRow.paper_id.in_(batch)
         keys = select(PaperRow.key).where(of_these)
         for table in (QuarantineRow, SentenceRow):
             connection.execute(delete(table).where(table.paper_key.in_(keys)))

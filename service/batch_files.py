@@ -1,6 +1,5 @@
 """The results of a batch as files: NDJSON, CSV or Parquet, made a chunk at a time."""
 
-import csv
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError
 from service.batch_content import unpacked
 from service.deadline import within
-from service.exports import CSV_COLUMNS, csv_rows, harmless
+from service.exports import CSV_COLUMNS, csv_rows, csv_text, harmless
 from service.formats import Format
 from service.schemas.search import ResultOut
 
@@ -77,9 +76,7 @@ def _csv(chunks: Iterator[list[bytes]], *, with_header: bool) -> Iterator[bytes]
 
 
 def _csv_text(rows: list[list[Any]]) -> bytes:
-    file = io.StringIO()
-    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
-    return file.getvalue().encode("utf-8", "replace")
+    return csv_text(rows).encode("utf-8", "replace")
 
 
 def _csv_rows(line: dict[str, Any]) -> Iterator[list[Any]]:

@@ -5,7 +5,8 @@ import hashlib
 import io
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 import rispy
@@ -44,10 +45,13 @@ _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "
 
 def to_csv(results: Sequence[ResultOut], *, first_rank: int = 1) -> str:
     """A header and one line a result (RFC 4180); no cell starts a formula when a spreadsheet opens it."""
+    return csv_text([CSV_COLUMNS, *csv_rows(results, first_rank=first_rank)])
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as RFC 4180 has them, every cell quoted."""
     file = io.StringIO()
-    writer = csv.writer(file, quoting=csv.QUOTE_ALL)
-    writer.writerow(CSV_COLUMNS)
-    writer.writerows(csv_rows(results, first_rank=first_rank))
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
     return file.getvalue()
 
 

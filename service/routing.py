@@ -15,8 +15,9 @@ from models.errors import RouteClosedError
 from service.policy import UNKNOWN, Policy, declared
 
 UNKNOWN_ROUTE: Final = "unknown"
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-PATH_PATTERN: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"  # of a parameter of a path, for the OpenAPI document
+_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f"
+_CONTROL: Final = re.compile(f"[{_CONTROLS}]")
+PATH_PATTERN: Final = f"^[^{_CONTROLS}]*$"  # of a parameter of a path, for the OpenAPI document
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from service.search import SearchEngine, SearchQuery
 from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.servers.loopback import served
+from tests.support.servers.patience import soon
 
 TOOLS = {"search_papers", "recommend", "find_sentences", "analyze_text", "get_paper"}
 PAPER = "demo:p03-m07"
@@ -129,14 +129,12 @@ def test_a_model_searches_over_http(address: str) -> None:
 
 def wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
     """Wait until something listens there."""
-    deadline = time.monotonic() + 60
-    while True:
-        assert server.poll() is None, "the server ended"
-        assert time.monotonic() < deadline, "the server did not start in time"
+
+    def answers() -> bool:
         with socket.socket() as knock:
-            if knock.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
+            return knock.connect_ex(("127.0.0.1", port)) == 0
+
+    soon(answers, process=server)
 
 
 def test_results_are_short(address: str) -> None:

@@ -3,8 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from tests.support.builds import (
     published_files,
     write_corpus,
 )
+from tests.support.servers.patience import soon
 
 AKIN = [sys.executable, "-m", "akin"]
 TWENTIES = PartBounds(20)
@@ -52,22 +51,17 @@ def test_a_changed_corpus_takes_up_only_what_is_the_same(tmp_path: Path, hashing
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes], timeout_s: float = 240) -> None:
-    """Wait until ``condition`` holds; the process must not end before."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert process.poll() is None, "the build ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def test_a_killed_build_resumes(tmp_path: Path) -> None:
     """SIGKILL between parts of a real process; the next run reuses them and publishes the same bytes."""
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2_600))
     cut, whole = tmp_path / "cut", tmp_path / "whole"
     command = [*AKIN, "index", str(corpus), "--encoder", "hashing", "--data"]
     process = subprocess.Popen([*command, str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(list((cut / "building" / "corpus").glob("vectors-*"))) >= 2, process)
+    soon(
+        lambda: len(list((cut / "building" / "corpus").glob("vectors-*"))) >= 2,
+        every_s=0.002,
+        process=process,
+    )
     process.send_signal(signal.SIGKILL)
     assert -signal.SIGKILL == process.wait()
     assert not (cut / "CURRENT").exists()
@@ -90,7 +84,7 @@ def test_ctrl_c_is_a_clear_message(tmp_path: Path) -> None:
         # A test run in the background of a script ignores SIGINT, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     )
-    wait_for(lambda: any((data / "building" / "corpus").glob("vectors-*")), process)
+    soon(lambda: any((data / "building" / "corpus").glob("vectors-*")), every_s=0.002, process=process)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=240)
     assert 130 == process.returncode

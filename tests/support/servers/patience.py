@@ -1,12 +1,24 @@
 """Waiting in tests for what happens soon, in another thread or process."""
 
+import subprocess
 import time
 from collections.abc import Callable
+from typing import Any
 
 
-def soon(holds: Callable[[], bool], timeout_s: float = 240.0) -> None:
-    """Wait until something holds; the limit ends a test that waits in vain, and measures nothing."""
+def soon(
+    holds: Callable[[], bool],
+    timeout_s: float = 240.0,
+    *,
+    every_s: float = 0.02,
+    process: "subprocess.Popen[Any] | None" = None,
+) -> None:
+    """Wait until something holds, while ``process`` runs, if one is given.
+
+    The limit ends a test that waits in vain, and measures nothing.
+    """
     deadline = time.monotonic() + timeout_s
     while not holds():
+        assert process is None or process.poll() is None, "the process ended before"
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(every_s)

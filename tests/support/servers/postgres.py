@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -32,21 +32,8 @@ def postgres_server() -> Iterator[str]:
     if url := os.environ.get("AKIN_TEST_POSTGRES_URL"):
         yield url
         return
-    programs = find_programs()
-    if programs is None:
-        pytest.skip(HOW_TO_GET_ONE)
-    # The socket's path must stay under about 100 characters, which pytest's own folders need not.
-    folder = Path(tempfile.mkdtemp(prefix="akin-postgres-"))
-    server = Server(programs, folder)
-    try:
-        server.create()
-        server.start()
+    with running() as server:
         yield server.url
-        server.stop()
-    except PermissionError as error:
-        pytest.skip(f"the account that PostgreSQL must run as here cannot reach its programs: {error}")
-    finally:
-        shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -78,9 +65,17 @@ def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
 def own_postgres() -> Iterator["Server"]:
     """A PostgreSQL that the test may stop."""
     pytest.importorskip("psycopg")
+    with running() as server:
+        yield server
+
+
+@contextmanager
+def running() -> Iterator["Server"]:
+    """A server of its own, in a folder that goes with it; without its programs the test is skipped."""
     programs = find_programs()
     if programs is None:
         pytest.skip(HOW_TO_GET_ONE)
+    # The socket's path must stay under about 100 characters, which pytest's own folders need not.
     folder = Path(tempfile.mkdtemp(prefix="akin-postgres-"))
     server = Server(programs, folder)
     try:
@@ -88,6 +83,8 @@ def own_postgres() -> Iterator["Server"]:
         server.start()
         yield server
         server.stop()
+    except PermissionError as error:
+        pytest.skip(f"the account that PostgreSQL must run as here cannot reach its programs: {error}")
     finally:
         shutil.rmtree(folder)
 

