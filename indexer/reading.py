@@ -20,7 +20,7 @@ from indexer.corpus import CorpusReport
 from indexer.notes import read_note, write_note
 from indexer.versions import check
 from models.checksums import is_whole, sha256_of
-from models.language import language_of
+from models.language import other_language
 from models.types import Paper
 
 
@@ -107,7 +107,7 @@ class UnfinishedReading:
         if not papers:
             return None
         self.parts.append(_write_part(self.folder / f"part-{len(self.parts):05d}.arrow", papers))
-        self.languages.update(language_of(paper.abstract) for paper in papers)
+        self.languages.update(filter(None, (other_language(paper.abstract) for paper in papers)))
         return self.parts[-1]
 
     def note(self, part: Part | None) -> None:
@@ -204,7 +204,7 @@ def _finished(unfinished: UnfinishedReading) -> Reading:
         unfinished.key,
         tuple(unfinished.parts),
         Refusals(report.broken, report.duplicates, report.without_abstract, examples),
-        {name: count for name, count in unfinished.languages.most_common() if name != "en"},
+        dict(unfinished.languages.most_common()),
         unfinished.unchanged,
     )
     write_note(unfinished.folder / "read.json", asdict(reading))

@@ -1,18 +1,21 @@
-"""Which natural language an abstract is written in."""
+"""Which abstracts are in another language than English."""
 
-import py3langid
+import pycld2
 
 # Enough to tell; the cost grows with the text.
 _CHARACTERS_READ = 500
 
 
-def language_of(text: str) -> str:
-    """The ISO 639-1 code of the most likely language of ``text``."""
-    code: str = py3langid.classify(text[:_CHARACTERS_READ])[0]
-    return code
+def other_language(text: str) -> str | None:
+    """The ISO 639-1 code of the language of ``text``; ``None`` for English and where it is uncertain."""
+    # The detector refuses characters that are not text, of which extracted abstracts have some.
+    read = "".join(char if char.isprintable() else " " for char in text[:_CHARACTERS_READ])
+    reliable, _, languages = pycld2.detect(read)
+    code: str = languages[0][1]
+    return code if reliable and code != "en" else None
 
 
 def not_english(what: str, text: str) -> tuple[str, ...]:
     """The warning for ``text`` that looks French: ``abstract_not_english:fr``, if ``what`` is "abstract"."""
-    language = language_of(text)
-    return () if language == "en" else (f"{what}_not_english:{language}",)
+    language = other_language(text)
+    return () if language is None else (f"{what}_not_english:{language}",)

@@ -14,7 +14,7 @@ from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
 from service.cache import Cache
 from service.digests import digest_of
 
-_RESOLVE: Final = "models.encoders.transformer:resolve_device"  # by name: it brings torch along
+_RESOLVE: Final = "models.encoders.devices:resolve_device"  # by name: it brings torch along
 
 
 class CachedEncoder:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from jaxtyping import install_import_hook
+
+from tests.shapes import check_shapes
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -19,14 +20,13 @@ if TYPE_CHECKING:
     from service.search import SearchEngine
 
 ROOT = Path(__file__).parents[1]
-# Shapes are checked in the modules that state them; to wrap every other function costs seconds a process.
-WITH_SHAPES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+WITH_SHAPES = frozenset(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for package in ("models", "indexer", "service", "evaluation")
     for path in (ROOT / package).rglob("*.py")
     if "from jaxtyping import" in path.read_text(encoding="utf-8")
-]
-install_import_hook(WITH_SHAPES, "beartype.beartype")
+)
+check_shapes(WITH_SHAPES)
 # What tests share is imported where it is used: a test of one module loads neither torch nor a service.
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.servers.postgres", "tests.support.servers.redis"]

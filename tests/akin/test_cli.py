@@ -21,23 +21,12 @@ from models.encoder import load_encoder
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
+from tests.support.commands import flat, run
 from tests.support.examples import aspire_vectors
 from tests.support.examples.tiny_bert import write_frozen_bert
 from tests.support.servers.loopback import free_port
 
 AKIN = [sys.executable, "-m", "akin"]
-
-
-def run(*arguments: str | Path, stdin: str | None = None, status: int = 0) -> str:
-    """What a command prints to standard output and error; its exit status must be ``status``."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
-    assert status == result.exit_code, result.output
-    return result.output
-
-
-def flat(text: str) -> str:
-    """Text without line wrapping."""
-    return " ".join(text.split())
 
 
 def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:

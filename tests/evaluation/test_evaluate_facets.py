@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from sklearn.metrics import f1_score
 
 from evaluation.bootstrap import bounds, intervals
@@ -241,10 +240,10 @@ def test_a_missing_collection_is_told(tmp_path: Path, hashing: Encoder) -> None:
         measured(tmp_path, hashing)
 
 
-def test_the_command_prints_and_writes(app: typer.Typer, folder: Path, tmp_path: Path) -> None:
+def test_the_command_prints_and_writes(folder: Path, tmp_path: Path) -> None:
     """`akin evaluate facets` shows figures, confusion and the lead over baselines, in 80 columns too."""
     file = tmp_path / "new" / "figures.json"
-    shown = run(app, "facets", folder, "--encoder", "hashing", "--json", file, width=80)
+    shown = run("evaluate", "facets", folder, "--encoder", "hashing", "--json", file, width=80)
     assert "…" not in shown
     for word in ("facets (50 sentences of 10 abstracts)", "micro-F1", "macro-F1", "n-grams", "labelled"):
         assert word in flat(shown)

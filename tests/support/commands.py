@@ -2,19 +2,16 @@
 
 from pathlib import Path
 
-import typer
 from typer.testing import CliRunner
 
-from models.errors import AkinError
+from akin.cli import app
 
 
-def run(app: typer.Typer, *arguments: str | Path, width: int = 200) -> str:
-    """What a command prints; an expected error is raised."""
-    given = ["evaluate", *(str(argument) for argument in arguments)]
-    result = CliRunner().invoke(app, given, env={"COLUMNS": str(width), "TERM": "dumb"})
-    if isinstance(result.exception, AkinError):
-        raise result.exception
-    assert 0 == result.exit_code, result.output
+def run(*arguments: str | Path, stdin: str | None = None, status: int = 0, width: int = 200) -> str:
+    """What a command prints to standard output and error; its exit status must be ``status``."""
+    given = [str(argument) for argument in arguments]
+    result = CliRunner().invoke(app, given, input=stdin, env={"COLUMNS": str(width), "TERM": "dumb"})
+    assert status == result.exit_code, result.output
     return result.output
 
 

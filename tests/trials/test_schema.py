@@ -5,7 +5,6 @@ The sample has no chains, and sends every twentieth of the boundary values of an
 """
 
 import json
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from schemathesis.python.asgi import shutdown_lifespans
 
 from service.app import create_app
 from service.settings import Settings
+from tests.support.builds import collection
 from tests.support.servers.asgi import endpoints
 
 SAMPLE = 2  # random requests for each endpoint
@@ -67,10 +67,9 @@ def good_shapes_are_accepted(ctx: Any, response: Response, case: schemathesis.Ca
 
 
 @pytest.fixture
-def app(tmp_path: Path, hashed_data: Path) -> Iterator[FastAPI]:
-    """The service over a copy of the demo corpus under the hashing encoder."""
-    data = tmp_path / "data"
-    shutil.copytree(hashed_data, data)
+def app(tmp_path: Path) -> Iterator[FastAPI]:
+    """The service over papers of the demo corpus under the hashing encoder, which it publishes changes of."""
+    data = collection(tmp_path)
     yield create_app(Settings(data=data, keyless="write", device="cpu", rate=0))
     shutdown_lifespans()
 

@@ -71,9 +71,7 @@ def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
         for name, cell in cells.items():
             value = getattr(paper, name)
             plain = "; ".join(value) if isinstance(value, tuple) else str(value or "")
-            listed = isinstance(value, tuple)
-            pairs = zip(plain.split(";"), cell.split(";"), strict=True) if listed else [(plain, cell)]
-            for before, after in pairs:
+            for before, after in zip(plain.split(";"), cell.split(";"), strict=True):
                 bare = after.lstrip(" ")
                 assert before.lstrip(" ") in {bare, bare.removeprefix("'")} or f"'{before}" == after
                 assert not bare.startswith(("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠"))

@@ -1,0 +1,31 @@
+"""Tests of telling abstracts in other languages."""
+
+import pytest
+
+from models.language import not_english, other_language
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("We propose a method that finds papers akin to one you give it.", None),
+        ("Multicenter, prospective, randomized trial: QRS, ST-segment and T-wave of the 12-lead ECG.", None),
+        ("BERT", None),
+        ("", None),
+        ("\ud800\x00\ufdd0", None),
+        ("Nous proposons une méthode qui trouve les articles proches d'un autre.", "fr"),
+        ("On décrit les grammaires de d\x8ependance et les représentations syntaxiques des phrases.", "fr"),
+        ("Wir zeigen, dass das neue Verfahren schneller ist als alle bisher bekannten.", "de"),
+        ("本文提出了一种基于预训练语言模型的繁体古文自动句读框架,并整理了约十亿字的古文语料。", "zh"),
+    ],
+)
+def test_languages_are_told(text: str, language: str | None) -> None:
+    """What is certainly not English is named; what is uncertain, or not text at all, counts as English."""
+    assert language == other_language(text)
+
+
+def test_the_warning_names_what_is_in_which_language() -> None:
+    """An abstract in French is a warning, one in English none."""
+    french = "Nous proposons une méthode qui trouve les articles proches d'un autre."
+    assert ("abstract_not_english:fr",) == not_english("abstract", french)
+    assert () == not_english("abstract", "We propose a method.")
