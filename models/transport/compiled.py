@@ -1,6 +1,5 @@
 """The one way this package compiles its loops: numba, strict arithmetic, no GIL, cached on disk."""
 
-import inspect
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
 
@@ -25,10 +24,8 @@ def compiled_reduction(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def _compile(function: Callable[_P, _R], *, fastmath: bool | set[str]) -> Callable[_P, _R]:
-    # The test run wraps every function to check its shapes; numba needs the function inside.
-    body = inspect.unwrap(function)
     try:
-        loops = njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(body)
+        loops = njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function)
     except RuntimeError:  # numba's way to say that no cache folder is writable
-        loops = njit(nogil=True, error_model="numpy", fastmath=fastmath)(body)
+        loops = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
     return cast(Callable[_P, _R], loops)
