@@ -6,7 +6,7 @@ from models.transport import SERVING, Scorer, score_papers
 
 
 def compile_all() -> None:
-    """Score pairs that are easy and pairs that are hard with each scorer; the machine code is kept on disk."""
+    """Score easy pairs and hard ones with each scorer; the machine code is kept on disk."""
     near = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
     for spread in (1.0, 1e3):  # Sinkhorn solves the first, Newton the second
         for scorer in Scorer:
