@@ -31,6 +31,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+_OF_PAPER = tuple(name for name in SCHEMA.names if name != "content_hash")
+
 
 def papers_to_table(papers: Sequence[Paper]) -> pa.Table:
     """The columns of ``papers``, in order."""
@@ -85,7 +87,8 @@ class Columns:
 
 def paper_at(table: pa.Table, position: int) -> Paper:
     """The paper in row ``position`` of ``table``."""
-    record = table.slice(position, 1).to_pylist()[0]
+    # Value by value: half the time of a row that is cut out first.
+    record = {name: table[name][position].as_py() for name in _OF_PAPER}
     abstract = record["abstract"]
     sentences = tuple(
         Sentence(abstract[start:end], start, end, None if code == NO_FACET else FACETS[code])

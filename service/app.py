@@ -50,9 +50,6 @@ from service.spans import Spans, open_spans
 from service.timings import USUAL, Timings
 from service.worker import ChunkWorker
 
-# How often the pointer of the data folder is looked at, and the catalog.
-_FOLLOW_EVERY_S = 0.5
-_ABSORB_EVERY_S = 1.0
 # Titles come before single papers, whose ids may be anything.
 _ROUTES = (
     search,
@@ -126,7 +123,7 @@ def create_app(
             pause_s=timings.scrub_pause_s,
             damaged_pause_s=timings.scrub_damaged_pause_s,
         )
-        working = _repeated(app.state)
+        working = _repeated(app.state, timings)
         app.state.degradations += [
             each.degradations for each in (*working, app.state.scrub, app.state.ingest)
         ]
@@ -178,17 +175,17 @@ def create_app(
     return app
 
 
-def _repeated(state: State) -> list[Repeating]:
+def _repeated(state: State, timings: Timings) -> list[Repeating]:
     """What goes on beside the requests."""
     state.following = Repeating(
         state.engines.follow,
-        every_s=_FOLLOW_EVERY_S,
+        every_s=timings.follow_every_s,
         failure=NOT_FOLLOWED,
         failures={EncoderMismatchError: OTHER_ENCODER},
     )
     state.absorbing = Repeating(
         state.ingest.absorb,
-        every_s=_ABSORB_EVERY_S,
+        every_s=timings.absorb_every_s,
         failure=NOT_ABSORBED,
         failures={EncoderMismatchError: OTHER_MODELS, StorageError: NOT_WRITABLE},
     )

@@ -58,16 +58,6 @@ def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> P
     return data
 
 
-@pytest.fixture(scope="session")
-def demo_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
-    """A data folder with the demo corpus under the default encoder; treat it as read-only."""
-    from tests.support.builds import DEMO_CORPUS, build_quietly
-
-    data = tmp_path_factory.mktemp("demo")
-    build_quietly(DEMO_CORPUS, data, minilm)
-    return data
-
-
 @pytest.fixture
 def hashed_snapshot(hashed_data: Path) -> Snapshot:
     """The demo corpus under the hashing encoder, opened anew."""

@@ -8,8 +8,8 @@ _Given = TypeVar("_Given")
 _FACTOR = 4
 _MOST = 8.0  # between the 4 of work that is linear and the 16 of work that is quadratic
 _ROUNDS = 6
-_SURE = 40  # times as long each run is measured where the first rounds say yes
-_LEAST_S = 0.0005  # what takes less is done several times, or the clock would be what is measured
+_SURE = 200  # times as long each run is measured where the first rounds say yes
+_LEAST_S = 0.0001  # what takes less is done several times, or the clock would be what is measured
 
 
 def grows_too_fast(

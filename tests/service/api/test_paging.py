@@ -28,6 +28,7 @@ from tests.support.examples.long_lists import N_PAPERS, build_many
 
 SHARED = SecretStr("0123456789abcdef" * 2)
 BODY: dict[str, Any] = {"query": {"paper_id": "many/17"}}
+FILTERED = {**BODY, "filters": {"year_from": 2012}}  # fewer, to be quick
 
 
 def opened(data: Path) -> TestClient:
@@ -92,14 +93,21 @@ def test_a_thousand_results_without_a_gap(client: TestClient, body: dict[str, An
     assert {f"many/{i}" for i in range(N_PAPERS)} - own == set(ids)
 
 
+@pytest.fixture(scope="module")
+def filtered(client: TestClient) -> list[str]:
+    """The whole list of ``FILTERED``."""
+    return whole(client, FILTERED, 10, 100)
+
+
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @example(limits=[10] * 40)
 @having(limits=st.lists(st.integers(1, 100), min_size=1, max_size=9))
-def test_the_list_does_not_depend_on_how_it_is_cut(client: TestClient, limits: list[int]) -> None:
+def test_the_list_does_not_depend_on_how_it_is_cut(
+    client: TestClient, filtered: list[str], limits: list[int]
+) -> None:
     """Pages of any sizes, put together, are the same list."""
-    # Filtered, to be quick. The size of the first page decides how many papers are re-ranked together.
-    body = {**BODY, "filters": {"year_from": 2012}}
-    assert whole(client, body, 10, 100) == whole(client, body, 10, *limits, 100)
+    # The size of the first page decides how many papers are re-ranked together.
+    assert filtered == whole(client, FILTERED, 10, *limits, 100)
 
 
 def test_the_first_page_is_what_it_is_without_pages(client: TestClient) -> None:
@@ -151,12 +159,11 @@ def timeless(response: Response) -> bytes:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_generation_that_is_gone_is_said_to_be(
-    client: TestClient, tmp_path: Path, hashing: Encoder, seed: int
-) -> None:
+def test_a_generation_that_is_gone_is_said_to_be(tmp_path: Path, hashing: Encoder, seed: int) -> None:
     """A cursor into what was indexed before gets 410 and what to do, whatever number the new one has."""
-    first = answer(client, BODY)
-    with opened(build_many(tmp_path / "data", hashing, seed=seed)) as other:
+    with opened(build_many(tmp_path / "before", hashing, n_papers=40)) as client:
+        first = answer(client, BODY)
+    with opened(build_many(tmp_path / "data", hashing, seed=seed, n_papers=40)) as other:
         response = other.post("/v1/search", json={**BODY, "cursor": first["next_cursor"]})
     problem = response.json()
     assert (410, "urn:akin:problem:cursor-expired") == (response.status_code, problem["type"])

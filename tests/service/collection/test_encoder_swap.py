@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -18,11 +19,13 @@ from service.app import create_app
 from service.engines import Engines
 from service.search import SearchEngine
 from service.settings import Settings
+from service.timings import Timings
 from tests.support.builds import many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert
 from tests.support.servers.patience import soon
 
-N_PAPERS = 40
+N_PAPERS = 20
+OFTEN = Timings(follow_every_s=0.05, absorb_every_s=0.1)
 PASTED = {"title": "Graph transport", "abstract": "We show a result. Encoders of papers, a method."}
 
 
@@ -34,17 +37,24 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return str(first), str(second)
 
 
-@pytest.fixture
-def data(tmp_path: Path, encoders: tuple[str, str]) -> Path:
-    """A collection under the first."""
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, encoders: tuple[str, str]) -> Path:
+    """A collection under the first, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
     build(
-        [write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS))],
-        tmp_path / "data",
+        [write_corpus(folder / "c.jsonl", many_papers(N_PAPERS))],
+        folder / "data",
         load_annotator(encoders[0], device="cpu"),
         arguments=BuildArguments(encoders[0], device="cpu"),
         on_progress=quiet,
     )
-    return tmp_path / "data"
+    return folder / "data"
+
+
+@pytest.fixture
+def data(built: Path, tmp_path: Path) -> Path:
+    """A collection of the test's own."""
+    return Path(copytree(built, tmp_path / "data"))
 
 
 def swap(data: Path, encoder: str) -> None:
@@ -65,7 +75,7 @@ def swap(data: Path, encoder: str) -> None:
 def service(data: Path, **settings: Any) -> Iterator[TestClient]:
     """A service that keeps no answers."""
     given = Settings(data=data, keyless="write", device="cpu", rate=0, cache_mib=0, **settings)
-    with TestClient(create_app(given), raise_server_exceptions=False) as client:
+    with TestClient(create_app(given, timings=OFTEN), raise_server_exceptions=False) as client:
         yield client
 
 

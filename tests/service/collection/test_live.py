@@ -29,34 +29,60 @@ from models.types import Filters
 from service.app import create_app
 from service.search import SearchEngine, SearchQuery
 from service.settings import Settings
+from service.timings import Timings
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.clients import client_of
 from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
 
-N_PAPERS = 120
+N_PAPERS = 60
+OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05)
 WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."], "year": 2020}
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of some papers, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), folder / "data", hashing)
+    return folder / "data"
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of some papers."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
-    return tmp_path / "data"
+def data(built: Path, tmp_path: Path) -> Path:
+    """A collection of the test's own."""
+    return Path(shutil.copytree(built, tmp_path / "data"))
+
+
+def engine_of(data: Path) -> SearchEngine:
+    """An engine over what is served."""
+    return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+
+
+def writing(data: Path, **settings: Any) -> TestClient:
+    """A service over the collection that takes papers and looks often at what others change."""
+    given = {"keyless": "write", "device": "cpu", "rate": 0, **settings}
+    return client_of(data, engine_of(data), timings=OFTEN, **given)
 
 
 @pytest.fixture
 def client(data: Path) -> Iterator[TestClient]:
     """A service over the collection."""
-    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
-    app = create_app(Settings(data=data, keyless="write", device="cpu", rate=0), engine)
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with writing(data) as client:
         yield client
 
 
 def is_there(client: TestClient, paper_id: str) -> bool:
     """Whether the service knows a paper."""
     return client.get(f"/v1/papers/{paper_id}").status_code == 200
+
+
+def absorbed(client: TestClient) -> None:
+    """Have the service show at once what its catalog holds and its answers do not, if anything."""
+    ingest = client.app.state.ingest  # type: ignore[attr-defined]  # the client keeps its application
+    ingest.absorb()
+    assert 0 == ingest.pending
 
 
 def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) -> None:
@@ -81,7 +107,7 @@ def test_adding_again_changes_nothing(client: TestClient) -> None:
     client.post("/v1/papers", json={"papers": [WHALES]})
     soon(lambda: is_there(client, "w/1"))
     assert 1 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
-    time.sleep(1.2)
+    absorbed(client)
     assert "000002" == client.get("/readyz").json()["generation"]
 
 
@@ -94,27 +120,19 @@ def test_a_paper_is_replaced_whole(client: TestClient) -> None:
     assert N_PAPERS == client.get("/readyz").json()["papers"]
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
-        {"id": "w/1"},
-        {"id": " zzz"},
-        {"id": "zzz\0"},
-        {"abstract": []},
-        {"title": ""},
-        {"facets": ["method"]},
-        {"year": 3},
-        {"nul": 1},
-    ],
-)
-def test_one_unusable_paper_keeps_all_out(client: TestClient, broken: dict[str, Any]) -> None:
+def test_one_unusable_paper_keeps_all_out(client: TestClient) -> None:
     """A request with a paper that cannot be used is refused as a whole, saying which."""
-    papers = [WHALES, {**WHALES, "id": "w2", **broken}]
-    answer = client.post("/v1/papers", json={"papers": papers})
-    assert 422 == answer.status_code
-    assert "1" in answer.text
-    assert "zzz" not in answer.text
-    assert ".;" not in answer.text
+    unusable: list[dict[str, Any]] = [
+        {"id": "w/1"}, {"id": " zzz"}, {"id": "zzz\0"}, {"abstract": []}, {"title": ""},
+        {"facets": ["method"]}, {"year": 3}, {"nul": 1},
+    ]  # fmt: skip
+    for broken in unusable:
+        papers = [WHALES, {**WHALES, "id": "w2", **broken}]
+        answer = client.post("/v1/papers", json={"papers": papers})
+        assert 422 == answer.status_code, broken
+        assert "1" in answer.text
+        assert "zzz" not in answer.text
+        assert ".;" not in answer.text
     assert 0 == client.post("/v1/papers", json={"papers": [WHALES]}).json()["unchanged"]
 
 
@@ -198,20 +216,14 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 
 def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
     """Writes wait for whoever writes, in places of their own: with one place to compute, searches do not."""
-    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
     answered: list[int] = []
-    with (
-        TestClient(
-            create_app(Settings(data=data, keyless="write", device="cpu", rate=0, running=1), engine)
-        ) as client,
-        ThreadPoolExecutor(3) as threads,
-    ):
+    with writing(data, running=1) as client, ThreadPoolExecutor(3) as threads:
         with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             papers = [{**WHALES, "id": f"w{number}"} for number in range(3)]
             for paper in papers:
-                writing = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
-                writing.add_done_callback(lambda done: answered.append(done.result().status_code))
+                asked = threads.submit(client.post, "/v1/papers", json={"papers": [paper]})
+                asked.add_done_callback(lambda done: answered.append(done.result().status_code))
             time.sleep(0.5)
             assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
             assert [] == answered
@@ -221,10 +233,7 @@ def test_searches_go_on_while_the_catalog_is_locked(data: Path) -> None:
 
 def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
     """What it publishes clears away no more than `AKIN_KEEP` allows."""
-    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
-    with TestClient(
-        create_app(Settings(data=data, keyless="write", device="cpu", rate=0, keep=5), engine)
-    ) as client:
+    with writing(data, keep=5) as client:
         for number in range(5):
             client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
             soon(lambda number=number: is_there(client, f"w{number}"))  # type: ignore[misc]  # bound at once
@@ -267,29 +276,26 @@ def test_what_is_undone_by_a_rollback_stays_undone(client: TestClient, data: Pat
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, catalog=catalog)
     soon(lambda: not is_there(client, "w/1"))
-    time.sleep(1.2)
+    absorbed(client)
     assert (False, "000001") == (is_there(client, "w/1"), client.get("/readyz").json()["generation"])
 
 
 def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
     """A paper that a service accepted and had no time to index is taken up by the next one."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
-        app = create_app(Settings(data=data, keyless="write", device="cpu"), engine)
-        with TestClient(app) as stopped:
+        with client_of(data, engine_of(data), keyless="write", device="cpu") as stopped:
             stopped.app.state.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
             stopped.app.state.absorbing._work = lambda: None  # type: ignore[attr-defined]
             stopped.post("/v1/papers", json={"papers": [WHALES]})
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)
-    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
-    with TestClient(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as client:
+    with writing(data) as client:
         soon(lambda: is_there(client, "w/1"))
 
 
 def test_pages_fit_together_across_swaps(client: TestClient) -> None:
     """A list read page by page while the collection changes is the list as it was at the first page."""
-    body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 10}
+    body: dict[str, Any] = {"query": {"paper_id": "p5"}, "limit": 8}
 
     def pages(between: Callable[[int], None]) -> list[str]:
         seen: list[str] = []
@@ -352,7 +358,7 @@ def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path
     gc.collect()
     gc.disable()
     try:
-        engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+        engine = engine_of(data)
         engine.warm_up()
         filters = Filters(year_from=1900, exclude_ids=frozenset({"p9"}))
         assert engine.search(SearchQuery(paper_id="p5", filters=filters)).results
@@ -380,8 +386,8 @@ def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data:
             content = answer.json()
             generation = content["generation"]
             generations.add(generation)
-            # Paper p100+i goes in the generation after the first i swaps.
-            gone = {f"p{100 + i}" for i in range(int(generation) - 1)}
+            # Paper p40+i goes in the generation after the first i swaps.
+            gone = {f"p{40 + i}" for i in range(int(generation) - 1)}
             found = {result["paper"]["id"] for result in content["results"]}
             if generation != answer.headers["x-akin-generation"] or gone & found:
                 failures.append(generation)
@@ -389,15 +395,17 @@ def test_swaps_under_load_fail_nothing_and_mix_nothing(client: TestClient, data:
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for i in range(12):
-        with Catalog.open(data / CATALOG_FILE) as catalog:
-            delete_papers(data, [f"p{100 + i}"], catalog, keep=KEEP)
-        soon(lambda i=i: not is_there(client, f"p{100 + i}"))  # type: ignore[misc]  # bound at once
+    for number in range(1, 14):
+        # The next is published once a search was answered by this one.
+        soon(lambda: failures != [] or f"{number:06}" in generations)  # noqa: B023 - called at once
+        if number < 13:
+            with Catalog.open(data / CATALOG_FILE) as catalog:
+                delete_papers(data, [f"p{39 + number}"], catalog, keep=KEEP)
     done.set()
     for thread in threads:
         thread.join()
     assert [] == failures
-    assert len(generations) > 6
+    assert 13 == len(generations)
 
 
 def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_path: Path) -> None:
@@ -418,9 +426,9 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
 
 def test_the_client_writes(data: Path) -> None:
     """Papers are added and deleted from Python, on a real server."""
-    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+    app = create_app(Settings(data=data, keyless="write", device="cpu"), engine_of(data), timings=OFTEN)
     with (
-        served(create_app(Settings(data=data, keyless="write", device="cpu"), engine)) as address,
+        served(app) as address,
         akin.Client(address) as client,
     ):
         accepted = client.add_papers(

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from fastapi.testclient import TestClient
@@ -29,13 +30,20 @@ from tests.support.servers.patience import soon
 SEARCH = {"query": {"paper_id": "p5"}, "limit": 3}
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of some papers, one of them deleted, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(60)), folder / "data", hashing)
+    with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
+        delete_papers(folder / "data", ["p3"], catalog, keep=KEEP)
+    return folder / "data"
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of some papers, one of them deleted."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(60)), tmp_path / "data", hashing)
-    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
-        delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
-    return tmp_path / "data"
+def data(built: Path, tmp_path: Path) -> Path:
+    """A collection of the test's own."""
+    return Path(copytree(built, tmp_path / "data"))
 
 
 class Clock:

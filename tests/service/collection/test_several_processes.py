@@ -1,4 +1,4 @@
-"""Services over one collection, real processes: what one is given all show; a database that is away."""
+"""Services over one collection, in two processes: what one is given all show; a database that is away."""
 
 from pathlib import Path
 
@@ -8,11 +8,15 @@ from indexer.keys import Keys, Scope
 from service.app import create_app
 from service.engines import open_engine
 from service.settings import Settings
+from service.timings import Timings
 from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import Server
 from tests.support.servers.processes import service_process
+
+N_PAPERS = 10
+OFTEN = Timings(follow_every_s=0.05, absorb_every_s=0.1, keys_refresh_s=0.1)
 
 
 def wait_until(status: int, client: httpx.Client, path: str) -> None:
@@ -22,8 +26,13 @@ def wait_until(status: int, client: httpx.Client, path: str) -> None:
 
 def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
     """Two services over one folder: a paper given to one is soon in both, and gone likewise."""
-    data = collection(tmp_path)
-    with service_process(data) as (_, one), service_process(data) as (_, other):
+    data = collection(tmp_path, n_papers=N_PAPERS)
+    settings = Settings(data=data, keyless="write", device="cpu")  # type: ignore[arg-type]  # made a member
+    with (
+        service_process(data) as (_, one),
+        served(create_app(settings, open_engine(settings))) as address,  # in this process
+        httpx.Client(base_url=address, timeout=30) as other,
+    ):
         assert 202 == one.post("/v1/papers", json={"papers": [WHALES]}).status_code
         for client in (other, one):
             wait_until(200, client, "/v1/papers/whales")
@@ -43,11 +52,11 @@ def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
 
 def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_postgres: Server) -> None:
     """PostgreSQL stopped under load: searches go on, writes get 503; once it is back so are they."""
-    data = collection(tmp_path, catalog=own_postgres.url)
+    data = collection(tmp_path, n_papers=N_PAPERS, catalog=own_postgres.url)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     search = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
     with (
-        served(create_app(settings, open_engine(settings))) as address,
+        served(create_app(settings, open_engine(settings), timings=OFTEN)) as address,
         httpx.Client(base_url=address, timeout=30) as client,
     ):
 
@@ -80,10 +89,10 @@ def test_writes_wait_for_the_database_and_searches_do_not(tmp_path: Path, own_po
 
 def test_another_catalog_takes_no_papers(tmp_path: Path, postgres_url: str) -> None:
     """A service pointed to an empty database refuses papers, which would never show, and says so."""
-    data = collection(tmp_path)
+    data = collection(tmp_path, n_papers=N_PAPERS)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=postgres_url)  # type: ignore[arg-type]  # made secret
     with (
-        served(create_app(settings, open_engine(settings))) as address,
+        served(create_app(settings, open_engine(settings), timings=OFTEN)) as address,
         httpx.Client(base_url=address, timeout=30) as client,
     ):
         answer = client.post("/v1/papers", json={"papers": [WHALES]})
@@ -95,14 +104,14 @@ def test_a_service_started_without_its_database_answers_once_it_is_there(
     tmp_path: Path, own_postgres: Server
 ) -> None:
     """Who may ask is not known before, so everything gets 503 but health, and nobody starts it again."""
-    data = collection(tmp_path, catalog=own_postgres.url)
+    data = collection(tmp_path, n_papers=N_PAPERS, catalog=own_postgres.url)
     settings = Settings(data=data, keyless="write", device="cpu", catalog_url=own_postgres.url)  # type: ignore[arg-type]  # made secret
     with Keys.open(own_postgres.url) as keys:
         token = keys.create("a reader", scope=Scope.READ, expires_days=None).token
     search = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
     own_postgres.stop()
     with (
-        served(create_app(settings, open_engine(settings))) as address,
+        served(create_app(settings, open_engine(settings), timings=OFTEN)) as address,
         httpx.Client(base_url=address, timeout=30) as client,
     ):
         early = client.post("/v1/search", json=search, headers={"X-API-Key": token})

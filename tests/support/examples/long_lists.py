@@ -12,9 +12,9 @@ N_PAPERS = 1_250
 _WORDS = ["flood", "river", "graph", "causal", "model", "forecast", "satellite", "protein", "folding"]
 
 
-def _papers(seed: int) -> Iterator[dict[str, object]]:
+def _papers(seed: int, n_papers: int) -> Iterator[dict[str, object]]:
     rng = np.random.default_rng(seed)
-    for i in range(N_PAPERS):
+    for i in range(n_papers):
         sentences = [" ".join(rng.choice(_WORDS, 2)) + "." for _ in range(rng.integers(1, 4))]
         # The notice ties papers; without a further word a few hundred of them are told apart by nothing.
         yield {
@@ -26,7 +26,7 @@ def _papers(seed: int) -> Iterator[dict[str, object]]:
         }
 
 
-def build_many(data: Path, encoder: Encoder, *, seed: int = 0) -> Path:
+def build_many(data: Path, encoder: Encoder, *, seed: int = 0, n_papers: int = N_PAPERS) -> Path:
     """Index the collection into ``data``."""
-    build_quietly(write_corpus(data.with_suffix(".jsonl"), list(_papers(seed))), data, encoder)
+    build_quietly(write_corpus(data.with_suffix(".jsonl"), list(_papers(seed, n_papers))), data, encoder)
     return data
