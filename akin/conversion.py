@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from models.conversion import convert_checkpoint
-
 _out = Console(highlight=False)
 
 
@@ -19,6 +17,9 @@ def convert(
     like: Annotated[str, typer.Option(help="Pool as this named checkpoint does, e.g. specter.")] = "",
 ) -> None:
     """Convert a checkpoint to safetensors, the only format Akin loads."""
+    # It loads torch, which a list of all commands can do without.
+    from models.conversion import convert_checkpoint  # noqa: PLC0415
+
     done = convert_checkpoint(source, target, like=like or None)
     _out.print(
         f"Converted {done.n_tensors} tensors. Use it with: --encoder {target}", markup=False, soft_wrap=True

@@ -19,9 +19,22 @@ import pytest
 from akin.serving import _listen
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
+from tests.support.builds import ROOT
 from tests.support.servers.patience import soon
 
 SEARCH = {"query": {"title": "Floods", "abstract": "We fit a graph. It forecasts floods."}, "limit": 5}
+
+
+# What it loads for queries is of no account here: an annotator without weights starts sooner.
+AKIN = """
+import sys
+import service.engines
+from akin.cli import app
+from tests.support.annotators import hashing_annotator
+
+service.engines.load_annotator = lambda *_, **__: hashing_annotator()
+app(sys.argv[1:])
+"""
 
 
 class Service:
@@ -33,7 +46,8 @@ class Service:
         arguments = ["serve", "--data", str(data), "--port", "0", "--device", "cpu"]
         with log.open("wb") as written:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "akin", *arguments],
+                [sys.executable, "-c", AKIN, *arguments],
+                cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=written,
                 text=True,

@@ -1,5 +1,5 @@
 """The browser, and a service for it over the demo corpus."""
 
-from tests.support.servers.browser import chromium, site, visit, visit_at
+from tests.support.servers.browser import chromium, site, tab, visit, visit_at
 
-__all__ = ["chromium", "site", "visit", "visit_at"]
+__all__ = ["chromium", "site", "tab", "visit", "visit_at"]

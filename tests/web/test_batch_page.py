@@ -78,9 +78,9 @@ def test_it_survives_a_reload_and_is_removed(visit: VisitFn, batch: str) -> None
     expect(page.get_by_role("heading", name="No such batch")).to_be_visible()
 
 
-def test_progress_is_told_and_a_batch_cancelled(visit: VisitFn) -> None:
+def test_progress_is_told_and_a_batch_cancelled(visit_at: VisitFn, site: str) -> None:
     """While a batch runs the view says how fast it goes and how long it takes; cancelling ends it."""
-    page = visit("/batch")
+    page = visit_at(site, "/batch")
     page.clock.install()
     states = iter([(0, "queued"), (40, "running"), (60, "running")])
     shown = {"id": "x", "problems": 0, "queries": 100, "finished_at": None, "error": None}
@@ -105,9 +105,9 @@ def test_progress_is_told_and_a_batch_cancelled(visit: VisitFn) -> None:
     expect(page.get_by_role("heading", name="Removed")).to_be_visible()
 
 
-def test_a_service_that_is_away_is_waited_for(visit: VisitFn, batch: str) -> None:
+def test_a_service_that_is_away_is_waited_for(visit_at: VisitFn, site: str, batch: str) -> None:
     """While the service does not answer the view says so and goes on asking."""
-    page = visit("/batch")
+    page = visit_at(site, "/batch")
     page.clock.install()
     page.route("**/v1/batches/*", lambda route: route.abort())
     page.goto(batch)

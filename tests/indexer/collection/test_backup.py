@@ -36,16 +36,22 @@ from tests.support.servers.postgres import find_programs
 N_PAPERS = 60
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of some papers, one deleted, some added; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    data = folder / "data"
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), data, hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+    build_quietly(write_corpus(folder / "m.jsonl", many_papers(N_PAPERS + 5)[5:]), data, hashing)
+    return data
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of some papers, one deleted, one added."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing)
-    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
-        delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
-    build_quietly(
-        write_corpus(tmp_path / "m.jsonl", many_papers(N_PAPERS + 5)[5:]), tmp_path / "data", hashing
-    )
-    return tmp_path / "data"
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(made, tmp_path / "data")
 
 
 def in_line(data: Path, place: str | Path) -> Manifest:

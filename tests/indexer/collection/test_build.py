@@ -1,131 +1,167 @@
 """Builds: what they publish, what they refuse, and that an interruption changes nothing but the time."""
 
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
 from indexer.reading import PartBounds
 from indexer.snapshot import open_snapshot
-from models.encoder import Encoder, load_encoder
+from models.encoder import Encoder
+from tests.support.annotators import hashing_annotator
 from tests.support.builds import (
     DEMO_CORPUS,
+    ROOT,
     Counting,
     build_quietly,
     many_papers,
     published_files,
     write_corpus,
 )
-from tests.support.commands import run
-from tests.support.servers.patience import soon
+from tests.support.commands import flat, run
 
-AKIN = [sys.executable, "-m", "akin"]
-TWENTIES = PartBounds(20)
+FIVES = PartBounds(5)
 
 
-def test_an_interrupted_build_goes_on_and_changes_nothing(tmp_path: Path, hashing: Encoder) -> None:
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Twenty-five papers."""
+    return write_corpus(tmp_path / "c.jsonl", many_papers(25))
+
+
+def test_an_interrupted_build_goes_on_and_changes_nothing(
+    corpus: Path, tmp_path: Path, hashing: Encoder
+) -> None:
     """A build stopped in its third part re-encodes that part alone, and publishes the same bytes."""
-    build_quietly(DEMO_CORPUS, tmp_path / "whole", hashing, parts=TWENTIES)
+    build_quietly(corpus, tmp_path / "whole", hashing, parts=FIVES)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(DEMO_CORPUS, tmp_path / "cut", Counting(hashing, stop_after=50), parts=TWENTIES)
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), parts=FIVES)
     second = Counting(hashing)
-    report = build_quietly(DEMO_CORPUS, tmp_path / "cut", second, parts=TWENTIES)
-    assert (60, 40) == (second.n_encoded, report.reused_papers)
+    report = build_quietly(corpus, tmp_path / "cut", second, parts=FIVES)
+    assert (15, 10) == (second.n_encoded, report.reused_papers)
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
     assert not (tmp_path / "cut" / "building" / "corpus").exists()
 
 
-def test_a_changed_corpus_takes_up_only_what_is_the_same(tmp_path: Path, hashing: Encoder) -> None:
+def test_a_changed_corpus_takes_up_only_what_is_the_same(
+    corpus: Path, tmp_path: Path, hashing: Encoder
+) -> None:
     """After an interruption, a part whose papers changed is encoded anew."""
-    papers = many_papers(60)
-    corpus = write_corpus(tmp_path / "c.jsonl", papers)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=50), parts=TWENTIES)
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), parts=FIVES)
+    papers = many_papers(25)
     papers[0]["title"] = "Another title altogether"
     write_corpus(corpus, papers)
     second = Counting(hashing)
-    build_quietly(corpus, tmp_path / "cut", second, parts=TWENTIES)
-    build_quietly(corpus, tmp_path / "whole", hashing, parts=TWENTIES)
-    assert 40 == second.n_encoded
+    build_quietly(corpus, tmp_path / "cut", second, parts=FIVES)
+    build_quietly(corpus, tmp_path / "whole", hashing, parts=FIVES)
+    assert 20 == second.n_encoded
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
 
 
-def test_a_killed_build_resumes(tmp_path: Path) -> None:
-    """SIGKILL between parts of a real process; the next run reuses them and publishes the same bytes."""
-    papers = [{**paper, "abstract": f"Whales sing {paper['id']}."} for paper in many_papers(2_600)]
-    corpus = write_corpus(tmp_path / "c.jsonl", papers)
+KILLED_IN_ITS_THIRD_PART = """
+import os, signal, sys
+from pathlib import Path
+from indexer.reading import PartBounds
+from models.encoder import load_encoder
+from tests.support.builds import Counting, build_quietly
+
+class Killing(Counting):
+    def encode(self, papers, *, layers=()):
+        if self.n_encoded == 10:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(papers, layers=layers)
+
+build_quietly(Path(sys.argv[1]), Path(sys.argv[2]), Killing(load_encoder("hashing")), parts=PartBounds(5))
+"""
+
+
+def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) -> None:
+    """SIGKILL between parts of a real process; the next build reuses them and publishes the same bytes."""
     cut, whole = tmp_path / "cut", tmp_path / "whole"
-    command = ["index", str(corpus), "--encoder", "hashing", "--data"]
-    process = subprocess.Popen(
-        [*AKIN, *command, str(cut)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_ITS_THIRD_PART, corpus, cut], cwd=ROOT, check=False
     )
-    soon(
-        lambda: len(list((cut / "building" / "corpus").glob("vectors-*"))) >= 2,
-        every_s=0.002,
-        process=process,
-    )
-    process.send_signal(signal.SIGKILL)
-    assert -signal.SIGKILL == process.wait()
+    assert -signal.SIGKILL == killed.returncode
     assert not (cut / "CURRENT").exists()
-    done = run(*command, cut)
-    reused = int(done.split("were encoded before an interruption")[0].split()[-2].replace(",", ""))
-    assert 2000 == reused
-    run(*command, whole)
+    assert 10 == build_quietly(corpus, cut, hashing, parts=FIVES).reused_papers
+    build_quietly(corpus, whole, hashing, parts=FIVES)
     assert published_files(whole) == published_files(cut)
 
 
-def test_ctrl_c_is_a_clear_message(tmp_path: Path) -> None:
-    """SIGINT ends a build with status 130, no traceback, and the older generation served."""
-    data = tmp_path / "data"
-    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"))
-    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(1_200))
-    process = subprocess.Popen(
-        [*AKIN, "index", str(corpus), "--encoder", "hashing", "--replace", "--data", str(data)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        # A test run in the background of a script ignores SIGINT, and so would its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
-    )
-    soon(lambda: any((data / "building" / "corpus").glob("vectors-*")), every_s=0.002, process=process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=240)
-    assert 130 == process.returncode
-    assert b"Interrupted" in errors
-    assert b"Traceback" not in errors
-    assert "000001" == open_snapshot(data).generation
-
-
-WITH_SMALL_FILES = """
-import resource, sys
+# Ctrl-C comes when all is encoded and nothing published; facets by keywords, for which nothing is loaded.
+INTERRUPTED_BEFORE_IT_PUBLISHES = """
+import os, signal, sys
+import akin.indexing, indexer.build
 from akin.cli import app
-resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
+from tests.support.annotators import hashing_annotator
+
+# A test run in the background of a script ignores SIGINT, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+akin.indexing.load_annotator = lambda *_, **__: hashing_annotator()
+indexer.build.grow = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
 app(sys.argv[1:])
 """
 
 
-def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path) -> None:
-    """A build that cannot write its vectors names the file, keeps the served generation, and resumes."""
-    data = tmp_path / "data"
-    build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10)
-    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(300))
-    options = ["--encoder", "hashing", "--dtype", "float32", "--replace", "--data", str(data)]
-    command = ["index", str(corpus), *options]
-    failed = subprocess.run(
-        [sys.executable, "-c", WITH_SMALL_FILES, *command], capture_output=True, text=True, check=False
+def test_ctrl_c_is_a_clear_message(
+    corpus: Path, tmp_path: Path, hashed_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGINT ends a command with status 130, no traceback, the older generation served; the next goes on."""
+    data = copytree(hashed_data, tmp_path / "data")
+    command = ["index", str(corpus), "--encoder", "hashing", "--replace", "--data", str(data)]
+    stopped = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_BEFORE_IT_PUBLISHES, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert 1 == failed.returncode
-    assert "Traceback" not in failed.stderr
-    assert "would pass the size limit; raise it and run the same command again" in failed.stderr
+    assert 130 == stopped.returncode
+    assert "Interrupted" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    assert "000001" == open_snapshot(data).generation
+    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: hashing_annotator())
+    assert "25 papers were encoded before an interruption" in flat(run(*command))
+    assert ("000002", 25) == (open_snapshot(data).generation, len(open_snapshot(data)))
+
+
+@contextmanager
+def small_files(most_bytes: int) -> Iterator[None]:
+    """No file may grow larger."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path, hashing: Encoder) -> None:
+    """A build that cannot write its vectors says why, keeps the served generation, and resumes."""
+    data = tmp_path / "data"
+    build_quietly(DEMO_CORPUS, data, hashing, limit=10)
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(100))
+    command = ["index", corpus, "--encoder", "hashing", "--dtype", "float32", "--replace", "--data", data]
+    with small_files(500_000):
+        failed = run(*command, status=1)
+    assert "would pass the size limit; raise it and run the same command again" in flat(failed)
     assert "000001" == open_snapshot(data).generation
     run(*command)
-    assert 300 == len(open_snapshot(data))
+    assert 100 == len(open_snapshot(data))
 
 
-def test_a_build_killed_while_tidying_up_hinders_no_later_one(tmp_path: Path, hashing: Encoder) -> None:
+def test_a_build_killed_while_tidying_up_hinders_no_later_one(
+    tmp_path: Path, hashed_data: Path, hashing: Encoder
+) -> None:
     """Whatever a kill left of the building folder, the next build of the same corpus succeeds."""
-    build_quietly(DEMO_CORPUS, tmp_path, hashing)
+    copytree(hashed_data, tmp_path, dirs_exist_ok=True)
     with pytest.raises(KeyboardInterrupt):
         build_quietly(DEMO_CORPUS, tmp_path, Counting(hashing, stop_after=50), replace=True)
     (tmp_path / "building" / "corpus" / "part-00000.arrow").unlink()

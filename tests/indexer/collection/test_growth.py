@@ -26,11 +26,18 @@ from tests.support.builds import Counting, build_quietly, many_papers, quiet, wr
 from tests.support.servers.patience import soon
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of 60 papers; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    build_quietly(write_corpus(folder / "first.jsonl", many_papers(60)), folder / "data", hashing)
+    return folder / "data"
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of 60 papers."""
-    build_quietly(write_corpus(tmp_path / "first.jsonl", many_papers(60)), tmp_path / "data", hashing)
-    return tmp_path / "data"
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(made, tmp_path / "data")
 
 
 def add(data: Path, papers: Sequence[dict[str, object]], encoder: Encoder | None = None) -> int:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from typer.testing import CliRunner
@@ -68,13 +69,20 @@ def places(data: Path, text: str = MARK) -> list[str]:
     )
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of 30 papers, one of which has had two versions with the text; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(30)), folder / "data", hashing)
+    for version in ("one", "two"):
+        add(folder / "data", [secret(version)], hashing)
+    return folder / "data"
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of 30 papers, one of which has had two versions with the text."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(30)), tmp_path / "data", hashing)
-    add(tmp_path / "data", [secret("one")], hashing)
-    add(tmp_path / "data", [secret("two")], hashing)
-    return tmp_path / "data"
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return copytree(made, tmp_path / "data")
 
 
 def test_nothing_below_the_folder_has_the_text_any_more(data: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from fastapi.testclient import TestClient
@@ -39,11 +40,18 @@ def poison(paper_id: str) -> Paper:
     return paper(paper_id, "POISON sings.")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A folder with a corpus of 20 papers and the collection of them; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(20)), folder / "data", hashing)
+    return folder
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection of 20 papers."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), tmp_path / "data", hashing)
-    return tmp_path / "data"
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of the collection, with its corpus beside it."""
+    return copytree(made, tmp_path, dirs_exist_ok=True) / "data"
 
 
 def add(data: Path, papers: Sequence[Paper]) -> None:

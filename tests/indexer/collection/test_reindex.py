@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -32,8 +33,8 @@ from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert
 
-N_PAPERS = 60
-TWENTIES = PartBounds(20)
+N_PAPERS = 30
+TENS = PartBounds(10)
 
 
 def paper(paper_id: str, text: str) -> Paper:
@@ -47,15 +48,21 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
     return load_encoder(str(write_tiny_bert(tmp_path_factory.mktemp("models") / "tiny")), device="cpu")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection under the hashing encoder, of which one paper is deleted; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    corpus, data = write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), folder / "data"
+    build_quietly(corpus, data, hashing, parts=TENS)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+    return data
+
+
 @pytest.fixture
-def data(tmp_path: Path, hashing: Encoder) -> Path:
-    """A collection under the hashing encoder, of which one paper is deleted."""
-    build_quietly(
-        write_corpus(tmp_path / "c.jsonl", many_papers(N_PAPERS)), tmp_path / "data", hashing, parts=TWENTIES
-    )
-    with Catalog.open(tmp_path / "data" / CATALOG_FILE) as catalog:
-        delete_papers(tmp_path / "data", ["p3"], catalog, keep=KEEP)
-    return tmp_path / "data"
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return copytree(made, tmp_path / "data")
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def catalog(data: Path) -> Iterator[Catalog]:
 
 
 def prepared(
-    data: Path, encoder: Encoder, catalog: Catalog, *, bounds: PartBounds = TWENTIES, **arguments: str
+    data: Path, encoder: Encoder, catalog: Catalog, *, bounds: PartBounds = TENS, **arguments: str
 ) -> Prepared:
     """The collection encoded anew, not served."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
@@ -81,7 +88,7 @@ def prepared(
         )
 
 
-def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: PartBounds = TWENTIES) -> Manifest:
+def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: PartBounds = TENS) -> Manifest:
     """The collection encoded anew and served."""
     done = prepared(data, encoder, catalog, bounds=bounds)
     return publish_prepared(data, done, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
@@ -129,7 +136,7 @@ def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catal
     """Columns, vectors and index are byte for byte those of a collection indexed so from the beginning."""
     manifest = reindexed(data, tiny, catalog)
     papers = [one for one in many_papers(N_PAPERS) if one["id"] != "p3"]
-    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, parts=TWENTIES)
+    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, parts=TENS)
     anew = open_snapshot(tmp_path / "anew").manifest
     assert [segment.files for segment in anew.segments] == [segment.files for segment in manifest.segments]
 
@@ -137,11 +144,11 @@ def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catal
 def test_an_interrupted_run_goes_on(data: Path, tiny: Encoder, catalog: Catalog) -> None:
     """What was encoded before an interruption is not encoded again, and what was served stays served."""
     with pytest.raises(KeyboardInterrupt):
-        prepared(data, Counting(tiny, stop_after=45), catalog)
+        prepared(data, Counting(tiny, stop_after=25), catalog)
     assert "000002" == current_generation(data)
     counting = Counting(tiny)
     done = prepared(data, counting, catalog)
-    assert (19, 40, 59) == (counting.n_encoded, done.reused_papers, len(done.snapshot))
+    assert (9, 20, 29) == (counting.n_encoded, done.reused_papers, len(done.snapshot))
 
 
 def test_what_was_prepared_to_compare_is_published_later(data: Path, tiny: Encoder, catalog: Catalog) -> None:
@@ -220,8 +227,11 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     assert {"whales", "seals"} < ids_of(data)
     corpus = write_corpus(data.parent / "more.jsonl", many_papers(N_PAPERS + 5))
     with pytest.raises(EncoderMismatchError):
-        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]), parts=TWENTIES)
-    assert (hashing.spec, None) == (open_snapshot(data).manifest.encoder, open_snapshot(data).find("p62"))
+        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]), parts=TENS)
+    assert (hashing.spec, None) == (
+        open_snapshot(data).manifest.encoder,
+        open_snapshot(data).find(f"p{N_PAPERS + 2}"),
+    )
 
 
 def test_a_damaged_preparation_is_made_again(data: Path, tiny: Encoder, catalog: Catalog) -> None:

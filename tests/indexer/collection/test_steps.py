@@ -162,20 +162,22 @@ def test_an_index_from_any_state_has_the_same_bytes(tmp_path: Path, backend: typ
         assert len(again.told) < len(saving.told)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of two segments with a trained index; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    papers = many_papers(60)
+    for name, some in (("one", papers[:48]), ("two", papers[48:])):
+        corpus = write_corpus(folder / f"{name}.jsonl", some)
+        build_quietly(corpus, folder / "data", hashing, backend="ivfpq")
+    return folder / "data"
+
+
 @pytest.fixture
-def large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any segment is a large one here."""
+def data(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, where any segment is a large one."""
     monkeypatch.setattr(segment_writer, "_LASTING_ROWS", 1)
-
-
-@pytest.fixture
-def data(tmp_path: Path, hashing: Encoder, large: None) -> Path:
-    """A collection of two segments with a trained index."""
-    papers = many_papers(150)
-    for name, some in (("one", papers[:120]), ("two", papers[120:])):
-        corpus = write_corpus(tmp_path / f"{name}.jsonl", some)
-        build_quietly(corpus, tmp_path / "data", hashing, backend="ivfpq")
-    return tmp_path / "data"
+    return shutil.copytree(made, tmp_path / "data")
 
 
 def steps_made(monkeypatch: pytest.MonkeyPatch, stop_after: int | None = None) -> list[str]:

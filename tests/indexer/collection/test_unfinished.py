@@ -1,6 +1,7 @@
 """Unfinished work that was damaged while it waited: done again, never published, never in the way."""
 
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -17,20 +18,40 @@ from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, published_files, quiet, write_corpus
 from tests.support.trials.damage import DAMAGE, flip
 
-TWENTIES = PartBounds(20)
+FOURS = PartBounds(4)
+ARGUMENTS = BuildArguments("hashing", device="cpu")
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """Sixty papers."""
-    return write_corpus(tmp_path / "c.jsonl", many_papers(60))
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve papers."""
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "c.jsonl", many_papers(12))
 
 
-@pytest.fixture
-def data(corpus: Path, tmp_path: Path, hashing: Encoder) -> Path:
-    """The collection."""
-    build_quietly(corpus, tmp_path / "data", hashing, parts=TWENTIES)
-    return tmp_path / "data"
+@pytest.fixture(scope="module")
+def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """The collection of them; treat it as read-only."""
+    data = tmp_path_factory.mktemp("whole")
+    build_quietly(corpus, data, hashing, parts=FOURS)
+    return data
+
+
+@pytest.fixture(scope="module")
+def stopped(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """What a build leaves that is interrupted in its third part; treat it as read-only."""
+    data = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(corpus, data, Counting(hashing, stop_after=9), parts=FOURS)
+    return data
+
+
+@pytest.fixture(scope="module")
+def compared(whole: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """What `akin reindex --compare-only` leaves; treat it as read-only."""
+    data = copytree(whole, tmp_path_factory.mktemp("compared") / "data")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepare(data, annotated(hashing), catalog, arguments=ARGUMENTS, on_progress=quiet, bounds=FOURS)
+    return data
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
@@ -39,38 +60,38 @@ def data(corpus: Path, tmp_path: Path, hashing: Encoder) -> Path:
     ["read.json", "part-00000.arrow", "*/rows.npy", "*/offsets.npy", "*/facets.npy", "*/files.json"],
 )
 def test_a_damaged_part_is_made_again(
-    corpus: Path, data: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
+    corpus: Path, whole: Path, stopped: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
 ) -> None:
     """Whatever happened to the files of an interrupted build, it ends as one that was never interrupted."""
-    with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=45), parts=TWENTIES)
-    DAMAGE[kind](next((tmp_path / "cut" / "building" / "corpus").glob(pattern)))
-    build_quietly(corpus, tmp_path / "cut", hashing, parts=TWENTIES)
-    assert published_files(data) == published_files(tmp_path / "cut")
+    data = copytree(stopped, tmp_path / "data")
+    DAMAGE[kind](next((data / "building" / "corpus").glob(pattern)))
+    build_quietly(corpus, data, hashing, parts=FOURS)
+    assert published_files(whole) == published_files(data)
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize("pattern", ["begun.json", "read.json", "segment.json", "*/rows.npy"])
-def test_a_damaged_preparation_is_made_again(data: Path, hashing: Encoder, pattern: str, kind: str) -> None:
+def test_a_damaged_preparation_is_made_again(
+    whole: Path, compared: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
+) -> None:
     """What `akin reindex --compare-only` left is taken up where it is whole, and made again where not."""
-    before, annotator = published_files(data), annotated(hashing)
-    arguments = BuildArguments("hashing", device="cpu")
+    data, annotator = copytree(compared, tmp_path / "data"), annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet, bounds=TWENTIES)
         for path in (data / "building" / "reindex").glob(pattern):
             DAMAGE[kind](path)
-        prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet, bounds=TWENTIES)
+        prepared = prepare(data, annotator, catalog, arguments=ARGUMENTS, on_progress=quiet, bounds=FOURS)
         publish_prepared(data, prepared, annotator, catalog, on_progress=quiet, keep=KEEP)
+    before = published_files(whole)
     assert {name.replace("000001", "000002"): content for name, content in before.items()} == published_files(
         data
     )
 
 
 def test_a_damaged_addition_is_encoded_again(
-    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the service had encoded when it ended is compared before it is published."""
-    annotator = annotated(hashing)
+    data, annotator = copytree(whole, tmp_path / "data"), annotated(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.add([Paper("whales", "Whales", "Whales sing.", (Sentence("Whales sing.", 0, 12),))])
 

@@ -1,11 +1,13 @@
-"""A real browser for tests of the page: one Chromium per test module, one context per test.
+"""A real browser for tests of the page: one Chromium per test module, and one tab for its plain visits.
 
 Which program it is, in this order: the path in ``AKIN_CHROMIUM``, the system's Chromium or Chrome. Without
 one such tests are skipped, but where ``CI`` is set they fail. A test fails, too, if the pages that it opened
 asked anything of another origin, broke their Content-Security-Policy or left an exception uncaught.
 
 One browser per module, not per session: while Playwright's own loop runs, no other loop can run in the
-thread, and tests of other modules need theirs.
+thread, and tests of other modules need theirs. To open a tab costs more than to load a page, so the first
+plain visit of every test goes to the same one; what a test changes beyond its page (the clock, permissions,
+how long the history is) needs a context of its own, from ``visit_at``.
 """
 
 import os
@@ -126,10 +128,45 @@ def visit_at(chromium: Browser) -> Iterator[VisitFn]:
     assert [] == faults
 
 
+@dataclass
+class Tab:
+    """A tab of the browser in which one test after another opens pages, and what these did."""
+
+    page: Page
+    watched: Watched
+    is_taken: bool = False
+
+    def open(self, path: str) -> Page:
+        """Shows a path, with the mouse in the corner."""
+        self.is_taken = True
+        self.page.mouse.move(0, 0)
+        self.page.goto(path)
+        return self.page
+
+    def give_back(self) -> list[str]:
+        """Forgets what a test had changed; returns the faults of its pages."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        faults, self.watched.faults, self.is_taken = self.watched.faults, [], False
+        return faults
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Browser, site: str) -> Tab:
+    """A tab for visits to the service over the demo corpus."""
+    context = chromium.new_context(base_url=site, reduced_motion="reduce")
+    context.set_default_timeout(_PATIENCE_MS)
+    tab = Tab(context.new_page(), Watched(site))
+    tab.watched.follow(context)
+    return tab
+
+
 @pytest.fixture
-def visit(visit_at: VisitFn, site: str) -> VisitFn:
-    """Opens a path of the service over the demo corpus in a new context."""
-    return lambda path, **options: visit_at(site, path, **options)
+def visit(visit_at: VisitFn, tab: Tab, site: str) -> Iterator[VisitFn]:
+    """Opens a path of the service over the demo corpus; with options, or a second time, in a new context."""
+    yield (
+        lambda path, **options: visit_at(site, path, **options) if options or tab.is_taken else tab.open(path)
+    )
+    assert [] == tab.give_back()
 
 
 @pytest.fixture(scope="module")  # tests of crashes fork: no service may run then
