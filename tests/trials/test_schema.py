@@ -22,6 +22,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.failures import Failure
 from schemathesis.core.transport import Response
 from schemathesis.engine import events, from_schema
+from schemathesis.generation.meta import TestPhase
 from schemathesis.python.asgi import shutdown_lifespans
 
 from service.app import create_app
@@ -97,9 +98,12 @@ def test_the_openapi_document_is_true(app: FastAPI, n_examples: int) -> None:
 
     @schema.hook
     def filter_case(context: Any, case: schemathesis.Case) -> bool:
+        # Random requests all pass: for each that does not, hypothesis would make others in vain.
+        if n_examples == TRIAL or case.meta.phase.name is not TestPhase.COVERAGE:
+            return True
         made[case.operation.label] += 1
         number = made[case.operation.label]
-        return n_examples == TRIAL or number <= WHOLE or number % 20 == 0
+        return number <= WHOLE or number % 20 == 0
 
     @schema.hook
     def after_call(context: Any, case: schemathesis.Case, response: Response) -> None:

@@ -32,19 +32,33 @@ from service.settings import Settings
 from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
-from tests.support.servers.postgres import Server
+from tests.support.servers.postgres import Server, running
 
 PAPER = Paper("a", "", "One.", (Sentence("One.", 0, 4),))
 BATCH = {"seeds": ["p1"], "limit": 1}
 SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
 
 
+@pytest.fixture(scope="module")
+def module_postgres() -> Iterator[Server]:
+    """A PostgreSQL of these tests alone, one for all of them: pauses end, and each has its own database."""
+    pytest.importorskip("psycopg")
+    with running() as server:
+        yield server
+
+
 @pytest.fixture
-def paused(own_postgres: Server) -> Iterator[Server]:
-    """A server with a catalog, to be paused by the test and resumed after it."""
-    Catalog.open(own_postgres.url).close()
-    yield own_postgres
-    own_postgres.resume()
+def postgres_server(module_postgres: Server) -> str:
+    """Tests that pause nothing use it too, instead of starting another."""
+    return module_postgres.url
+
+
+@pytest.fixture
+def paused(module_postgres: Server, postgres_url: str) -> Iterator[Server]:
+    """A server whose database at ``postgres_url`` has a catalog, to be paused by the test, then resumed."""
+    Catalog.open(postgres_url).close()
+    yield module_postgres
+    module_postgres.resume()
 
 
 def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
@@ -59,9 +73,9 @@ def nothing_else_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 100_000)
 
 
-def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server) -> None:
+def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres_url: str) -> None:
     """On a connection that was open before, for reading and for writing; once it speaks again all is well."""
-    with Catalog.open(paused.url) as catalog:
+    with Catalog.open(postgres_url) as catalog:
         catalog.count()
         paused.pause()
         expect_given_up(0.5, catalog.count, "did not answer in the time")
@@ -73,9 +87,9 @@ def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server) -> None:
         assert 1 == catalog.add([PAPER]).number
 
 
-def test_a_server_that_is_silent_too_long_is_an_error(paused: Server) -> None:
+def test_a_server_that_is_silent_too_long_is_an_error(paused: Server, postgres_url: str) -> None:
     """A command that nobody set a time for does not wait for ever; what may take however long does."""
-    database = Database(paused.url)
+    database = Database(postgres_url)
 
     def sleep() -> None:
         with database.reading() as connection:
@@ -103,9 +117,9 @@ def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.Mon
         assert 0 == catalog.count()
 
 
-def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server) -> None:
+def test_what_nobody_waits_for_ends_on_the_server_too(paused: Server, postgres_url: str) -> None:
     """A statement that was given up does not stand in the way of others."""
-    database = Database(paused.url)
+    database = Database(postgres_url)
 
     def sleep() -> None:
         with database.reading() as connection:
@@ -205,10 +219,12 @@ def test_keys_that_are_being_read_are_waited_for_at_the_end(
     assert read.is_set()
 
 
-def test_writes_are_answered_in_time_while_the_database_is_frozen(tmp_path: Path, paused: Server) -> None:
+def test_writes_are_answered_in_time_while_the_database_is_frozen(
+    tmp_path: Path, paused: Server, postgres_url: str
+) -> None:
     """PostgreSQL paused under load: searches go on, each write gets 503 by its deadline, then all is well."""
-    data = collection(tmp_path, catalog=paused.url)
-    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=paused.url, deadline_ms=1000)  # type: ignore[arg-type]  # made secret
+    data = collection(tmp_path, n_papers=2, catalog=postgres_url)
+    settings = Settings(data=data, keyless="write", device="cpu", catalog_url=postgres_url, deadline_ms=1000)  # type: ignore[arg-type]  # made secret
     with (
         served(create_app(settings, open_engine(settings))) as address,
         httpx.Client(base_url=address, timeout=30) as client,
@@ -269,7 +285,7 @@ def test_a_freeze_while_changes_are_absorbed_is_told_soon(
         return absorb(*given, **options)  # type: ignore[arg-type]  # goes through
 
     monkeypatch.setattr(ingest, "absorb", noting)
-    settings = Settings(data=collection(tmp_path), keyless="write", device="cpu")
+    settings = Settings(data=collection(tmp_path, n_papers=2), keyless="write", device="cpu")
     with TestClient(create_app(settings, open_engine(settings))) as client:
         client.post("/v1/papers", json={"papers": [WHALES]})
         soon(lambda: client.get("/v1/papers/whales").status_code == 200)
