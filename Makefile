@@ -13,7 +13,7 @@ DEMO := .demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench screenshots trials pythons lock clean
+.PHONY: help setup demo test test-together test-forks check format bench screenshots trials pythons lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,10 +33,16 @@ $(VENV)/installed: requirements.lock pyproject.toml
 demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000
 	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
 
-# One thread each, on every core; writers that are killed fork, which only a process of one thread may.
 test: setup ## Run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and not forks" --numprocesses logical --maxprocesses 8 --dist loadfile
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and forks" tests/trials
+	@$(MAKE) --no-print-directory --jobs 2 test-forks test-together
+
+# One thread each, on every core.
+test-together: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and not forks" --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+# Writers that are killed fork, which only a process of one thread may.
+test-forks: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not trial and forks" tests/trials
 
 check: setup ## Check format, lint, types and import rules
 	$(BIN)/ruff format --check .

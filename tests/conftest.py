@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,24 @@ check_shapes(WITH_SHAPES)
 # What tests share is imported where it is used: a test of one module loads neither torch nor a service.
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.servers.postgres", "tests.support.servers.redis"]
+
+# Files that take long, so that no worker is left with one of them in the end.
+_FIRST = ("trials", "web", "akin", "service")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begins with the folders whose files take longest."""
+
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(ROOT / "tests").parts[0]
+        return _FIRST.index(folder) if folder in _FIRST else len(_FIRST)
+
+    items.sort(key=place)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for servers and processes."""
+    return min((os.cpu_count() or 1) + 1, 8)
 
 
 @pytest.fixture(scope="session")
