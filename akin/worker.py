@@ -11,12 +11,12 @@ from akin.serving import settings_of
 from indexer.generations import current_generation
 from indexer.jobs import Jobs
 from models.errors import InputError, StorageError
-from service.cursors import Cursors
-from service.engines import PinnedEngines
+from service.api.cursors import Cursors
+from service.batches.wakeups import Tickets
+from service.batches.worker import ChunkWorker
+from service.collection.generations import PinnedEngines
+from service.observability.logging import configure_logging
 from service.secret import read_secret
-from service.telemetry import configure_logging
-from service.tickets import Tickets
-from service.worker import ChunkWorker
 
 _log = structlog.get_logger(__name__)
 _out = Console(highlight=False)

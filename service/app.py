@@ -9,46 +9,49 @@ from starlette.datastructures import State
 from starlette.middleware.cors import CORSMiddleware
 
 from models.errors import EncoderMismatchError, StorageError
-from service.admission import Queues
-from service.answers import Answers
-from service.auth import KeyRing
-from service.batches import Batches
-from service.cache import Cache, open_cache
-from service.collection_metrics import add_collection_metrics
-from service.cursors import Cursors
-from service.door import Door, queues_of, size_threads
-from service.engines import NOT_FOLLOWED, OTHER_ENCODER, Engines, PinnedEngines, open_warm_engine
-from service.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
-from service.metrics import Metrics
-from service.observed import Observed
-from service.openapi import DocumentedAPI
-from service.problems import RESPONSES, add_problem_handlers
-from service.repeating import Repeating
-from service.routes import (
+from service.access.keys import KeyRing
+from service.access.queue import Queues
+from service.api.answers import Answers
+from service.api.cursors import Cursors
+from service.api.errors import RESPONSES, add_problem_handlers
+from service.api.middleware.access_log import Observed
+from service.api.middleware.door import Door, queues_of, size_threads
+from service.api.middleware.routing import Resolution, expect_resolved
+from service.api.middleware.shedding import Shedding
+from service.api.openapi import DocumentedAPI
+from service.api.routes import (
     analyze,
-    batch_page,
     batches,
-    docs,
     health,
-    page,
     papers,
     recommendations,
     search,
     semantic_scholar,
     sentences,
-    static,
     titles,
 )
-from service.routes import metrics as metrics_route
-from service.routing import Resolution, expect_resolved
-from service.scrub import EVERY_S, NOT_SCRUBBED, Scrub
-from service.search import SearchEngine
+from service.api.routes import metrics as metrics_route
+from service.background import Repeating
+from service.batches.scheduler import Batches
+from service.batches.worker import ChunkWorker
+from service.cache.store import Cache, open_cache
+from service.collection.generations import (
+    NOT_FOLLOWED,
+    OTHER_ENCODER,
+    Engines,
+    PinnedEngines,
+    open_warm_engine,
+)
+from service.collection.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
+from service.collection.metrics import add_collection_metrics
+from service.collection.scrub import EVERY_S, NOT_SCRUBBED, Scrub
+from service.observability.metrics import Metrics
+from service.observability.spans import Spans, open_spans
+from service.search.engine import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
-from service.shedding import Shedding
-from service.spans import Spans, open_spans
 from service.timings import USUAL, Timings
-from service.worker import ChunkWorker
+from service.web.routes import batch_page, docs, page, static
 
 # How often the pointer of the data folder is looked at, and the catalog.
 _FOLLOW_EVERY_S = 0.5
@@ -151,7 +154,7 @@ def create_app(
         redirect_slashes=False,
         # A request that reaches a route by another way than its policy is stopped there.
         dependencies=[Depends(expect_resolved)],
-        # FastAPI's load from other servers and declare no policy; ours are in service/routes/docs.py.
+        # FastAPI's load from other servers and declare no policy; ours are in service/web/routes/docs.py.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

@@ -37,7 +37,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE
-from service.auth import Keyless
+from service.access.keys import Keyless
 
 
 class Settings(BaseSettings):

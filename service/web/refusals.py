@@ -13,7 +13,7 @@ from models.errors import (
     QueryError,
     SentenceSelectionError,
 )
-from service.public_details import public_detail
+from service.api.public_details import public_detail
 from service.web.asked import DEFAULT_LIMIT, Asked
 from service.web.links import Link
 

@@ -9,7 +9,7 @@ from models import checkpoints
 from models.encoder import load_encoder
 from models.errors import InputError, MissingPackageError, UnknownNameError, WeightsError
 from models.registry import resolve
-from service.tickets import Tickets
+from service.batches.wakeups import Tickets
 
 
 def test_a_registry_entry_names_its_missing_package() -> None:

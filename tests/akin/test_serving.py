@@ -86,11 +86,11 @@ def service(hashed_data: Path, tmp_path: Path) -> Iterator[Service]:
 def test_a_revoked_key_is_refused_and_no_key_is_logged(service: Service, tmp_path: Path) -> None:
     """A key made while it runs closes the service, works, and stops working; the log never shows it."""
     connection = service.connect()
-    assert 200 == service.search(connection)
+    assert 200 == service.search.engine(connection)
     with Keys.open(tmp_path / "data" / CATALOG_FILE) as keys:
         token = keys.create("a", scope=Scope.READ, expires_days=1).token
         wait_until(401, service, "")
-        assert 200 == service.search(connection, token)
+        assert 200 == service.search.engine(connection, token)
         keys.revoke("a")
     wait_until(401, service, token)
     with socket.create_connection(("127.0.0.1", service.port)) as broken:
@@ -106,12 +106,12 @@ def test_a_revoked_key_is_refused_and_no_key_is_logged(service: Service, tmp_pat
 def wait_until(status: int, service: Service, token: str) -> None:
     """Wait until searches get a status."""
     connection = service.connect()
-    soon(lambda: service.search(connection, token) == status)
+    soon(lambda: service.search.engine(connection, token) == status)
 
 
 def test_a_large_upload_takes_no_memory(service: Service) -> None:
     """200 MB, declared or in parts, get 413 and leave memory within 16 MiB of what it was."""
-    service.search(service.connect())
+    service.search.engine(service.connect())
     before_mib = service.memory_mib()
     head = "POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     for framing, part in (
@@ -142,7 +142,7 @@ def test_it_ends_without_breaking_a_request(service: Service) -> None:
         connection = service.connect()
         while not stop.is_set():
             try:
-                seen.append(service.search(connection))
+                seen.append(service.search.engine(connection))
             except OSError as error:
                 failures.append(error)
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from akin.cli import app
 from akin.client import Client, Retries
 from service.app import create_app
-from service.engines import open_engine
+from service.collection.generations import open_engine
 from service.settings import Settings
 from service.timings import USUAL, Timings
 from tests.support.builds import DEMO_CORPUS, collection

@@ -23,11 +23,11 @@ from indexer.keys import Keys
 from models.errors import StorageError
 from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence
-from service import ingest
+from service.access.keys import KeyRing
 from service.app import create_app
-from service.auth import KeyRing
+from service.collection import ingest
+from service.collection.generations import open_engine
 from service.deadline import ASIDE_S, within
-from service.engines import open_engine
 from service.settings import Settings
 from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from models import errors
 from models.errors import AkinError
 from service import settings
+from service.api.errors import status_of
 from service.app import create_app
-from service.problems import status_of
 from service.settings import Settings
 from tests.support.builds import ROOT
 
@@ -223,7 +223,7 @@ def test_a_fault_of_ours_is_a_problem_too(client: TestClient, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("service.search.SearchEngine.search", fail)
+    monkeypatch.setattr("service.search.engine.SearchEngine.search", fail)
     response = client.post("/v1/search", json={"query": SOME_PAPER})
     assert (500, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert "secret" not in response.text

@@ -14,14 +14,14 @@ from models.annotator import AnnotatedPaper, Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
 from models.types import Paper
-from service.annotations import CachedAnnotator, CachedEncoder
+from service.api.schemas.base import pasted_paper
+from service.api.schemas.recommendations import RecommendationsOut
+from service.api.schemas.search import SearchOut
+from service.api.schemas.sentences import SentenceSearchOut
 from service.app import create_app
-from service.cache import Cache, CacheStats
-from service.redis_store import RedisStore
-from service.schemas.base import pasted_paper
-from service.schemas.recommendations import RecommendationsOut
-from service.schemas.search import SearchOut
-from service.schemas.sentences import SentenceSearchOut
+from service.cache.annotations import CachedAnnotator, CachedEncoder
+from service.cache.redis import RedisStore
+from service.cache.store import Cache, CacheStats
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger, annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus

@@ -27,7 +27,7 @@ from models.encoder import Encoder
 from models.errors import ServiceError
 from models.types import Filters
 from service.app import create_app
-from service.search import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine, SearchQuery
 from service.settings import Settings
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -130,8 +130,8 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
         raise RuntimeError("nobody foresaw this")
 
     with monkeypatch.context() as broken:
-        broken.setattr("service.engines.Engines._pointed_at", fault)
-        broken.setattr("service.ingest.absorb", fault)
+        broken.setattr("service.collection.generations.Engines._pointed_at", fault)
+        broken.setattr("service.collection.ingest.absorb", fault)
         assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
         soon(lambda: degraded() == {"swap", "writes"})
     soon(lambda: is_there(client, "w/1"))

@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from models.errors import RefusedError, StorageError
-from service import auth
+from service.access import keys as auth
 from service.app import create_app
+from service.collection.generations import open_engine
 from service.degradation import Degradation
-from service.engines import open_engine
-from service.metrics import REFUSALS, Metrics
-from service.search import SearchEngine
+from service.observability.metrics import REFUSALS, Metrics
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.clients import client_of

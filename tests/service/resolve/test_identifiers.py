@@ -6,7 +6,7 @@ import pytest
 
 from models.encoder import Encoder
 from models.errors import PaperNotFoundError
-from service.identifiers import Identifiers
+from service.resolve.identifiers import Identifiers
 from tests.support.annotators import annotated
 from tests.support.builds import many_papers
 from tests.support.sentence_engines import small_engine

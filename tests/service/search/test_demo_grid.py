@@ -15,8 +15,8 @@ from models.encoder import Encoder
 from models.facets import load_tagger
 from models.transport import Scorer
 from models.types import Facet
-from service.aspect import Aspect, Contrast
-from service.search import SearchEngine, SearchQuery
+from service.search.aspect import Aspect, Contrast
+from service.search.engine import SearchEngine, SearchQuery
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus

@@ -20,9 +20,9 @@ from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS
 from models.types import Facet, Filters, Paper, Sentence
 from service.app import create_app
-from service.aspect import Aspect
-from service.engines import open_engine
-from service.search import SearchEngine, SearchQuery
+from service.collection.generations import open_engine
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine, SearchQuery
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import many_papers, write_corpus

@@ -10,11 +10,11 @@ import pytest
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet
-from service.aspect import Aspect
-from service.merge import Kinship
-from service.recommend import RecommendQuery, recommend
-from service.search import SearchEngine
-from service.seeds import Seed
+from service.search.aspect import Aspect
+from service.search.combine import Kinship
+from service.search.engine import SearchEngine
+from service.search.recommend import RecommendQuery, recommend
+from service.search.seeds import Seed
 from service.settings import Settings
 from tests.support.annotators import annotated
 

@@ -1,0 +1,16 @@
+"""``GET /metrics``: what Prometheus scrapes."""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from service.access.policy import METRICS, requires
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+@requires(METRICS)
+def metrics(request: Request) -> Response:
+    """Counts and durations in Prometheus' text format, for a key to read; never waits in the queue."""
+    return Response(request.app.state.metrics.exposition(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
