@@ -6,7 +6,7 @@ from typing import Final
 from anyio import to_thread
 
 from service.access.queue import Admission
-from service.deadline import Deadline
+from service.context import Deadline
 
 TURN_S: Final = 30.0
 

@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
-from service.deadline import ASIDE_S, within
+from service.context import ASIDE_S, with_deadline
 from service.degradation import Degradation
 from service.timings import USUAL
 
@@ -88,7 +88,7 @@ class KeyRing:
 
     def read(self) -> None:
         """Reads the keys; raises StorageError."""
-        self._keys = {key.id: key for key in within(ASIDE_S, self._all)}
+        self._keys = {key.id: key for key in with_deadline(ASIDE_S, self._all)}
         self._known = True
 
     def _all(self) -> Sequence[ApiKey]:

@@ -10,8 +10,7 @@ import anyio
 
 from models.errors import OverloadedError
 from service.access.policy import Queue
-from service.deadline import Deadline
-from service.stages import stage
+from service.context import Deadline, stage
 
 N_STORING: Final = 4  # requests that may wait for the database at once
 _SMOOTHING: Final = 0.1  # the share of the latest request in the mean of what requests take

@@ -16,7 +16,7 @@ from service.api.exports import CSV_COLUMNS, csv_rows, csv_text, harmless
 from service.api.formats import Format
 from service.api.schemas.search import ResultOut
 from service.batches.content import unpacked
-from service.deadline import within
+from service.context import with_deadline
 
 _CHUNK_S: Final = 30.0  # how long one chunk is waited for
 # A row a paper; a query without papers has one row, whose problem says why.
@@ -59,7 +59,7 @@ def _lines(jobs: Jobs, stretch: Stretch) -> Iterator[list[bytes]]:
     at = stretch.start
     while at < stretch.stop:
         # The request's own deadline is for the start of its answer.
-        stored = within(_CHUNK_S, partial(jobs.results, stretch.job_id, at))
+        stored = with_deadline(_CHUNK_S, partial(jobs.results, stretch.job_id, at))
         if stored is None:
             raise BatchNotFoundError("The batch was removed while its results were read.")
         lines = unpacked(stored.results).split(b"\n")

@@ -21,7 +21,7 @@ from service.background import STOP_S
 from service.batches.wakeups import Tickets
 from service.batches.worker import ChunkWorker
 from service.collection.leases import KeptGenerations
-from service.deadline import ASIDE_S, held, within
+from service.context import ASIDE_S, locked, with_deadline
 from service.degradation import Degradation
 from service.observability.logging import raised_at
 from service.settings import Settings
@@ -80,7 +80,7 @@ class Batches:
         """Stores a job and has it done; raises as ``Jobs.add``."""
         most_of_owner = max(1, self._most // _OF_ONE_CALLER)
         jobs = self._jobs(make=True)
-        with held(self._keeping):  # until the job is stored nothing else says that its generation is needed
+        with locked(self._keeping):  # until the job is stored nothing else says that its generation is needed
             self._kept.keep(new.generation)
             job = jobs.add(new, most=self._most, most_of_owner=most_of_owner)
         self._wake.set()
@@ -91,7 +91,7 @@ class Batches:
         return self._jobs(make=False)
 
     def _jobs(self, *, make: bool) -> Jobs:
-        with held(self._opening):
+        with locked(self._opening):
             if self._opened is None:
                 if not make and isinstance(self._place, Path) and not self._place.exists():
                     raise BatchNotFoundError("There is no such batch: none was ever started here.")
@@ -131,11 +131,11 @@ class Batches:
 
         def looked_at() -> Jobs:
             jobs = self.jobs()
-            with held(self._keeping):
+            with locked(self._keeping):
                 self._kept.keep_only(jobs.generations())
             return jobs
 
-        return within(ASIDE_S, looked_at)
+        return with_deadline(ASIDE_S, looked_at)
 
     async def _work(self, worker: ChunkWorker) -> None:
         limiter = CapacityLimiter(1)  # never waits for the threads of requests, nor they for it

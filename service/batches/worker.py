@@ -16,7 +16,7 @@ from service.api.answers import answer_search
 from service.api.cursors import Cursors
 from service.batches.content import Line, answer_line, packed, problem_line, queries_of
 from service.collection.generations import PinnedEngines
-from service.deadline import ASIDE_S, Deadline, set_deadline, within
+from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
 from service.search.engine import SearchEngine, SearchQuery
 from service.timings import USUAL
 
@@ -140,7 +140,7 @@ class ChunkWorker:
         def renew() -> None:
             while not ended.wait(jobs.lease_s / 4):
                 try:
-                    if not within(ASIDE_S, lambda: jobs.renew(chunk)):
+                    if not with_deadline(ASIDE_S, lambda: jobs.renew(chunk)):
                         attempt.give_up(lost=True)
                         return
                 except StorageError as error:

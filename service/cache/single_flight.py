@@ -5,7 +5,7 @@ from concurrent.futures import Future, wait
 from threading import Lock
 
 from models.errors import DeadlineError
-from service.deadline import check_deadline
+from service.context import check_deadline
 
 _LOOK_S = 0.05  # how often one who waits looks at its own deadline: gone clients leave within 100 ms
 

@@ -15,7 +15,7 @@ from models.errors import BuildLockedError, PaperNotFoundError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
 from service.collection.generations import Engines
-from service.deadline import ASIDE_S, held, within
+from service.context import ASIDE_S, locked, with_deadline
 from service.degradation import Degradation
 
 # How long a deletion waits for what is being published: as a rule a tenth of a second.
@@ -107,7 +107,7 @@ class Ingest:
         """
         if not self._engines.follows:
             return
-        catalog, engine = within(ASIDE_S, self._look), self._engines.current
+        catalog, engine = with_deadline(ASIDE_S, self._look), self._engines.current
         if not self.pending:
             return
         try:
@@ -126,7 +126,7 @@ class Ingest:
             return
         self._engines.follow()
         self._shown = done.change
-        within(ASIDE_S, self._look)
+        with_deadline(ASIDE_S, self._look)
 
     def _look(self) -> Catalog:
         """The catalog, once it was asked how far it has come."""
@@ -168,7 +168,7 @@ class Ingest:
         """
         if not self._engines.follows:
             raise StorageError("This service has no data folder to write to; start it with --data DIR.")
-        with held(self._opening):
+        with locked(self._opening):
             if self._opened is None:
                 self._opened = Catalog.open(self._place)
         # What is shown, before the catalog is asked: it may be ahead of the answer otherwise.

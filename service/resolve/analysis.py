@@ -8,8 +8,8 @@ from jaxtyping import Float32
 
 from models.annotator import Annotator
 from models.types import Paper
+from service.context import stage
 from service.resolve.pasted import read_pasted
-from service.stages import stage
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from jaxtyping import Bool, Float32
 
 from indexer.snapshot import Snapshot
 from models.types import Candidate
-from service.deadline import check_deadline
-from service.stages import stage
+from service.context import check_deadline, stage
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 CANDIDATES_PER_RESULT = 5

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from indexer.snapshot import Snapshot
 from models.transport import TransportSettings
+from service.context import stage
 from service.search.compare import compare
 from service.search.seeds import ResolvedSeed
-from service.stages import stage
 
 # Measured, as what follows: docs/why.md, "Several seeds".
 DEFAULT_NEGATIVE_WEIGHT = 0.4

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from models.transport import SERVING, Plans, Scorer, TransportSettings, score_papers
-from service.deadline import check_deadline
+from service.context import check_deadline
 
 # Cells of one block, a cell being one query sentence beside one of a paper: a block takes 0.5 ms with usual
 # abstracts, some 20 ms with those that transport finds hardest. A pair of papers is never split.

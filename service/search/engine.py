@@ -16,6 +16,7 @@ from models.errors import SentenceSelectionError
 from models.transport import SERVING, Scorer
 from models.types import Facet, Filters, Paper, RankedPaper
 from service.cache.digests import generation_digest
+from service.context import stage
 from service.resolve.identifiers import Identifiers
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
@@ -32,7 +33,6 @@ from service.search.reasons import (
     none_allowed,
 )
 from service.search.rerank import default_tau, query_parts, rerank
-from service.stages import stage
 
 log = structlog.get_logger(__name__)
 

@@ -10,11 +10,10 @@ from jaxtyping import Bool, Float64, Int64
 from indexer.snapshot import Snapshot
 from models.transport import Plan, TransportSettings
 from models.types import Highlight, Omitted, Paper, Unit
-from service.deadline import check_deadline
+from service.context import check_deadline, stage
 from service.search.compare import compare
 from service.search.rerank import MOST_ALIGNMENTS, highlights, whole_paper
 from service.search.seeds import ResolvedSeed
-from service.stages import stage
 
 
 @dataclass(frozen=True, slots=True)

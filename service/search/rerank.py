@@ -18,10 +18,9 @@ from models.types import (
     RankedPaper,
     Unit,
 )
-from service.deadline import check_deadline
+from service.context import check_deadline, stage
 from service.search.aspect import Aspect, Selection, focused
 from service.search.compare import compare
-from service.stages import stage
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10

@@ -6,10 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from indexer.snapshot import Snapshot
-from service.deadline import check_deadline
+from service.context import check_deadline, stage
 from service.search.combine import Kinship
 from service.search.seeds import ResolvedSeed
-from service.stages import stage
 
 # Measured: docs/why.md, "Several seeds". Sentences that are searched for; of more, each seed keeps those
 # nearest to its own mean.

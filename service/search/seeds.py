@@ -12,12 +12,11 @@ from indexer.near_ids import near_ids
 from indexer.snapshot import Snapshot
 from models.errors import SentenceSelectionError
 from models.types import Paper, Unit
-from service.deadline import check_deadline
+from service.context import check_deadline, stage
 from service.resolve.pasted import read_pasted
 from service.search.aspect import Aspect, facets_missing, focused, select_sentences
 from service.search.engine import SearchEngine
 from service.search.reasons import limit_warnings
-from service.stages import stage
 
 _SUGGESTIONS = 3
 # Looking for what was meant reads every id of the collection, so a list of strangers gets no more than this.

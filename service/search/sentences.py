@@ -14,11 +14,10 @@ from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
 from models.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
-from service.deadline import check_deadline
+from service.context import check_deadline, stage
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
 from service.search.reasons import DETAILS, Reason, none_allowed
-from service.stages import stage
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.

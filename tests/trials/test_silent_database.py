@@ -27,7 +27,7 @@ from service.access.keys import KeyRing
 from service.app import create_app
 from service.collection import ingest
 from service.collection.generations import open_engine
-from service.deadline import ASIDE_S, within
+from service.context import ASIDE_S, with_deadline
 from service.settings import Settings
 from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served
@@ -50,7 +50,7 @@ def paused(own_postgres: Server) -> Iterator[Server]:
 def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
     """Work that its deadline ends, and nothing else would."""
     with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
-        within(seconds, work)
+        with_deadline(seconds, work)
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.Mon
         migrate(config, revision)
 
     monkeypatch.setattr(command, "upgrade", slowly)
-    within(0.3, lambda: Catalog.open(postgres_url)).close()
+    with_deadline(0.3, lambda: Catalog.open(postgres_url)).close()
     with Catalog.open(postgres_url) as catalog:
         assert 0 == catalog.count()
 

@@ -13,9 +13,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.errors import problem_of_ours
 from service.api.middleware.routing import resolved_of
+from service.context import Stages, set_stages
 from service.observability.metrics import Metrics
 from service.observability.spans import Spans
-from service.stages import Stages, set_stages
 
 CLIENT_GONE: Final = 499  # nginx's number for it; no client sees it
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

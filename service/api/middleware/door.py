@@ -22,7 +22,7 @@ from service.api.headers import standard_headers
 from service.api.middleware.request_body import Bodies, refuse_the_rest
 from service.api.middleware.routing import expect_answerable, policy_of
 from service.cache.redis import RedisStore
-from service.deadline import Deadline, set_deadline
+from service.context import Deadline, set_deadline
 from service.observability.metrics import Metrics
 from service.settings import Settings
 

@@ -12,8 +12,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from models.errors import BodyTooLargeError, OverloadedError
-from service.deadline import Deadline
-from service.stages import stage
+from service.context import Deadline, stage
 
 MAX_BODY_BYTES: Final = 2_000_000
 MAX_BATCH_BYTES: Final = 32_000_000  # 10,000 pasted abstracts

@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import DeadlineError
 from models.transport import Plans, Scorer, score_papers
-from service.deadline import Deadline, set_deadline
+from service.context import Deadline, set_deadline
 from service.search.compare import compare
 from service.search.engine import compare as blocks
 from tests.support.examples.vectors import clustered_vectors

@@ -15,7 +15,7 @@ from indexer.snapshot import Snapshot
 from models.errors import DeadlineError, OverloadedError
 from service.access.queue import Admission
 from service.app import create_app
-from service.deadline import Deadline, check_deadline, set_deadline
+from service.context import Deadline, check_deadline, set_deadline
 from service.search.engine import SearchEngine
 from service.settings import Settings
 

@@ -14,7 +14,7 @@ from models.errors import OverloadedError
 from service.access.in_turn import in_turn
 from service.access.queue import Admission
 from service.api.routes import batches
-from service.deadline import Deadline
+from service.context import Deadline
 from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 

@@ -18,7 +18,7 @@ from service.cache.lru import RecentValues
 from service.cache.redis import RedisStore
 from service.cache.single_flight import Flights
 from service.cache.store import KEEP_S, Cache, open_cache
-from service.deadline import Deadline, set_deadline
+from service.context import Deadline, set_deadline
 from service.settings import Settings
 from tests.support.servers.patience import soon
 from tests.support.servers.redis import RedisServer

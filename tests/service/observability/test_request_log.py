@@ -17,7 +17,7 @@ from indexer.keys import Keys, Scope
 from models.errors import EncoderError
 from service.app import create_app
 from service.collection.generations import open_engine
-from service.deadline import check_deadline
+from service.context import check_deadline
 from service.observability.logging import configure_logging
 from service.search.engine import SearchEngine
 from service.settings import Settings
