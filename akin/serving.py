@@ -21,12 +21,12 @@ from rich.console import Console
 from akin.indexing import Data, index
 from indexer.generations import current_generation
 from models.errors import InputError, SnapshotMissingError
-from service.access.keys import Keyless, KeyRing, is_loopback
+from service.access.keys import KeyRing, is_loopback
 from service.app import create_app
 from service.cache.store import open_cache
 from service.collection.generations import open_warm_engine
 from service.observability.logging import configure_logging
-from service.settings import Settings
+from service.settings import Keyless, Settings
 
 _KEYLESS_NOTES: Final = {
     Keyless.OFF: "There is no API key, so every request is refused until there is one: `akin keys create`.",

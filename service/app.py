@@ -51,6 +51,7 @@ from service.search.engine import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
 from service.timings import USUAL, Timings
+from service.web.refusals import PROBLEM_PAGES
 from service.web.routes import batch_page, docs, page, static
 
 # How often the pointer of the data folder is looked at, and the catalog.
@@ -170,7 +171,7 @@ def create_app(
         background.degradations,
     ]
     app.state.batches, app.state.data = background, settings.data
-    add_problem_handlers(app)
+    add_problem_handlers(app, PROBLEM_PAGES)
     for part in _ROUTES:
         app.include_router(part.router)
     _add_middleware(app, settings, keys=keys, queues=queues, spans=spans, cache=cache)

@@ -29,6 +29,7 @@
 | `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: none are made     |
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +38,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE
-from service.access.keys import Keyless
+
+
+class Keyless(StrEnum):
+    """What the service lets this machine do while there are no keys."""
+
+    OFF = "off"
+    READ = "read"
+    WRITE = "write"
 
 
 class Settings(BaseSettings):

@@ -24,8 +24,9 @@ class CsfcubeSet:
 
     A query is ``{paper id}-{facet}``. Its facet selects sentences by their predicted label, as
     ``service.search.aspect`` does: aims count as background, "other" is never selected (semantics 2, 3.5).
-    That is definition 1 of the task; definition 2 gives the same sentences without naming the facet. The grade
-    is the adjudicated relevance, and the query paper is not in its own pool (two queries list it, semantics 3.7).
+    That is definition 1 of the task; definition 2 gives the same sentences without naming the facet. The
+    grade is the adjudicated relevance, and the query paper is not in its own pool (two queries list it,
+    semantics 3.7).
 
     ``fold1`` holds the queries of ``fold1_dev``, ``fold2`` those of ``fold2_dev``. The authors' test splits
     are the same two, crosswise, so the mean of the folds' means is what they report as test.

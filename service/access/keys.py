@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
 from service.context import ASIDE_S, with_deadline
 from service.degradation import Degradation
+from service.settings import Keyless
 from service.timings import USUAL
 
 _MAX_TOKEN_CHARS: Final = 200
@@ -30,14 +30,6 @@ _FORWARDED: Final = re.compile(
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
 _log = structlog.get_logger(__name__)
-
-
-class Keyless(StrEnum):
-    """What the service lets this machine do while there are no keys."""
-
-    OFF = "off"
-    READ = "read"
-    WRITE = "write"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from indexer.keys import Scope
-from service.api.middleware.request_body import MAX_BODY_BYTES
 
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+MAX_BODY_BYTES: Final = 2_000_000
+MAX_BATCH_BYTES: Final = 32_000_000  # 10,000 pasted abstracts
 _DECLARED: Final = "__akin_policy__"
 
 

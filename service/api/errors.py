@@ -1,8 +1,8 @@
 """Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import orjson
 import structlog
@@ -39,8 +39,6 @@ from service.api.middleware.routing import resolved_of
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
 from service.observability.logging import raised_at
-from service.web.refusals import in_words
-from service.web.render import render
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {
@@ -108,6 +106,13 @@ _MAX_DETAIL = 1_000
 _log = structlog.get_logger(__name__)
 
 
+class ProblemPages(NamedTuple):
+    """How the routes of pages write errors: ``words`` for what went wrong, ``render`` for the whole page."""
+
+    words: Callable[[AkinError], str]
+    render: Callable[[ProblemOut, Mapping[str, str]], Response]
+
+
 def status_of(error: type[AkinError]) -> int:
     """The HTTP status of an error class."""
     return next(STATUS[cls] for cls in error.__mro__ if cls in STATUS)
@@ -146,7 +151,7 @@ def problem(
     if retry_later:
         headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
     if dialect is Dialect.PAGE:
-        return _page(body, headers)
+        return _pages(request).render(body, headers)
     members = body.model_dump(exclude_defaults=True)
     members |= dict.fromkeys(_SCHOLAR_MEMBERS if dialect is Dialect.SCHOLAR else (), body.detail)
     return Response(
@@ -155,14 +160,6 @@ def problem(
         media_type="application/problem+json",
         headers=headers,
     )
-
-
-def _page(body: ProblemOut, headers: dict[str, str]) -> Response:
-    """A problem for who looks at a page."""
-    page = render("problem.html", body.status, problem=body, retry_after=headers.get("Retry-After"))
-    for name, value in headers.items():
-        page.headers.setdefault(name, value)
-    return page
 
 
 def problem_of(request: Request, error: Exception) -> Response:
@@ -177,8 +174,9 @@ def problem_of_ours(request: Request, error: Exception) -> Response:
     return problem(request, status=500, slug="internal", title="Internal error", detail=detail)
 
 
-def add_problem_handlers(app: FastAPI) -> None:
-    """Answer every failure of ``app`` that is expected with a problem."""
+def add_problem_handlers(app: FastAPI, pages: ProblemPages) -> None:
+    """Answer every failure of ``app`` that is expected: with a problem, or, on a page, as ``pages`` does."""
+    app.state.problem_pages = pages
     app.add_exception_handler(AkinError, _akin_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
@@ -216,7 +214,7 @@ def _akin_error(request: Request, error: Exception) -> Response:
         status=status,
         slug=slug_of(error),
         title=words.capitalize(),
-        detail=in_words(error) if _dialect(request) is Dialect.PAGE else public_detail(error),
+        detail=_pages(request).words(error) if _dialect(request) is Dialect.PAGE else public_detail(error),
         headers=headers,
     )
 
@@ -261,6 +259,11 @@ def _http_error(request: Request, error: Exception) -> Response:
         detail=str(error.detail),
         headers=headers,
     )
+
+
+def _pages(request: Request) -> ProblemPages:
+    pages: ProblemPages = request.app.state.problem_pages
+    return pages
 
 
 def _dialect(request: Request) -> Dialect:

@@ -3,25 +3,16 @@
 from models.errors import SentenceSelectionError
 from models.language import not_english
 from models.types import Paper, Sentence
-from service.search.aspect import Aspect
 
 MAX_TEXT_CHARS = 2_000
 # The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
 _FEWEST_CHARS_TO_TELL = 40
 
 
-def text_paper(text: str, aspect: Aspect) -> Paper:
-    """``text`` as a paper to search for; ``aspect`` is what the query chooses of it.
-
-    Raises SentenceSelectionError for a blank text, or an aspect that chooses anything.
-    """
+def text_paper(text: str) -> Paper:
+    """``text`` as a paper to search for; raises SentenceSelectionError for a blank one."""
     if not text.strip():
         raise SentenceSelectionError("The query text is blank; give a claim, a question or a few words.")
-    if aspect != Aspect():
-        raise SentenceSelectionError(
-            "A query by text counts as one sentence without a facet, so there is nothing to choose in it: "
-            "leave out sentences, facet, unlike and focus, or give the text as an abstract."
-        )
     return one_sentence(text)
 
 

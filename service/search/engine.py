@@ -7,7 +7,6 @@ from functools import cached_property
 from threading import Thread
 
 import numpy as np
-import structlog
 from jaxtyping import Float32
 
 from indexer.snapshot import Snapshot
@@ -34,7 +33,10 @@ from service.search.reasons import (
 )
 from service.search.rerank import default_tau, query_parts, rerank
 
-log = structlog.get_logger(__name__)
+_NOTHING_TO_CHOOSE = (
+    "A query by text counts as one sentence without a facet, so there is nothing to choose in it: leave out "
+    "sentences, facet, unlike and focus, or give the text as an abstract."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,9 @@ class SearchEngine:
             filters, dropped = query.filters.without(paper.id), self.snapshot.dropped_sentences(position)
             return _Asked(paper, vectors, filters, dropped, ())
         if query.text is not None:
-            paper = text_paper(query.text, query.aspect)
+            paper = text_paper(query.text)
+            if query.aspect != Aspect():
+                raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
             with stage("encode"):
                 (encoded,) = self.annotator.encoder.encode([paper])
             return _Asked(paper, encoded.sentences, query.filters, 0, text_warnings(paper.abstract))

@@ -14,8 +14,6 @@ from starlette.types import Message, Receive, Scope, Send
 from models.errors import BodyTooLargeError, OverloadedError
 from service.context import Deadline, stage
 
-MAX_BODY_BYTES: Final = 2_000_000
-MAX_BATCH_BYTES: Final = 32_000_000  # 10,000 pasted abstracts
 MAX_HELD_BYTES: Final = 64_000_000  # of all requests together
 BODY_TIMEOUT_S: Final = 30.0
 # How much of a body that is too large is read on, and forgotten, until the connection is closed: a client

@@ -12,13 +12,12 @@ from indexer.keys import Scope
 from models.errors import BatchUnfinishedError
 from service.access.in_turn import in_turn
 from service.access.keys import Caller
-from service.access.policy import BATCH, requires
+from service.access.policy import BATCH, MAX_BATCH_BYTES, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import accepted, documented, file_headers
 from service.api.errors import RESPONSES
 from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
-from service.api.middleware.request_body import MAX_BATCH_BYTES
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
 from service.batches.content import new_job

@@ -12,7 +12,7 @@ from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
 from service.access import keys as auth
 from service.access.keys import is_loopback
-from service.api.middleware.request_body import MAX_BODY_BYTES
+from service.access.policy import MAX_BODY_BYTES
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings

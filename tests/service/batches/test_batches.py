@@ -20,8 +20,8 @@ from indexer.keys import Keys, Scope
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
+from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
-from service.api.middleware.request_body import MAX_BATCH_BYTES
 from service.search.engine import SearchEngine
 from service.timings import Timings
 from tests.support.annotators import annotated
