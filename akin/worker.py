@@ -11,9 +11,9 @@ from akin.serving import settings_of
 from indexer.generations import current_generation
 from indexer.jobs import Jobs
 from models.errors import InputError, StorageError
-from service.api.cursors import Cursors
 from service.batches.wakeups import Tickets
 from service.batches.worker import ChunkWorker
+from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
 from service.observability.logging import configure_logging
 from service.secret import read_secret

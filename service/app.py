@@ -12,7 +12,6 @@ from models.errors import EncoderMismatchError, StorageError
 from service.access.keys import KeyRing
 from service.access.queue import Queues
 from service.api.answers import Answers
-from service.api.cursors import Cursors
 from service.api.errors import RESPONSES, add_problem_handlers
 from service.api.middleware.access_log import Observed
 from service.api.middleware.door import Door, queues_of, size_threads
@@ -35,6 +34,7 @@ from service.background import Repeating
 from service.batches.scheduler import Batches
 from service.batches.worker import ChunkWorker
 from service.cache.store import Cache, open_cache
+from service.collection.cursors import Cursors
 from service.collection.generations import (
     NOT_FOLLOWED,
     OTHER_ENCODER,

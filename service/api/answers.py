@@ -9,12 +9,12 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel
 
-from service.api.cursors import Cursors
 from service.api.schemas.recommendations import RecommendationsOut
 from service.api.schemas.search import SearchOut
 from service.cache.annotations import fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache
+from service.collection.cursors import Cursors
 from service.search.engine import SearchEngine, SearchQuery
 from service.search.recommend import RecommendQuery, recommend
 
@@ -78,9 +78,7 @@ def answer_search(engine: SearchEngine, cursors: Cursors, query: SearchQuery) ->
     Raises PaperNotFoundError, SentenceSelectionError, DeadlineError.
     """
     answer = engine.search(query)
-    following = answer.next_page
-    next_cursor = None if following is None else cursors.write(following, query, engine.digest)
-    return SearchOut.of(answer, next_cursor=next_cursor)
+    return SearchOut.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))
 
 
 def answer_recommendations(
@@ -91,6 +89,4 @@ def answer_recommendations(
     Raises EncoderMismatchError, DeadlineError.
     """
     answer = recommend(engine, query)
-    following = answer.next_page
-    next_cursor = None if following is None else cursors.write(following, query, engine.digest)
-    return RecommendationsOut.of(answer, next_cursor=next_cursor)
+    return RecommendationsOut.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))

@@ -12,9 +12,8 @@ import structlog
 from indexer.job import LeasedChunk
 from indexer.jobs import Jobs
 from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError, StorageError
-from service.api.answers import answer_search
-from service.api.cursors import Cursors
-from service.batches.content import Line, answer_line, packed, problem_line, queries_of
+from service.batches.content import BatchResult, queries_of, stored_results
+from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
 from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
 from service.search.engine import SearchEngine, SearchQuery
@@ -101,31 +100,33 @@ class ChunkWorker:
             return True
         with self._attempt(jobs, chunk) as attempt:
             # In a context of its own: what is stored of it has more time than its last query has left.
-            lines = copy_context().run(self._lines, engine, chunk, attempt)
+            results = copy_context().run(self._results, engine, chunk, attempt)
         if not attempt.given_up:
-            content = b"\n".join(line.content for line in lines)
-            jobs.finish(chunk, packed(content), n_problems=sum(line.is_problem for line in lines))
+            n_problems = sum(result.error is not None for result in results)
+            jobs.finish(chunk, stored_results(results), n_problems=n_problems)
         elif not attempt.lost:
             jobs.release(chunk)
         return True
 
-    def _lines(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[Line]:
-        """A line for each query, as far as the attempt came."""
-        lines: list[Line] = []
+    def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
+        """The outcome of each query, as far as the attempt came."""
+        results: list[BatchResult] = []
         queries = queries_of(chunk)
-        while len(lines) < chunk.n_queries:
+        while len(results) < chunk.n_queries:
             self._give_way(attempt)
             attempt.begin_query()
             if attempt.given_up:
                 break
-            lines.append(self._line(engine, chunk.first + len(lines), next(queries)))
-        return lines
+            results.append(self._result(engine, chunk.first + len(results), next(queries)))
+        return results
 
-    def _line(self, engine: SearchEngine, seed: int, query: SearchQuery) -> Line:
+    def _result(self, engine: SearchEngine, seed: int, query: SearchQuery) -> BatchResult:
         try:
-            return answer_line(seed, query, answer_search(engine, self._cursors, query))
+            answer = engine.search(query)
         except (InputError, DeadlineError) as error:
-            return problem_line(seed, query, error)
+            return BatchResult.of_error(seed, query.paper_id, error)
+        next_cursor = self._cursors.following(answer.next_page, query, engine)
+        return BatchResult(seed, query.paper_id, answer, next_cursor)
 
     def _give_way(self, attempt: _Attempt) -> None:
         until = time.monotonic() + self._patience_s

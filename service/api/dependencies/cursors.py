@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from service.api.cursors import Cursors, PagedQuery
 from service.api.errors import RESPONSES
+from service.collection.cursors import Cursors, PagedQuery
 from service.collection.generations import Engines
 from service.search.engine import SearchEngine
 

@@ -13,6 +13,7 @@ from models.errors import BatchUnfinishedError
 from service.access.in_turn import in_turn
 from service.access.keys import Caller
 from service.access.policy import BATCH, MAX_BATCH_BYTES, requires
+from service.api.batch_files import Stretch, as_file
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import accepted, documented, file_headers
 from service.api.errors import RESPONSES
@@ -21,7 +22,6 @@ from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
 from service.batches.content import new_job
-from service.batches.files import Stretch, as_file
 from service.batches.scheduler import Batches
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
@@ -71,7 +71,8 @@ def start_batch(
 ) -> BatchOut:
     """Starts a batch of up to 10,000 searches on the collection as it is now."""
     new = new_job(
-        body,
+        body.to_queries(),
+        seeds=body.seeds or (),
         owner=_owner(caller),
         idempotency_key=idempotency_key,
         generation=engine.snapshot.generation,

@@ -7,7 +7,7 @@ from pydantic.config import JsonDict
 
 from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.errors import QueryError
-from models.sentences import sentences_from_list, split_sentences
+from models.sentences import sentences_from_list
 from models.types import Facet, Paper
 
 # What is no text by itself. All other white space is none either, but of what that is the dialects of JSON
@@ -84,11 +84,10 @@ def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
 
 
 def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
-    """The paper with this ``Title`` and ``Abstract``, split into sentences unless they came as a list."""
+    """The paper with this ``Title`` and ``Abstract``; it has sentences where they came as a list."""
     if isinstance(abstract, str):
-        text, sentences = abstract, split_sentences(abstract)
-    else:
-        text, sentences = sentences_from_list(abstract)
+        return Paper(id="", title=title, abstract=abstract, sentences=())
+    text, sentences = sentences_from_list(abstract)
     return Paper(id="", title=title, abstract=text, sentences=sentences)
 
 

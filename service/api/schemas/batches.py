@@ -8,6 +8,7 @@ from indexer.job import Job, JobState
 from service.api.schemas.alternatives import Shape, any_of
 from service.api.schemas.base import PaperId
 from service.api.schemas.search import FirstPageIn, SearchShapeIn
+from service.search.engine import SearchQuery
 
 MOST_QUERIES = 10_000
 
@@ -38,6 +39,12 @@ class BatchIn(SearchShapeIn):
         if self.queries is not None and self.model_fields_set - {"queries", "seeds"}:
             raise ValueError("with queries, what to look for and return stands in each of them")
         return self
+
+    def to_queries(self) -> list[SearchQuery]:
+        """What to ask; with ``seeds`` the one query that is asked for each of them."""
+        if self.queries is not None:
+            return [query.to_query() for query in self.queries]
+        return [self.to_shape()]
 
 
 class BatchOut(BaseModel):

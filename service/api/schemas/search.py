@@ -1,5 +1,6 @@
 """``POST /v1/search``: the query, its aspect and filters, and the ranked, explained papers."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -79,7 +80,7 @@ class QueryIn(Strict):
         return self
 
     def to_paper(self) -> Paper | None:
-        """The pasted paper, split into sentences; ``None`` where an id was given."""
+        """The pasted paper; ``None`` where an id was given."""
         return None if self.abstract is None else pasted_paper(self.title, self.abstract)
 
 
@@ -171,18 +172,9 @@ class SearchShapeIn(Strict):
         expect_one_choice(self.sentences, self.facet)
         return self
 
-
-class FirstPageIn(SearchShapeIn):
-    """A search from its first page: a query, and all of ``SearchShapeIn``."""
-
-    query: SearchQueryIn
-
-    def to_query(self) -> SearchQuery:
-        """The same as a domain value, from the first page."""
+    def to_shape(self) -> SearchQuery:
+        """The same as a domain value that names no paper."""
         return SearchQuery(
-            paper_id=self.query.paper_id,
-            paper=self.query.to_paper(),
-            text=self.query.text,
             aspect=Aspect(
                 number_tuple(self.sentences),
                 facet_tuple(self.facet),
@@ -194,6 +186,17 @@ class FirstPageIn(SearchShapeIn):
             tau=self.tau,
             limit=self.limit,
         )
+
+
+class FirstPageIn(SearchShapeIn):
+    """A search from its first page: a query, and all of ``SearchShapeIn``."""
+
+    query: SearchQueryIn
+
+    def to_query(self) -> SearchQuery:
+        """The same as a domain value, from the first page."""
+        query = self.query
+        return replace(self.to_shape(), paper_id=query.paper_id, paper=query.to_paper(), text=query.text)
 
 
 class SearchIn(FirstPageIn):

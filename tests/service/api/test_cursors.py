@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from models.errors import CursorError, StorageError
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, Sentence
-from service.api.cursors import Cursors
 from service.api.schemas.base import MAX_CURSOR_CHARS
+from service.collection.cursors import Cursors
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchQuery
 from service.search.paging import Page, Stretch, stretches

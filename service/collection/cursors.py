@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from models.errors import CursorError, CursorExpiredError
 from service.cache.digests import digest_of
-from service.search.engine import SearchQuery
+from service.search.engine import SearchEngine, SearchQuery
 from service.search.paging import FIRST_PAGE, Page
 from service.search.recommend import RecommendQuery
 from service.secret import Secret
@@ -41,6 +41,12 @@ class Cursors:
         """The cursor of ``page`` in the list that ``query`` has in the generation with this digest."""
         content = _CONTENT.pack(_VERSION, generation, _digest(query), page.offset, page.depth)
         return _text(content + self._signature(content))
+
+    def following(
+        self, page: Page | None, query: SearchQuery | RecommendQuery, engine: SearchEngine
+    ) -> str | None:
+        """The cursor of the page after the one that was answered; ``None`` at the end of the list."""
+        return None if page is None else self.write(page, query, engine.digest)
 
     def read(self, cursor: str, query: SearchQuery | RecommendQuery) -> tuple[Page, bytes]:
         """The page that ``cursor`` stands for, and the digest of the generation that its list is in.

@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 
 from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError
+from service.api.errors import described
 from service.api.exports import CSV_COLUMNS, csv_rows, csv_text, harmless
 from service.api.formats import Format
-from service.api.schemas.search import ResultOut
-from service.batches.content import unpacked
+from service.api.schemas.base import PaperOut
+from service.api.schemas.search import ResultOut, SearchOut
+from service.batches.content import BatchResult, read_results
 from service.context import with_deadline
 
 _CHUNK_S: Final = 30.0  # how long one chunk is waited for
@@ -46,71 +48,84 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
 
     Raises BatchNotFoundError where the job is removed meanwhile, StorageError.
     """
-    lines = _lines(jobs, stretch)
+    chunks = _chunks(jobs, stretch)
     if form is Format.CSV:
-        return _csv(lines, with_header=stretch.start == 0)
+        return _csv(chunks, with_header=stretch.start == 0)
     if form is Format.PARQUET:
-        return _parquet(lines)
-    return (b"\n".join(chunk) + b"\n" for chunk in lines)
+        return _parquet(chunks)
+    return (b"".join(map(_line, chunk)) for chunk in chunks)
 
 
-def _lines(jobs: Jobs, stretch: Stretch) -> Iterator[list[bytes]]:
-    """The lines of one chunk after another."""
+def _chunks(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
+    """The results of one chunk after another."""
     at = stretch.start
     while at < stretch.stop:
         # The request's own deadline is for the start of its answer.
         stored = with_deadline(_CHUNK_S, partial(jobs.results, stretch.job_id, at))
         if stored is None:
             raise BatchNotFoundError("The batch was removed while its results were read.")
-        lines = unpacked(stored.results).split(b"\n")
-        yield lines[at - stored.first : stretch.stop - stored.first]
+        yield read_results(stored.results, at - stored.first, stretch.stop - stored.first)
         at = stored.first + stored.n_queries
 
 
-def _csv(chunks: Iterator[list[bytes]], *, with_header: bool) -> Iterator[bytes]:
+def _line(result: BatchResult) -> bytes:
+    """A result as ``/v1/search`` gives it, but for ``took_ms``, or why there is none."""
+    line: dict[str, Any] = {"seed": result.seed, "paper_id": result.paper_id}
+    if result.answer is not None:
+        out = SearchOut.of(result.answer, next_cursor=result.next_cursor)
+        line |= out.model_dump(mode="json", exclude={"took_ms"})
+    elif result.problem is not None:
+        line["problem"] = described(result.problem)
+    return orjson.dumps(line) + b"\n"
+
+
+def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[bytes]:
     """Rows as RFC 4180 has them; a part that is read later goes on without a header."""
     if with_header:
         yield _csv_text([list(_COLUMNS)])
     for chunk in chunks:
-        yield _csv_text([row for line in chunk for row in _csv_rows(orjson.loads(line))])
+        yield _csv_text([row for result in chunk for row in _csv_rows(result)])
 
 
 def _csv_text(rows: list[list[Any]]) -> bytes:
     return csv_text(rows).encode("utf-8", "replace")
 
 
-def _csv_rows(line: dict[str, Any]) -> Iterator[list[Any]]:
-    head = [line["seed"], harmless(line["paper_id"] or ""), harmless(_problem(line) or "")]
-    results = [ResultOut.model_validate(result) for result in line.get("results", ())]
-    for row in csv_rows(results):
+def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
+    head = [result.seed, harmless(result.paper_id or ""), harmless(_problem(result) or "")]
+    papers = (
+        [] if result.answer is None else [ResultOut.model_validate(each) for each in result.answer.results]
+    )
+    for row in csv_rows(papers):
         yield [*head, *row]
-    if not results:
+    if not papers:
         yield head + [""] * len(CSV_COLUMNS)
 
 
-def _problem(line: dict[str, Any]) -> str | None:
+def _problem(result: BatchResult) -> str | None:
     """Why a query has no papers; ``None`` where it has some."""
-    problem = line["problem"]["detail"] if "problem" in line else line["detail"] or line["reason"]
-    return None if problem is None else str(problem)
+    if result.problem is not None:
+        return str(described(result.problem)["detail"])
+    return None if result.answer is None else result.answer.detail
 
 
-def _parquet(chunks: Iterator[list[bytes]]) -> Iterator[bytes]:
+def _parquet(chunks: Iterator[list[BatchResult]]) -> Iterator[bytes]:
     """A file of one row group a chunk, sent on as it is written."""
     sink = _Sink()
     with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
         for chunk in chunks:
-            rows = [row for line in chunk for row in _parquet_rows(orjson.loads(line))]
+            rows = [row for result in chunk for row in _parquet_rows(result)]
             writer.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
             yield sink.taken()
     yield sink.taken()
 
 
-def _parquet_rows(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    head = {"seed": line["seed"], "query_id": line["paper_id"], "problem": _problem(line)}
-    results = line.get("results", ())
-    for rank, result in enumerate(results, start=1):
-        yield {**head, "rank": rank, "score": result["score"], **result["paper"]}
-    if not results:
+def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
+    head = {"seed": result.seed, "query_id": result.paper_id, "problem": _problem(result)}
+    ranked = () if result.answer is None else result.answer.results
+    for rank, each in enumerate(ranked, start=1):
+        yield {**head, "rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}
+    if not ranked:
         yield head
 
 
