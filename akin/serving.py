@@ -22,6 +22,7 @@ from akin.indexing import Data, index
 from indexer.generations import current_generation
 from models.errors import InputError, SnapshotMissingError
 from service.access.keys import KeyRing, is_loopback
+from service.api.services import services_of
 from service.app import create_app
 from service.cache.store import open_cache
 from service.collection.generations import open_warm_engine
@@ -65,7 +66,7 @@ class _GracefulServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.draining = True
+        services_of(self._app).draining = True
         ends_at = time.monotonic() + self._drain_s
         while self._drains and time.monotonic() < ends_at:
             await asyncio.sleep(min(0.05, self._drain_s))

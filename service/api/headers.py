@@ -4,6 +4,8 @@ from typing import Final
 
 from starlette.requests import Request
 
+from service.api.services import services_of
+
 SECURITY: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -24,6 +26,6 @@ def standard_headers(request: Request, media_type: str = "") -> dict[str, str]:
     }
     if not media_type.startswith("text/html"):
         headers["Content-Security-Policy"] = NOTHING_RUNS
-    if getattr(request.app.state, "draining", False):
+    if services_of(request.app).draining:
         headers["Connection"] = "close"  # the next request goes to a process that stays
     return headers

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from service.api.errors import RESPONSES
+from service.api.services import services_of
 from service.collection.cursors import Cursors, PagedQuery
-from service.collection.generations import Engines
 from service.search.engine import SearchEngine
 
 # What the OpenAPI document says beside the usual of an endpoint that takes cursors.
@@ -31,7 +31,7 @@ class Paging:
 
         Raises CursorError, CursorExpiredError.
         """
-        engines: Engines = self.request.app.state.engines
+        engines = services_of(self.request.app).collection.engines
         engine: SearchEngine = self.request.state.engine
         if cursor is not None:
             page, generation = self.cursors.read(cursor, query)
@@ -43,7 +43,7 @@ class Paging:
 
 def get_paging(request: Request) -> Paging:
     """What reads the cursor of this request."""
-    return Paging(request.app.state.cursors, request)
+    return Paging(services_of(request.app).cursors, request)
 
 
 PagingDep = Annotated[Paging, Depends(get_paging)]

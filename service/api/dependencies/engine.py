@@ -4,7 +4,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.collection.ingest import Ingest
+from service.api.services import services_of
+from service.collection.served import ServedCollection
 from service.search.engine import SearchEngine
 
 
@@ -14,11 +15,10 @@ def get_engine(request: Request) -> SearchEngine:
     return engine
 
 
-def get_ingest(request: Request) -> Ingest:
-    """What takes papers in."""
-    ingest: Ingest = request.app.state.ingest
-    return ingest
+def get_collection(request: Request) -> ServedCollection:
+    """The collection that takes papers in."""
+    return services_of(request.app).collection
 
 
 EngineDep = Annotated[SearchEngine, Depends(get_engine)]
-IngestDep = Annotated[Ingest, Depends(get_ingest)]
+CollectionDep = Annotated[ServedCollection, Depends(get_collection)]

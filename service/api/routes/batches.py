@@ -21,6 +21,7 @@ from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
+from service.api.services import services_of
 from service.batches.content import new_job
 from service.batches.scheduler import Batches
 
@@ -37,8 +38,7 @@ _STARTED: dict[int | str, dict[str, Any]] = {
 
 
 def _get_batches(request: Request) -> Batches:
-    batches: Batches = request.app.state.batches
-    return batches
+    return services_of(request.app).batches
 
 
 def _get_caller(request: Request) -> Caller:

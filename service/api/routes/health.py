@@ -5,6 +5,7 @@ from fastapi import APIRouter, HTTPException, Request
 from service.access.policy import PUBLIC, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.schemas.operations import AliveOut, DegradationOut, ReadyOut
+from service.api.services import services_of
 
 router = APIRouter(tags=["operations"])
 
@@ -20,15 +21,12 @@ def livez() -> AliveOut:
 @requires(PUBLIC)
 def readyz(request: Request, engine: EngineDep) -> ReadyOut:
     """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end."""
-    if getattr(request.app.state, "draining", False):
+    services = services_of(request.app)
+    if services.draining:
         raise HTTPException(503, "The process is about to end; ask another.")
     manifest = engine.snapshot.manifest
     return ReadyOut(
-        degraded=[
-            DegradationOut.model_validate(each)
-            for source in request.app.state.degradations
-            for each in source()
-        ],
+        degraded=[DegradationOut.model_validate(each) for each in services.degraded()],
         generation=manifest.generation,
         papers=manifest.n_papers,
         vectors=manifest.n_rows,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 from indexer.rows import MAX_ID_CHARS
 from indexer.snapshot import Snapshot
 from service.access.policy import READ, WRITE, requires
-from service.api.dependencies.engine import EngineDep, IngestDep
+from service.api.dependencies.engine import CollectionDep, EngineDep
 from service.api.dependencies.formats import accepted, documented, paper_file
 from service.api.formats import PAPER_FORMATS, SUFFIXES, Format
 from service.api.json_body import JSONBodyRoute
@@ -27,11 +27,11 @@ _PaperId = Annotated[
 
 @router.post("", status_code=202)
 @requires(WRITE)
-def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) -> PapersOut:
+def add(body: PapersIn, engine: EngineDep, collection: CollectionDep) -> PapersOut:
     """Add papers, or replace those with their ids: kept when this answers, in answers within seconds."""
     papers = body.to_papers()
-    change = ingest.add(papers)
-    request.app.state.absorbing.wake()
+    change = collection.ingest.add(papers)
+    collection.absorbing.wake()
     return PapersOut(
         accepted=len(papers),
         unchanged=len(papers) - change.n_changed,
@@ -41,11 +41,11 @@ def add(body: PapersIn, engine: EngineDep, ingest: IngestDep, request: Request) 
 
 @router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
 @requires(WRITE)
-def delete(paper_id: _PaperId, ingest: IngestDep, request: Request) -> Response:
+def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
     """Delete a paper: certain when this answers, and with 204 in no later answer of this process."""
-    change = ingest.delete(paper_id)
-    request.app.state.absorbing.wake()
-    return Response(status_code=204 if ingest.wait_until_gone(paper_id, change) else 202)
+    change = collection.ingest.delete(paper_id)
+    collection.absorbing.wake()
+    return Response(status_code=204 if collection.ingest.wait_until_gone(paper_id, change) else 202)
 
 
 # ``:path`` because identifiers such as DOIs hold slashes.

@@ -12,6 +12,7 @@ from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import ranked_file
 from service.api.errors import slug_of, status_of
 from service.api.formats import Format
+from service.api.services import services_of
 from service.search.engine import SearchEngine
 from service.search.title_search import find_titles
 from service.web.answered import Answered, answer, named, read
@@ -65,7 +66,7 @@ def _home(request: Request, engine: SearchEngine) -> Response:
     return render(
         "home.html",
         collection=describe_collection(engine.snapshot),
-        figures=read_figures(request.app.state.data, engine.snapshot.manifest.encoder.name),
+        figures=read_figures(services_of(request.app).settings.data, engine.snapshot.manifest.encoder.name),
         href=_address_of,
     )
 

@@ -104,7 +104,7 @@ def test_filters_act_inside_the_search(client: TestClient) -> None:
     """As many papers come back as pass the filter, and only those."""
     answer = search(client, query=SOME_PAPER, filters={"year_from": 2015, "year_to": 2016}, limit=100)
     years = [r["paper"]["year"] for r in answer["results"]]
-    snapshot = client.app.state.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     papers = [snapshot.paper(i) for i in range(len(snapshot))]
     passing = [p for p in papers if p.year in {2015, 2016} and p.id != "demo:p03-m07"]
     assert (len(passing), {2015, 2016}) == (len(years), set(years))

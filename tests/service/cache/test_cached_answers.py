@@ -63,7 +63,7 @@ def few_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
 
 def stats(client: TestClient) -> CacheStats:
     """What came of the look-ups of a service."""
-    cache: Cache = client.app.state.cache  # type: ignore[attr-defined]  # the client keeps its application
+    cache: Cache = client.app.state.services.cache  # type: ignore[attr-defined]  # the client keeps its application
     return cache.stats()
 
 

@@ -250,7 +250,7 @@ def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> Non
 
 def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, data: Path) -> None:
     """What an older copy lacks made no generation: numbers of changes come again, and show nonetheless."""
-    ingest = client.app.state.ingest  # type: ignore[attr-defined]
+    ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["nobody"])
     soon(lambda: ingest._shown == 2)
@@ -277,8 +277,8 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
         engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
         app = create_app(Settings(data=data, keyless="write", device="cpu"), engine)
         with TestClient(app) as stopped:
-            stopped.app.state.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
-            stopped.app.state.absorbing._work = lambda: None  # type: ignore[attr-defined]
+            stopped.app.state.services.collection.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
+            stopped.app.state.services.collection.absorbing._work = lambda: None  # type: ignore[attr-defined]
             stopped.post("/v1/papers", json={"papers": [WHALES]})
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)
@@ -409,11 +409,11 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
         shutil.copytree(data / "snapshots" / "000002", manifest.parent)
         manifest.write_bytes(manifest.read_bytes().replace(b"000002", b"000003"))
         (data / "CURRENT").write_text("000003\n")
-        soon(lambda: client.app.state.following.problem is not None)  # type: ignore[attr-defined]
+        soon(lambda: client.app.state.services.collection.following.problem is not None)  # type: ignore[attr-defined]
         assert "000002" == client.get("/readyz").json()["generation"]
         assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
         rollback(data, "000002", catalog=catalog)
-    soon(lambda: client.app.state.following.problem is None)  # type: ignore[attr-defined]
+    soon(lambda: client.app.state.services.collection.following.problem is None)  # type: ignore[attr-defined]
 
 
 def test_the_client_writes(data: Path) -> None:
