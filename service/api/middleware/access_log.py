@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.errors import problem_of_ours
 from service.api.middleware.routing import resolved_of
+from service.api.services import services_of
 from service.context import Stages, set_stages
 from service.observability.metrics import Metrics
 from service.observability.spans import Spans
@@ -40,7 +41,7 @@ class Observed:
         request = Request(scope)
         request.state.request_id = request_id(request.headers)
         # One engine for the whole request, whatever is swapped meanwhile.
-        request.state.engine = request.app.state.engines.current
+        request.state.engine = services_of(request.app).collection.engines.current
         stages = Stages(self._metrics.stage_ended, self._spans.stage)
         # Neither is taken back: a server gives each request a context of its own.
         structlog.contextvars.bind_contextvars(request_id=request.state.request_id)

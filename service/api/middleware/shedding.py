@@ -12,6 +12,7 @@ from service.access.queue import Queues
 from service.api.errors import problem_of
 from service.api.middleware.access_log import method_name, request_id
 from service.api.middleware.routing import resolved_of
+from service.api.services import services_of
 from service.observability.metrics import Metrics
 
 _log = structlog.get_logger(__name__)
@@ -49,7 +50,7 @@ class Shedding:
     async def _refuse(self, error: OverloadedError, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         request.state.request_id = request_id(request.headers)
-        request.state.engine = request.app.state.engines.current
+        request.state.engine = services_of(request.app).collection.engines.current
         await problem_of(request, error)(scope, receive, send)
 
     def _count(self, scope: Scope, took_s: float) -> None:
