@@ -18,7 +18,6 @@ from indexer.migrations import open_database
 from models.errors import BatchNotFoundError, DeadlineError, StorageError
 from models.interruption import set_interruption
 from service.background import STOP_S
-from service.batches.wakeups import Tickets
 from service.batches.worker import ChunkWorker
 from service.collection.leases import KeptGenerations
 from service.context import ASIDE_S, locked, with_deadline
@@ -37,8 +36,7 @@ _log = structlog.get_logger(__name__)
 class Batches:
     """The jobs of a catalog, opened when first needed, and the loop that sees to their being done.
 
-    Every method raises StorageError while the database is away; the loop waits for it. Made with a URL of
-    Redis it raises MissingPackageError, InputError.
+    Every method raises StorageError while the database is away; the loop waits for it.
     """
 
     def __init__(self, settings: Settings, timings: Timings = USUAL) -> None:
@@ -46,8 +44,7 @@ class Batches:
         self._place = settings.catalog
         self._most = settings.batches
         self._max_age_s = settings.batch_days * _DAY_S
-        url = settings.redis
-        self._tickets = Tickets(url) if url else None
+        self._left_to_workers = settings.workers
         self._opened: Jobs | None = None
         self._opening = threading.Lock()
         self._kept = KeptGenerations(settings.data)
@@ -57,23 +54,15 @@ class Batches:
         self._end_by = math.inf
         self._expire_at = 0.0
         self._waits = False
-        self._unsent = False
-        self._send_at = 0.0
         self._unattended_since: float | None = None
 
     def degradations(self) -> Iterator[Degradation]:
-        """That batches wait for the database, or workers for Redis."""
+        """That batches wait for the database."""
         if self._waits:
             yield Degradation(
                 "batches",
                 "The database cannot be used: batches are neither taken nor done.",
                 "Make the database reachable again; its error is in the log under batches_waiting.",
-            )
-        if self._unsent:
-            yield Degradation(
-                "tickets",
-                "Redis cannot be reached: workers are not woken, and the service does their batches itself.",
-                "Make Redis reachable again; its error is in the log under tickets_not_sent.",
             )
 
     def start(self, new: NewJob) -> Job:
@@ -114,8 +103,6 @@ class Batches:
             self._kept.keep_only(())
             if self._opened is not None:
                 self._opened.close()
-            if self._tickets is not None:
-                self._tickets.close()
 
     def stop(self) -> None:
         """Begin nothing more; ``worked_off`` then ends soon."""
@@ -173,22 +160,13 @@ class Batches:
         if time.monotonic() >= self._expire_at:
             jobs.expire(max_age_s=self._max_age_s)
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
-        if self._tickets is not None and not self._unattended(jobs, self._tickets):
+        if self._left_to_workers and not self._unattended(jobs):
             return False
         return worker.work_one(jobs)
 
-    def _unattended(self, jobs: Jobs, tickets: Tickets) -> bool:
-        """Sends tickets for what waits; whether nobody has taken any for a while."""
+    def _unattended(self, jobs: Jobs) -> bool:
+        """Whether something waits that no worker has taken for a while."""
         backlog = jobs.backlog()
-        # Where they could not be sent, also to find out whether they could be by now.
-        if (backlog.n_waiting or self._unsent) and time.monotonic() >= self._send_at:
-            try:
-                tickets.fill(backlog.n_waiting)
-                self._unsent = False
-            except StorageError as error:
-                if not self._unsent:
-                    _log.warning("tickets_not_sent", error=str(error))
-                self._unsent, self._send_at = True, time.monotonic() + self._timings.without_redis_s
         if not backlog.n_waiting or backlog.n_leased:
             self._unattended_since = None
             return False
