@@ -155,6 +155,11 @@ class SearchEngine:
         """The titles of the collection."""
         return Titles.of(self.snapshot)
 
+    def position(self, name: str) -> int:
+        """Where the paper stands that has this id, or DOI, arXiv id or address; raises PaperNotFoundError."""
+        position = self.identifiers.position(name)
+        return self.snapshot.position(name) if position is None else position
+
     def warm_up(self) -> None:
         """Load the encoder and the indexes and answer one query, so that the first user pays for none.
 
@@ -197,7 +202,7 @@ class SearchEngine:
     def _resolve(self, query: SearchQuery) -> _Asked:
         """The query paper, its vectors, and the filters that keep it out of its own answer."""
         if query.paper_id is not None:
-            position = self.snapshot.position(query.paper_id)
+            position = self.position(query.paper_id)
             paper, vectors = self.snapshot.paper(position), self.snapshot.vectors(position)
             filters, dropped = query.filters.without(paper.id), self.snapshot.dropped_sentences(position)
             return _Asked(paper, vectors, filters, dropped, ())

@@ -107,7 +107,7 @@ def search_sentences(
             "index with a sentence encoder."
         )
     index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
-    asked = _of_paper(snapshot, query) if query.paper_id is not None else _of_text(engine, query)
+    asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
     allowed = _allowed_rows(snapshot, asked.filters, query.facets)
     reason = None if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
@@ -127,9 +127,10 @@ def search_sentences(
     )
 
 
-def _of_paper(snapshot: Snapshot, query: SentenceQuery) -> _Asked:
+def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
     """An indexed sentence, and the filters that keep its paper out of the answer."""
-    position = snapshot.position(query.paper_id or "")
+    snapshot = engine.snapshot
+    position = engine.position(query.paper_id or "")
     paper = snapshot.paper(position)
     of_kind = snapshot.vectors if query.by is Likeness.MEANING else snapshot.function_vectors
     vectors = of_kind(position).astype(np.float32)

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request, Response
 
 from indexer.rows import MAX_ID_CHARS
-from indexer.snapshot import Snapshot
 from service.access.policy import READ, WRITE, requires
 from service.api.dependencies.engine import CollectionDep, EngineDep
 from service.api.dependencies.formats import accepted, documented, paper_file
@@ -14,6 +13,7 @@ from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.base import PaperAnswerOut, PaperOut
 from service.api.schemas.papers import PapersIn, PapersOut
+from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"], route_class=JSONBodyRoute)
 
@@ -54,9 +54,9 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
 def paper(
     paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
 ) -> PaperAnswerOut | Response:
-    """One paper by its id; with ``.bib`` or ``.ris`` after the id, or by Accept, as BibTeX or RIS."""
+    """One paper by its id, DOI, arXiv id or address; as BibTeX or RIS by Accept, or with ``.bib`` or ``.ris``."""
     snapshot = engine.snapshot
-    position, form = _named(snapshot, paper_id)
+    position, form = _named(engine, paper_id)
     form = form or accepted(request, response, PAPER_FORMATS)
     found = PaperOut.model_validate(snapshot.paper(position))
     if form is not Format.JSON:
@@ -64,14 +64,14 @@ def paper(
     return PaperAnswerOut(paper=found, generation=snapshot.generation)
 
 
-def _named(snapshot: Snapshot, name: str) -> tuple[int, Format | None]:
+def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
     """The paper that ``name`` is the id of, or else the paper and the format it is asked for in.
 
     So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
     """
-    if snapshot.find(name) is None:
+    if engine.identifiers.position(name) is None:
         for suffix, form in SUFFIXES.items():
-            position = snapshot.find(name.removesuffix(suffix))
+            position = engine.identifiers.position(name.removesuffix(suffix))
             if name.endswith(suffix) and position is not None:
                 return position, form
-    return snapshot.position(name), None
+    return engine.position(name), None
