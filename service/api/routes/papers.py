@@ -54,7 +54,7 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
 def paper(
     paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
 ) -> PaperAnswerOut | Response:
-    """One paper by its id, DOI, arXiv id or address; as BibTeX or RIS by Accept, or with ``.bib`` or ``.ris``."""
+    """One paper by its id, DOI, arXiv id or address; as BibTeX or RIS by Accept, or after ``.bib``, ``.ris``."""
     snapshot = engine.snapshot
     position, form = _named(engine, paper_id)
     form = form or accepted(request, response, PAPER_FORMATS)
