@@ -15,9 +15,9 @@ from indexer.durable import storage_errors
 from models.errors import InputError
 from models.sentences import split_sentences
 from models.types import Facet, Paper
-from service.aspect import DEFAULT_CONTRAST, Aspect, Contrast
-from service.schemas.search import QueryIn
-from service.text_query import MAX_TEXT_CHARS
+from service.api.schemas.search import QueryIn
+from service.resolve.text_query import MAX_TEXT_CHARS
+from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 # Which papers may answer, for every command that asks.

@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from models.errors import AkinError
-from service.telemetry import configure_logging
+from service.observability.logging import configure_logging
 
 # Each is imported when it is called for: all of them together take seconds, of which most need a part.
 _COMMANDS: Final = {

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.types import Paper, RankedPaper
-from service.search import SearchAnswer
+from service.search.engine import SearchAnswer
 
 
 def search_answer(answer: SearchAnswer) -> Group:

@@ -17,7 +17,7 @@ from akin.serving import settings_of
 from models.errors import InputError
 from models.registry import resolve
 from service.app import create_app
-from service.engines import open_engine
+from service.collection.generations import open_engine
 from service.settings import Settings
 
 # Loaded when asked for: the package behind it is an extra.

@@ -32,8 +32,8 @@ from indexer.snapshot import Snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn
-from service.engines import open_engine
-from service.search import SearchEngine
+from service.collection.generations import open_engine
+from service.search.engine import SearchEngine
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)

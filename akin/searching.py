@@ -11,10 +11,10 @@ from akin.indexing import Data, Device
 from akin.serving import settings_of
 from models.transport import Scorer
 from models.types import Facet, Filters
-from service.aspect import DEFAULT_CONTRAST
-from service.engines import open_engine
-from service.schemas.search import SearchOut
-from service.search import SearchQuery
+from service.api.schemas.search import SearchOut
+from service.collection.generations import open_engine
+from service.search.aspect import DEFAULT_CONTRAST
+from service.search.engine import SearchQuery
 
 _out = Console(highlight=False)
 

@@ -16,10 +16,10 @@ from akin.serving import settings_of
 from models.annotator import load_annotator
 from models.errors import InputError
 from models.types import Facet
-from service.analysis import analyze as analyze_paper
-from service.engines import open_engine
-from service.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut, SentenceSearchIn, SentenceSearchOut
-from service.sentences import Likeness, SentenceQuery, search_sentences
+from service.api.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut, SentenceSearchIn, SentenceSearchOut
+from service.collection.generations import open_engine
+from service.resolve.analysis import analyze as analyze_paper
+from service.search.sentences import Likeness, SentenceQuery, search_sentences
 
 _out = Console(highlight=False)
 

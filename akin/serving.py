@@ -21,12 +21,13 @@ from rich.console import Console
 from akin.indexing import Data, index
 from indexer.generations import current_generation
 from models.errors import InputError, SnapshotMissingError
+from service.access.keys import KeyRing, is_loopback
+from service.api.services import services_of
 from service.app import create_app
-from service.auth import Keyless, KeyRing, is_loopback
-from service.cache import open_cache
-from service.engines import open_warm_engine
-from service.settings import Settings
-from service.telemetry import configure_logging
+from service.cache.store import open_cache
+from service.collection.generations import open_warm_engine
+from service.observability.logging import configure_logging
+from service.settings import Keyless, Settings
 
 _KEYLESS_NOTES: Final = {
     Keyless.OFF: "There is no API key, so every request is refused until there is one: `akin keys create`.",
@@ -65,7 +66,7 @@ class _GracefulServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.draining = True
+        services_of(self._app).draining = True
         ends_at = time.monotonic() + self._drain_s
         while self._drains and time.monotonic() < ends_at:
             await asyncio.sleep(min(0.05, self._drain_s))

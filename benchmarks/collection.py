@@ -15,9 +15,9 @@ from rich.table import Table
 
 from indexer.backends.exact import ExactIndex
 from models.types import Paper
-from service.aspect import Aspect
-from service.engines import open_engine
-from service.search import SearchAnswer, SearchEngine, SearchQuery
+from service.collection.generations import open_engine
+from service.search.aspect import Aspect
+from service.search.engine import SearchAnswer, SearchEngine, SearchQuery
 from service.settings import Settings
 
 TOP = 20

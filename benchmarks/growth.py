@@ -22,8 +22,8 @@ from indexer.durable import writer_lock
 from indexer.growth import compact
 from indexer.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
-from service.candidates import find_candidates
-from service.search import SearchEngine, SearchQuery
+from service.search.candidates import find_candidates
+from service.search.engine import SearchEngine, SearchQuery
 
 SMALL_ADDS = 50
 TOP = 20

@@ -17,9 +17,9 @@ import numpy as np
 from fastapi.testclient import TestClient
 
 from service.app import create_app
-from service.engines import open_engine
+from service.collection.generations import open_engine
+from service.observability.logging import configure_logging
 from service.settings import Settings
-from service.telemetry import configure_logging
 
 # As `akin serve` does; traces go to a port where nobody listens, after having been made.
 ENDPOINT = "http://127.0.0.1:9"

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from service.titles import SegmentTitles, Titles
+from service.resolve.titles import SegmentTitles, Titles
 
 LIMIT = 10
 _MOST_TYPED = 24

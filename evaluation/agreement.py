@@ -11,7 +11,7 @@ import numpy as np
 
 from models.errors import EncoderError, InputError, SnapshotError
 from models.types import ProgressFn
-from service.search import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine, SearchQuery
 
 DEPTH: Final = 20
 _PASTED: Final = 10  # so many papers are pasted too: reading one takes a hundred times as long as an id

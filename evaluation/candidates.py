@@ -14,8 +14,8 @@ from indexer.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
 from models.transport import SERVING, TransportSettings, score_papers
 from models.types import Filters, ProgressFn
-from service.candidates import find_candidates
-from service.rerank import default_tau
+from service.search.candidates import find_candidates
+from service.search.rerank import default_tau
 
 DEPTHS = (10, 20, 50, 100, 200, 500)
 # Of the ranking that re-scoring every paper gives, the part that must not be lost.

@@ -13,9 +13,9 @@ from evaluation.vectors import CollectionVectors
 from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import EncodedPaper, Facet, Paper, RankedPaper, Unit
-from service.aspect import Aspect, focused
-from service.rerank import Part
-from service.rerank import explain as explain_plan
+from service.search.aspect import Aspect, focused
+from service.search.rerank import Part
+from service.search.rerank import explain as explain_plan
 
 # Papers compared in one call; bounds memory where the pool is a whole collection.
 _BLOCK_PAPERS = 8_192

@@ -32,7 +32,7 @@ from models.errors import InputError, UnknownNameError
 from models.facets import FacetTagger, load_tagger
 from models.transport import SERVING, Scorer, TransportSettings
 from models.types import EncoderSpec, RankedPaper, Unit
-from service.rerank import default_tau
+from service.search.rerank import default_tau
 
 # What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
 # collection are measured over all of it (semantics 3.7).

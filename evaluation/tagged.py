@@ -6,7 +6,7 @@ from dataclasses import replace
 from evaluation.collection import EvalQuery
 from models.annotator import AnnotatedPaper, Annotator
 from models.types import Facet, Paper, Unit
-from service.aspect import Aspect, select_sentences
+from service.search.aspect import Aspect, select_sentences
 
 
 def has_facet(query: EvalQuery) -> bool:

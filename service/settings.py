@@ -4,7 +4,7 @@
 |---------------------|-------------|----------|------------------------------------------------------------|
 | `AKIN_DATA`         | `akin-data` | folder   | where `akin index` published                               |
 | `AKIN_CATALOG_URL`  | empty       | URL      | papers, keys and jobs in PostgreSQL; empty: in `AKIN_DATA` |
-| `AKIN_REDIS_URL`    | empty       | URL      | for the cache, rate limits and batches; empty: in-process  |
+| `AKIN_REDIS_URL`    | empty       | URL      | for the cache and rate limits; empty: in-process           |
 | `AKIN_CACHE_MIB`    | `64`        | MiB      | of answers and pasted papers' vectors in memory; 0: none   |
 | `AKIN_KEYLESS`      | `read`      | name     | this machine, without keys: `off`, `read` or `write`       |
 | `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
@@ -20,6 +20,7 @@
 | `AKIN_QUEUE`        | `16`        | requests | how many may wait for each that computes; others get 503   |
 | `AKIN_BATCHES`      | `40`        | batches  | how many may be unfinished, a quarter for one caller       |
 | `AKIN_BATCH_DAYS`   | `7`         | days     | how long finished batches are kept                         |
+| `AKIN_WORKERS`      | `false`     | yes/no   | leave batches to `akin worker`, as long as there is one    |
 | `AKIN_DEADLINE_MS`  | `30000`     | ms       | how long one request is worked on, waiting included        |
 | `AKIN_RATE`         | `6000`      | requests | a minute for one key; 0: any number                        |
 | `AKIN_CORS_ORIGINS` | empty       | origins  | whose pages may call it in a browser, with commas between  |
@@ -29,6 +30,7 @@
 | `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: none are made     |
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
@@ -37,7 +39,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE
-from service.auth import Keyless
+
+
+class Keyless(StrEnum):
+    """What the service lets this machine do while there are no keys."""
+
+    OFF = "off"
+    READ = "read"
+    WRITE = "write"
 
 
 class Settings(BaseSettings):
@@ -66,6 +75,7 @@ class Settings(BaseSettings):
     queue: int = Field(default=16, ge=0, le=1_000)
     batches: int = Field(default=40, ge=1, le=10_000)
     batch_days: int = Field(default=7, ge=1, le=3_650)
+    workers: bool = False
     deadline_ms: int = Field(default=30_000, ge=10, le=3_600_000)
     rate: int = Field(default=6_000, ge=0, le=10_000_000)
     cors_origins: str = ""

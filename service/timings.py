@@ -20,8 +20,8 @@ class Timings:
     # How long one query of a batch gives way to requests, which never wait for it: some progress is made.
     patience_s: float = 1.0
     lease_s: float = LEASE_S  # a worker that does not renew its lease for so long is taken to be gone
-    without_redis_s: float = 5.0  # how long it is left alone after it did not answer
-    without_worker_s: float = 10.0  # with Redis: after so long without a worker the service works itself
+    # Where batches are left to workers: after so long without one the service does them itself.
+    without_worker_s: float = 10.0
 
 
 USUAL = Timings()

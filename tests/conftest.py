@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from indexer.snapshot import Snapshot
     from models.annotator import Annotator
     from models.encoder import Encoder
-    from service.search import SearchEngine
+    from service.search.engine import SearchEngine
 
 ROOT = Path(__file__).parents[1]
 WITH_SHAPES = frozenset(

@@ -18,7 +18,7 @@ import akin
 import indexer
 import models
 import service
-from service.identifiers import address_key
+from service.resolve.identifiers import address_key
 from tests.support.growing import grows_too_fast
 
 PACKAGES: tuple[ModuleType, ...] = (akin, indexer, models, service)

@@ -9,7 +9,7 @@ from evaluation.sets.files import JsonObject, json_document, json_lines, locate
 from indexer.rows import RawPaper, to_paper
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
-from service.aspect import Aspect, select_sentences
+from service.search.aspect import Aspect, select_sentences
 
 FACETS = (Facet.BACKGROUND, Facet.METHOD, Facet.RESULT)
 RELEVANT_FROM = 2
@@ -23,9 +23,10 @@ class CsfcubeSet:
     """CSFCube in its own layout, the papers plain or gzipped; fewer queries than the collection has will do.
 
     A query is ``{paper id}-{facet}``. Its facet selects sentences by their predicted label, as
-    service.aspect does: aims count as background, "other" is never selected (semantics 2, 3.5). That is
-    definition 1 of the task; definition 2 gives the same sentences without naming the facet. The grade is the
-    adjudicated relevance, and the query paper is not in its own pool (two queries list it, semantics 3.7).
+    ``service.search.aspect`` does: aims count as background, "other" is never selected (semantics 2, 3.5).
+    That is definition 1 of the task; definition 2 gives the same sentences without naming the facet. The
+    grade is the adjudicated relevance, and the query paper is not in its own pool (two queries list it,
+    semantics 3.7).
 
     ``fold1`` holds the queries of ``fold1_dev``, ``fold2`` those of ``fold2_dev``. The authors' test splits
     are the same two, crosswise, so the mean of the folds' means is what they report as test.

@@ -8,7 +8,7 @@ from evaluation.sets.files import locate
 from indexer.corpus import read_corpus
 from models.errors import InputError
 from models.types import Facet, Paper, Unit
-from service.aspect import Aspect, select_sentences
+from service.search.aspect import Aspect, select_sentences
 
 _CELL = re.compile(r"demo:(p\d\d)-(m\d\d)")
 

@@ -17,7 +17,7 @@ from indexer.records import JsonObject
 from indexer.source import read_head
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
-from service.aspect import Aspect, select_sentences
+from service.search.aspect import Aspect, select_sentences
 
 # TREC's classic topics are no XML: their tags are seldom closed.
 _CLASSIC_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)

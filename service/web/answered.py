@@ -3,16 +3,16 @@
 from dataclasses import dataclass, replace
 
 from models.types import Paper
-from service.analysis import analyze
-from service.answers import Answers, answer_recommendations, answer_search
-from service.routes.cursors import Paging
-from service.schemas.base import pasted_paper
-from service.schemas.recommendations import RecommendationsIn, RecommendationsOut
-from service.schemas.search import SearchOut
-from service.search import SearchEngine
-from service.text_query import one_sentence
-from service.web.alignment import Source
+from service.api.answers import Answers, answer_recommendations, answer_search
+from service.api.dependencies.cursors import Paging
+from service.api.schemas.base import pasted_paper
+from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
+from service.api.schemas.search import SearchOut
+from service.resolve.analysis import analyze
+from service.resolve.text_query import one_sentence
+from service.search.engine import SearchEngine
 from service.web.asked import Asked
+from service.web.views.alignment import Source
 
 
 @dataclass(frozen=True, slots=True)

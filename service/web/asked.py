@@ -14,8 +14,8 @@ from starlette.datastructures import QueryParams
 from models.errors import QueryError
 from models.facets import counted_as
 from models.types import Facet, Sentence
-from service.schemas.recommendations import RecommendationsIn
-from service.schemas.search import SearchIn
+from service.api.schemas.recommendations import RecommendationsIn
+from service.api.schemas.search import SearchIn
 from service.web.given import expect_within_bounds
 
 DEFAULT_LIMIT: Final = 10

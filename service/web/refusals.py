@@ -1,8 +1,11 @@
 """Why a query cannot be answered, in the page's own words, and the link that mends it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
+
+from fastapi import Response
 
 from models.errors import (
     AkinError,
@@ -13,9 +16,12 @@ from models.errors import (
     QueryError,
     SentenceSelectionError,
 )
-from service.public_details import public_detail
+from service.api.errors import ProblemPages
+from service.api.public_details import public_detail
+from service.api.schemas.operations import ProblemOut
 from service.web.asked import DEFAULT_LIMIT, Asked
 from service.web.links import Link
+from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {
     CursorExpiredError: "This list is of an earlier state of the collection; begin with its first page.",
@@ -55,3 +61,14 @@ def mended(asked: Asked, error: InputError) -> Link | None:
     except QueryError:
         return None
     return Link("Look without these years, ten papers a page", without.address())
+
+
+def _problem_page(body: ProblemOut, headers: Mapping[str, str]) -> Response:
+    """A problem for who looks at a page."""
+    page = render("problem.html", body.status, problem=body, retry_after=headers.get("Retry-After"))
+    for name, value in headers.items():
+        page.headers.setdefault(name, value)
+    return page
+
+
+PROBLEM_PAGES: Final = ProblemPages(in_words, _problem_page)

@@ -14,9 +14,9 @@ import akin
 from akin import batch_answers, queries
 from akin.client import Retries
 from models.errors import ServiceError
+from service.api.schemas.batches import BatchIn, BatchOut
 from service.app import create_app
-from service.engines import open_engine
-from service.schemas.batches import BatchIn, BatchOut
+from service.collection.generations import open_engine
 from service.settings import Settings
 from tests.support.servers.loopback import served
 

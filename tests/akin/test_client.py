@@ -20,9 +20,9 @@ import akin
 from akin import answers, queries
 from akin.client import Retries
 from models.errors import InputError, ServiceError
+from service.api.schemas import base, recommendations, search, sentences
 from service.app import create_app
-from service.schemas import base, recommendations, search, sentences
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.servers.loopback import served

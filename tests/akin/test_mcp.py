@@ -27,8 +27,8 @@ from indexer.jobs import Jobs
 from indexer.keys import Keys, Scope
 from models.types import Facet
 from service.app import create_app
-from service.aspect import Aspect
-from service.search import SearchEngine, SearchQuery
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine, SearchQuery
 from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.servers.loopback import served

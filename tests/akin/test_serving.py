@@ -28,11 +28,11 @@ SEARCH = {"query": {"title": "Floods", "abstract": "We fit a graph. It forecasts
 # What it loads for queries is of no account here: an annotator without weights starts sooner.
 AKIN = """
 import sys
-import service.engines
+import service.collection.generations
 from akin.cli import app
 from tests.support.annotators import hashing_annotator
 
-service.engines.load_annotator = lambda *_, **__: hashing_annotator()
+service.collection.generations.load_annotator = lambda *_, **__: hashing_annotator()
 app(sys.argv[1:])
 """
 

@@ -15,8 +15,8 @@ from models.encoder import Encoder
 from models.errors import InputError, UnknownNameError
 from models.transport import SERVING, Scorer
 from models.types import Facet, Unit
-from service.aspect import Aspect
-from service.search import SearchEngine, SearchQuery
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine, SearchQuery
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.system_examples import (

@@ -16,8 +16,8 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import InputError
 from models.types import Facet, Paper
-from service.aspect import Aspect
-from service.search import SearchEngine, SearchQuery
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine, SearchQuery
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.set_examples import lines, write

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 
 from service.app import create_app
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import USUAL, Timings
 

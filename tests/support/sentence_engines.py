@@ -10,7 +10,7 @@ from indexer.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.types import EncodedPaper, EncoderSpec, Paper
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from tests.support.annotators import FirstColumns, KeywordTagger
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from akin.cli import app
 from akin.client import Client, Retries
 from service.app import create_app
-from service.engines import open_engine
+from service.collection.generations import open_engine
 from service.settings import Settings
 from service.timings import USUAL, Timings
 from tests.support.builds import DEMO_CORPUS, collection
@@ -25,7 +25,6 @@ from tests.support.servers.loopback import free_port, served
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import Server
 from tests.support.servers.processes import akin_process, service_process
-from tests.support.servers.redis import RedisServer
 from tests.support.trials.batches import Processes, kill_at_random
 
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -40,9 +39,9 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
     return Path(copytree(hashed_data, tmp_path / "data"))
 
 
-def worker_process(data: Path, redis: RedisServer) -> Any:
+def worker_process(data: Path) -> Any:
     """`akin worker`, once it works."""
-    return akin_process("worker", "--data", str(data), ready="Working", AKIN_REDIS_URL=redis.url)
+    return akin_process("worker", "--data", str(data), ready="Working")
 
 
 def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
@@ -87,83 +86,39 @@ def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
         expect_each_once(client, path)
 
 
-@pytest.fixture
-def woken(data: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
-    """A client of a service that has batches done by workers over Redis."""
-    with waking(data, redis_server, USUAL) as client:
-        yield client
-
-
-@pytest.fixture
-def impatient(data: Path, redis_server: RedisServer) -> Iterator[httpx.Client]:
-    """The same of a service that soon works itself, and soon tries Redis again."""
-    with waking(data, redis_server, Timings(without_worker_s=0.2, without_redis_s=0.2)) as client:
-        yield client
-
-
 @contextmanager
-def waking(data: Path, redis_server: RedisServer, timings: Timings) -> Iterator[httpx.Client]:
-    """A service that has batches done by workers over Redis."""
-    with serving(Settings(data=data, device="cpu", redis_url=redis_server.url), timings) as client:  # type: ignore[arg-type]  # made secret
+def leaving_batches(data: Path, timings: Timings = USUAL) -> Iterator[httpx.Client]:
+    """A client of a service that leaves batches to workers."""
+    with serving(Settings(data=data, device="cpu", workers=True), timings) as client:
         yield client
 
 
-def test_killed_workers_leave_each_seed_once(
-    woken: httpx.Client, data: Path, redis_server: RedisServer
-) -> None:
-    """SIGKILL of a worker in the middle, Redis emptied too: another does the rest, and each seed once."""
-    with worker_process(data, redis_server) as (first, _):
-        path = woken.post("/v1/batches", json=BODY).headers["Location"]
-        before = wait_until(lambda batch: batch["done"] >= 20, woken, path)
-        first.send_signal(signal.SIGKILL)
-        first.wait()
-    assert before["done"] < len(IDS)
-    redis_server.flush()
-    with worker_process(data, redis_server) as (second, _):
-        expect_each_once(woken, path)
-        second.send_signal(signal.SIGTERM)
-        assert 0 == second.wait(timeout=60)
+def test_killed_workers_leave_each_seed_once(data: Path) -> None:
+    """SIGKILL of a worker in the middle: another does the rest, and each seed once."""
+    with leaving_batches(data, Timings(without_worker_s=1e9)) as client:
+        with worker_process(data) as (first, _):
+            path = client.post("/v1/batches", json=BODY).headers["Location"]
+            before = wait_until(lambda batch: batch["done"] >= 20, client, path)
+            first.send_signal(signal.SIGKILL)
+            first.wait()
+        assert before["done"] < len(IDS)
+        with worker_process(data) as (second, _):
+            expect_each_once(client, path)
+            second.send_signal(signal.SIGTERM)
+            assert 0 == second.wait(timeout=60)
 
 
-def expect_done_by_the_service(client: httpx.Client) -> None:
-    """A batch is taken, and done without workers."""
-    answer = client.post("/v1/batches", json=SHORT)
-    assert 202 == answer.status_code
-    expect_each_once(client, answer.headers["Location"], SHORT)
-
-
-def test_where_redis_is_silent_the_service_works(impatient: httpx.Client, redis_server: RedisServer) -> None:
-    """No worker can be woken: a batch is taken all the same, and done."""
-    redis_server.pause()
-    expect_done_by_the_service(impatient)
-
-
-def test_where_redis_is_stopped_the_service_works_and_says_so(
-    impatient: httpx.Client, redis_server: RedisServer
-) -> None:
-    """/readyz says that workers cannot be woken while that is so, and no longer, though nothing waits."""
-
-    def expect_soon(*, told: bool) -> None:
-        soon(lambda: ("tickets" in impatient.get("/readyz").text) is told)
-
-    redis_server.stop()
-    expect_done_by_the_service(impatient)
-    expect_soon(told=True)
-    redis_server.start()
-    expect_soon(told=False)
-
-
-def test_a_worker_needs_redis(data: Path) -> None:
-    """Without a URL there is nobody to wake it: one line says which setting is missing."""
-    done = CliRunner().invoke(app, ["worker", "--data", str(data)])
-    assert 1 == done.exit_code
-    assert "set AKIN_REDIS_URL" in done.stderr
+def test_without_workers_the_service_works(data: Path) -> None:
+    """Where no worker takes a batch that was left to them, the service does it."""
+    with leaving_batches(data, Timings(without_worker_s=0.2)) as client:
+        answer = client.post("/v1/batches", json=SHORT)
+        assert 202 == answer.status_code
+        expect_each_once(client, answer.headers["Location"], SHORT)
 
 
 def test_a_worker_needs_the_collection(tmp_path: Path) -> None:
     """In a folder without one it does not start: it would end batches whose generation it cannot see."""
-    environment = {"AKIN_REDIS_URL": "redis://127.0.0.1:9/0"}
-    done = CliRunner().invoke(app, ["worker", "--data", str(tmp_path)], env=environment)
+    done = CliRunner().invoke(app, ["worker", "--data", str(tmp_path)])
     assert 1 == done.exit_code
     assert "nothing is indexed here" in done.stderr
 
@@ -189,11 +144,11 @@ def test_a_database_stopped_and_started(data: Path, own_postgres: Server) -> Non
 
 
 @pytest.mark.trial
-def test_ten_thousand_seeds_while_processes_are_killed(tmp_path: Path, redis_server: RedisServer) -> None:
+def test_ten_thousand_seeds_while_processes_are_killed(tmp_path: Path) -> None:
     """Two workers and a service, SIGKILLed at random: no seed is missing and none comes twice."""
     data = collection(tmp_path, n_papers=3_000)
     seeds = [f"p{i % 3_000}" for i in range(10_000)]
-    processes = Processes(data, free_port(), redis_server.url)
+    processes = Processes(data, free_port())
     for name in ("service", "worker 0", "worker 1"):
         processes.start(name)
     address = f"http://127.0.0.1:{processes.port}"

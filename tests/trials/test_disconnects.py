@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.observed import CLIENT_GONE
+from service.api.middleware.access_log import CLIENT_GONE
 from tests.support.trials.disconnects import HEAVY, Service
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from indexer.snapshot import open_snapshot
 from service.app import create_app
-from service.breaker import Breaker, BreakerState
-from service.cache import Cache
-from service.redis_store import RedisStore
-from service.search import SearchEngine
+from service.cache.breaker import Breaker, BreakerState
+from service.cache.redis import RedisStore
+from service.cache.store import Cache
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.servers.loopback import served
 from tests.support.servers.redis import RedisServer

@@ -23,11 +23,11 @@ from indexer.keys import Keys
 from models.errors import StorageError
 from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence
-from service import ingest
+from service.access.keys import KeyRing
 from service.app import create_app
-from service.auth import KeyRing
-from service.deadline import ASIDE_S, within
-from service.engines import open_engine
+from service.collection import ingest
+from service.collection.generations import open_engine
+from service.context import ASIDE_S, with_deadline
 from service.settings import Settings
 from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served
@@ -64,7 +64,7 @@ def paused(module_postgres: Server, postgres_url: str) -> Iterator[Server]:
 def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
     """Work that its deadline ends, and nothing else would."""
     with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
-        within(seconds, work)
+        with_deadline(seconds, work)
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +112,7 @@ def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.Mon
         migrate(config, revision)
 
     monkeypatch.setattr(command, "upgrade", slowly)
-    within(0.3, lambda: Catalog.open(postgres_url)).close()
+    with_deadline(0.3, lambda: Catalog.open(postgres_url)).close()
     with Catalog.open(postgres_url) as catalog:
         assert 0 == catalog.count()
 

@@ -12,16 +12,16 @@ from starlette.datastructures import QueryParams
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from models.types import Facet, Paper, Sentence
+from service.api.schemas.base import PaperOut
 from service.app import create_app
-from service.reasons import Reason
-from service.schemas.base import PaperOut
+from service.search.reasons import Reason
 from service.settings import Settings
 from service.web.asked import Asked
 from service.web.assets import load_assets
-from service.web.cards import web_address
 from service.web.cautions import caution
 from service.web.render import render
-from service.web.views import view_query
+from service.web.views.cards import web_address
+from service.web.views.results import view_query
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 

@@ -16,19 +16,19 @@ from indexer.changes import delete_papers
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Sentence
-from service.aspect import Aspect, Contrast
-from service.engines import open_engine
-from service.recommend import RecommendQuery, recommend
-from service.schemas.recommendations import RecommendationsOut
-from service.schemas.search import AlignmentOut, OmittedOut, ResultOut, SearchOut
-from service.search import SearchEngine, SearchQuery
-from service.seeds import Seed
+from service.api.schemas.recommendations import RecommendationsOut
+from service.api.schemas.search import AlignmentOut, OmittedOut, ResultOut, SearchOut
+from service.collection.generations import open_engine
+from service.search.aspect import Aspect, Contrast
+from service.search.engine import SearchEngine, SearchQuery
+from service.search.recommend import RecommendQuery, recommend
+from service.search.seeds import Seed
 from service.settings import Settings
 from service.web import render
-from service.web.alignment import Source, draw_alignment, share_in_words
-from service.web.collection import CollectionView, describe_collection
-from service.web.figures import FILE, FiguresView, read_figures
-from service.web.timeline import TimelineView, draw_timeline
+from service.web.views.alignment import Source, draw_alignment, share_in_words
+from service.web.views.collection import CollectionView, describe_collection
+from service.web.views.figures import FILE, FiguresView, read_figures
+from service.web.views.timeline import TimelineView, draw_timeline
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 ATTACK = '"><script>alert(1)</script><img src=x onerror=alert(2)>'

@@ -26,7 +26,7 @@ from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import BuildLockedError, InputError, StorageError
 from service.app import create_app
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, quiet, write_corpus

@@ -20,7 +20,7 @@ from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence
-from service.search import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine, SearchQuery
 from tests.support.annotators import annotated, hashing_annotator
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus, written_before
 from tests.support.servers.patience import soon

@@ -312,7 +312,7 @@ def test_a_service_says_what_is_in_quarantine(
     refusing = Refusing(hashing)
     monkeypatch.setattr(refusing, "_encoder", type("Plain", (), {"encode": staticmethod(encode)})())
     monkeypatch.setattr(hashing, "encode", refusing.encode)
-    monkeypatch.setattr("service.engines.load_annotator", lambda *_, **__: annotated(hashing))
+    monkeypatch.setattr("service.collection.generations.load_annotator", lambda *_, **__: annotated(hashing))
     with TestClient(create_app(Settings(data=data, encoder="hashing", device="cpu"))) as client:
         add(data, [poison(f"bad{i}") for i in range(5)] + [paper("good")])
         soon(lambda: client.get("/readyz").json()["papers"] == 21)

@@ -28,7 +28,7 @@ from models.errors import (
     StorageError,
 )
 from models.types import EncodedPaper, Paper, Sentence
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 from tests.support.examples.tiny_bert import write_tiny_bert

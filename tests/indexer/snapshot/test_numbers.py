@@ -23,9 +23,9 @@ from indexer.publishing import clear_away, rollback
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Paper, Sentence
-from service.cache import open_cache
-from service.digests import generation_digest
-from service.engines import Engines, open_warm_engine
+from service.cache.digests import generation_digest
+from service.cache.store import open_cache
+from service.collection.generations import Engines, open_warm_engine
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import build_quietly, many_papers, quiet, renumbered, write_corpus

@@ -10,8 +10,8 @@ from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import EncodedPaper, Facet, Paper
-from service.aspect import Aspect
-from service.search import SearchEngine, SearchQuery
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine, SearchQuery
 from tests.support.annotators import FirstColumns, KeywordTagger, annotated
 from tests.support.builds import Counting
 from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert

@@ -20,7 +20,7 @@ from models.training.phrases import Example
 from models.training.tuning import TuningSettings, tune_encoder
 from models.transport import SERVING
 from models.types import Unit
-from service.rerank import default_tau
+from service.search.rerank import default_tau
 from tests.support.examples.tiny_bert import paper, write_tiny_bert
 
 PAPER = paper("Graph transport", "We show a result.", "Encoders of papers, a method.")

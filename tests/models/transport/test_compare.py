@@ -8,9 +8,9 @@ import pytest
 
 from models.errors import DeadlineError
 from models.transport import Plans, Scorer, score_papers
-from service import compare as blocks
-from service.compare import compare
-from service.deadline import Deadline, set_deadline
+from service.context import Deadline, set_deadline
+from service.search import compare as blocks
+from service.search.compare import compare
 from tests.support.examples.vectors import clustered_vectors
 
 

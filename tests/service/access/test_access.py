@@ -18,10 +18,10 @@ from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from indexer.snapshot import open_snapshot
 from models.errors import InputError
+from service.access.policy import declared
+from service.api.middleware.routing import Resolved, RouteTable, expect_resolved
 from service.app import create_app
-from service.policy import declared
-from service.routing import Resolved, RouteTable, expect_resolved
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.servers.loopback import served
 

@@ -13,10 +13,10 @@ from fastapi import FastAPI
 
 from indexer.snapshot import Snapshot
 from models.errors import DeadlineError, OverloadedError
-from service.admission import Admission
+from service.access.queue import Admission
 from service.app import create_app
-from service.deadline import Deadline, check_deadline, set_deadline
-from service.search import SearchEngine
+from service.context import Deadline, check_deadline, set_deadline
+from service.search.engine import SearchEngine
 from service.settings import Settings
 
 
@@ -287,7 +287,7 @@ def test_nobody_works_for_a_client_that_has_gone(
 ) -> None:
     """The one at work stops at its next stage, the one waiting never starts, and the place is free."""
     ranked: list[object] = []
-    monkeypatch.setattr("service.search.rerank", lambda *given, **_: ranked.append(given) or [])
+    monkeypatch.setattr("service.search.engine.rerank", lambda *given, **_: ranked.append(given) or [])
 
     async def scenario(app: FastAPI) -> None:
         wires = [Wire(app, BODY), Wire(app, BODY)]

@@ -10,11 +10,11 @@ from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
-from service import auth
+from service.access import keys as auth
+from service.access.keys import is_loopback
+from service.access.policy import MAX_BODY_BYTES
 from service.app import create_app
-from service.auth import is_loopback
-from service.request_body import MAX_BODY_BYTES
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.clients import client_of
 
@@ -222,7 +222,7 @@ def test_a_fault_of_ours_logs_no_key(
     def fail(*_: object) -> None:
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("service.search.SearchEngine.search", fail)
+    monkeypatch.setattr("service.search.engine.SearchEngine.search", fail)
     app = create_app(Settings(data=tmp_path), engine)
     with TestClient(app, raise_server_exceptions=False) as client:
         answer = client.post("/v1/search", json=BODY, headers={"x-api-key": token})

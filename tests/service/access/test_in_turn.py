@@ -11,10 +11,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.errors import OverloadedError
-from service.admission import Admission
-from service.deadline import Deadline
-from service.in_turn import in_turn
-from service.routes import batches
+from service.access.in_turn import in_turn
+from service.access.queue import Admission
+from service.api.routes import batches
+from service.context import Deadline
 from tests.support.clients import client_of
 from tests.support.servers.patience import soon
 

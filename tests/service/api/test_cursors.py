@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 from models.errors import CursorError, StorageError
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, Sentence
-from service.aspect import Aspect, Contrast
-from service.cursors import Cursors
-from service.paging import Page, Stretch, stretches
-from service.schemas.base import MAX_CURSOR_CHARS
-from service.search import SearchQuery
+from service.api.schemas.base import MAX_CURSOR_CHARS
+from service.collection.cursors import Cursors
+from service.search.aspect import Aspect, Contrast
+from service.search.engine import SearchQuery
+from service.search.paging import Page, Stretch, stretches
 from service.secret import SECRET_FILE, Secret, read_secret
 from service.settings import Settings
 

@@ -11,9 +11,9 @@ import rispy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.exports import CSV_COLUMNS, to_bibtex, to_csv, to_ris
-from service.schemas.base import PaperOut
-from service.schemas.search import ResultOut
+from service.api.exports import CSV_COLUMNS, to_bibtex, to_csv, to_ris
+from service.api.schemas.base import PaperOut
+from service.api.schemas.search import ResultOut
 from tests.support.examples.bibtex import entries, typeset
 
 HOSTILE = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from models.encoder import Encoder
 from models.errors import AnswerFormatError
+from service.api.formats import LIST_FORMATS, PAPER_FORMATS, Format, negotiate
 from service.app import create_app
-from service.formats import LIST_FORMATS, PAPER_FORMATS, Format, negotiate
 from service.settings import Settings
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.examples.bibtex import entries, typeset

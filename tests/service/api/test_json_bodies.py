@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import BodyTooLargeError, InputError
-from service import bounded_json, json_body
+from service.api import bounded_json, json_body
+from service.api.bounded_json import MAX_NUMBER_CHARS, MAX_NUMBERS_CHARS, MAX_VALUES, measured, parsed
+from service.api.json_body import JSONBodyRoute
 from service.app import create_app
-from service.bounded_json import MAX_NUMBER_CHARS, MAX_NUMBERS_CHARS, MAX_VALUES, measured, parsed
-from service.json_body import JSONBodyRoute
 from service.settings import Settings
 from tests.support.clients import client_of
 from tests.support.growing import grows_too_fast

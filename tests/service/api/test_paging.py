@@ -21,8 +21,8 @@ from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.types import Hits
 from service.app import create_app
-from service.candidates import find_candidates, list_candidates
-from service.search import SearchEngine
+from service.search.candidates import find_candidates, list_candidates
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.examples.long_lists import N_PAPERS, build_many
 

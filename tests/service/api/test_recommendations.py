@@ -185,7 +185,7 @@ def test_every_empty_answer_has_its_reason(client: TestClient) -> None:
 def test_filters_choose_who_may_answer(client: TestClient) -> None:
     """All and only the papers that pass come back."""
     answer = recommend(client, *by_id(ID), filters={"year_from": 2015, "year_to": 2016}, limit=100)
-    snapshot = client.app.state.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     papers = [snapshot.paper(i) for i in range(len(snapshot))]
     assert {p.id for p in papers if p.year in {2015, 2016} and p.id != ID} == set(found(answer))
 

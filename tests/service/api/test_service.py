@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from models import errors
 from models.errors import AkinError
 from service import settings
+from service.api.errors import status_of
 from service.app import create_app
-from service.problems import status_of
 from service.settings import Settings
 from tests.support.builds import ROOT
 
@@ -104,7 +104,7 @@ def test_filters_act_inside_the_search(client: TestClient) -> None:
     """As many papers come back as pass the filter, and only those."""
     answer = search(client, query=SOME_PAPER, filters={"year_from": 2015, "year_to": 2016}, limit=100)
     years = [r["paper"]["year"] for r in answer["results"]]
-    snapshot = client.app.state.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     papers = [snapshot.paper(i) for i in range(len(snapshot))]
     passing = [p for p in papers if p.year in {2015, 2016} and p.id != "demo:p03-m07"]
     assert (len(passing), {2015, 2016}) == (len(years), set(years))
@@ -223,7 +223,7 @@ def test_a_fault_of_ours_is_a_problem_too(client: TestClient, monkeypatch: pytes
     def fail(*_: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("service.search.SearchEngine.search", fail)
+    monkeypatch.setattr("service.search.engine.SearchEngine.search", fail)
     response = client.post("/v1/search", json={"query": SOME_PAPER})
     assert (500, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert "secret" not in response.text

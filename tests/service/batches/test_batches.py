@@ -20,9 +20,9 @@ from indexer.keys import Keys, Scope
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
-from service.admission import Admission
-from service.request_body import MAX_BATCH_BYTES
-from service.search import SearchEngine
+from service.access.policy import MAX_BATCH_BYTES
+from service.access.queue import Admission
+from service.search.engine import SearchEngine
 from service.timings import Timings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, many_papers, write_corpus
@@ -172,7 +172,7 @@ PATIENT = Timings(patience_s=60.0)
 
 def hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps batches of a ``PATIENT`` service from going on, as many requests at once would."""
-    monkeypatch.setattr("service.admission.Admission.idle", False)
+    monkeypatch.setattr("service.access.queue.Admission.idle", False)
 
 
 def test_an_unfinished_batch_can_be_cancelled(
@@ -250,7 +250,7 @@ def test_a_full_queue_is_refused_at_once(data: Path, monkeypatch: pytest.MonkeyP
 def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While all places are taken each query looks again and again for one, then goes on all the same."""
     looks: list[Admission] = []
-    monkeypatch.setattr("service.admission.Admission.idle", property(looks.append))  # None: it never is
+    monkeypatch.setattr("service.access.queue.Admission.idle", property(looks.append))  # None: it never is
     with client_of(data, device="cpu", timings=Timings(patience_s=0.2)) as client:
         path = client.post("/v1/batches", json={"seeds": IDS[:5]}).headers["Location"]
         assert "done" == finished(client, path)["state"]

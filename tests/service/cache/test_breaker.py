@@ -1,6 +1,6 @@
 """The breaker: when it opens, whom it lets try, and what closes it."""
 
-from service.breaker import Breaker, BreakerState
+from service.cache.breaker import Breaker, BreakerState
 
 
 def test_the_breaker_opens_after_failures_in_a_row_and_one_try_closes_it() -> None:

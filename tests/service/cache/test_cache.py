@@ -13,12 +13,12 @@ import pytest
 from redis import Redis
 
 from models.errors import DeadlineError, InputError, MissingPackageError, PaperNotFoundError
-from service.breaker import Breaker, BreakerState
-from service.cache import KEEP_S, Cache, open_cache
-from service.deadline import Deadline, set_deadline
-from service.flights import Flights
-from service.lru import RecentValues
-from service.redis_store import RedisStore
+from service.cache.breaker import Breaker, BreakerState
+from service.cache.lru import RecentValues
+from service.cache.redis import RedisStore
+from service.cache.single_flight import Flights
+from service.cache.store import KEEP_S, Cache, open_cache
+from service.context import Deadline, set_deadline
 from service.settings import Settings
 from tests.support.servers.patience import soon
 from tests.support.servers.redis import RedisServer

@@ -14,14 +14,15 @@ from models.annotator import AnnotatedPaper, Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
 from models.types import Paper
-from service.annotations import CachedAnnotator, CachedEncoder
+from service.api.schemas.base import pasted_paper
+from service.api.schemas.recommendations import RecommendationsOut
+from service.api.schemas.search import SearchOut
+from service.api.schemas.sentences import SentenceSearchOut
 from service.app import create_app
-from service.cache import Cache, CacheStats
-from service.redis_store import RedisStore
-from service.schemas.base import pasted_paper
-from service.schemas.recommendations import RecommendationsOut
-from service.schemas.search import SearchOut
-from service.schemas.sentences import SentenceSearchOut
+from service.cache.annotations import CachedAnnotator, CachedEncoder
+from service.cache.redis import RedisStore
+from service.cache.store import Cache, CacheStats
+from service.resolve.pasted import read_pasted
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger, annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -61,9 +62,14 @@ def few_data(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Path:
     return folder / "data"
 
 
+def split(title: str, abstract: str | list[str]) -> Paper:
+    """A pasted paper as the encoder gets it."""
+    return read_pasted(pasted_paper(title, abstract))[0]
+
+
 def stats(client: TestClient) -> CacheStats:
     """What came of the look-ups of a service."""
-    cache: Cache = client.app.state.cache  # type: ignore[attr-defined]  # the client keeps its application
+    cache: Cache = client.app.state.services.cache  # type: ignore[attr-defined]  # the client keeps its application
     return cache.stats()
 
 
@@ -175,7 +181,7 @@ def arrays(annotated_paper: AnnotatedPaper) -> list[bytes]:
 def test_papers_are_annotated_once_bit_for_bit(redis_server: RedisServer) -> None:
     """Facets, vectors and functions of pasted papers survive memory and Redis unchanged, lot by lot."""
     texts = (ABSTRACT, "We release our code.", "We study rivers. They flood.")
-    papers = [pasted_paper("Title", text) for text in texts]
+    papers = [split("Title", text) for text in texts]
     plain = load_annotator("minilm", device="cpu")
     lots = (papers[:1], papers, papers[1:2])
     expected = [[arrays(each) for each in plain.annotate(lot)] for lot in lots]
@@ -196,7 +202,7 @@ def test_papers_are_annotated_once_bit_for_bit(redis_server: RedisServer) -> Non
 
 def test_short_texts_are_encoded_once(hashing: Encoder) -> None:
     """Where only vectors are asked for they are kept by themselves; hidden layers never are."""
-    cache, (paper,) = Cache(memory_mib=1), [pasted_paper("", "We study rivers.")]
+    cache, (paper,) = Cache(memory_mib=1), [split("", "We study rivers.")]
     encoder = CachedEncoder(hashing, cache, device="cpu")
     first, again = (encoder.encode([paper])[0].sentences for _ in range(2))
     assert hashing.encode([paper])[0].sentences.tobytes() == first.tobytes() == again.tobytes()
@@ -207,8 +213,8 @@ def test_short_texts_are_encoded_once(hashing: Encoder) -> None:
 
 def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
     """Another device, another tagger, another title or another cut into sentences: nothing is shared."""
-    cache, paper = Cache(memory_mib=1), pasted_paper("T", "We study rivers. They flood.")
-    other_title, other_cut = pasted_paper("U", paper.abstract), pasted_paper("T", [paper.abstract])
+    cache, paper = Cache(memory_mib=1), split("T", "We study rivers. They flood.")
+    other_title, other_cut = split("U", paper.abstract), split("T", [paper.abstract])
     plain = annotated(hashing)
     for annotator, device, asked in (
         (plain, "cpu", paper),

@@ -16,8 +16,8 @@ from indexer.snapshot import open_snapshot
 from models.annotator import load_annotator
 from models.errors import SnapshotCorruptError
 from service.app import create_app
-from service.engines import Engines
-from service.search import SearchEngine
+from service.collection.generations import Engines
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.builds import many_papers, quiet, write_corpus

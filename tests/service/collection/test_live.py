@@ -27,7 +27,7 @@ from models.encoder import Encoder
 from models.errors import ServiceError
 from models.types import Filters
 from service.app import create_app
-from service.search import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine, SearchQuery
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -80,7 +80,7 @@ def is_there(client: TestClient, paper_id: str) -> bool:
 
 def absorbed(client: TestClient) -> None:
     """Have the service show at once what its catalog holds and its answers do not, if anything."""
-    ingest = client.app.state.ingest  # type: ignore[attr-defined]  # the client keeps its application
+    ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]  # the client keeps its application
     ingest.absorb()
     assert 0 == ingest.pending
 
@@ -148,8 +148,8 @@ def test_what_nobody_foresaw_does_not_end_what_goes_on_beside_requests(
         raise RuntimeError("nobody foresaw this")
 
     with monkeypatch.context() as broken:
-        broken.setattr("service.engines.Engines._pointed_at", fault)
-        broken.setattr("service.ingest.absorb", fault)
+        broken.setattr("service.collection.generations.Engines._pointed_at", fault)
+        broken.setattr("service.collection.ingest.absorb", fault)
         assert 202 == client.post("/v1/papers", json={"papers": [WHALES]}).status_code
         soon(lambda: degraded() == {"swap", "writes"})
     soon(lambda: is_there(client, "w/1"))
@@ -259,7 +259,7 @@ def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> Non
 
 def test_an_older_catalog_that_lacks_nothing_served_goes_on(client: TestClient, data: Path) -> None:
     """What an older copy lacks made no generation: numbers of changes come again, and show nonetheless."""
-    ingest = client.app.state.ingest  # type: ignore[attr-defined]
+    ingest = client.app.state.services.collection.ingest  # type: ignore[attr-defined]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         catalog.delete(["nobody"])
     soon(lambda: ingest._shown == 2)
@@ -284,8 +284,8 @@ def test_what_was_acknowledged_shows_after_a_restart(data: Path) -> None:
     """A paper that a service accepted and had no time to index is taken up by the next one."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         with client_of(data, engine_of(data), keyless="write", device="cpu") as stopped:
-            stopped.app.state.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
-            stopped.app.state.absorbing._work = lambda: None  # type: ignore[attr-defined]
+            stopped.app.state.services.collection.ingest.absorb = lambda: None  # type: ignore[attr-defined]  # as if it were killed
+            stopped.app.state.services.collection.absorbing._work = lambda: None  # type: ignore[attr-defined]
             stopped.post("/v1/papers", json={"papers": [WHALES]})
         assert catalog.count() == N_PAPERS + 1
     assert "000001" == current_generation(data)
@@ -417,11 +417,11 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
         shutil.copytree(data / "snapshots" / "000002", manifest.parent)
         manifest.write_bytes(manifest.read_bytes().replace(b"000002", b"000003"))
         (data / "CURRENT").write_text("000003\n")
-        soon(lambda: client.app.state.following.problem is not None)  # type: ignore[attr-defined]
+        soon(lambda: client.app.state.services.collection.following.problem is not None)  # type: ignore[attr-defined]
         assert "000002" == client.get("/readyz").json()["generation"]
         assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
         rollback(data, "000002", catalog=catalog)
-    soon(lambda: client.app.state.following.problem is None)  # type: ignore[attr-defined]
+    soon(lambda: client.app.state.services.collection.following.problem is None)  # type: ignore[attr-defined]
 
 
 def test_the_client_writes(data: Path) -> None:

@@ -18,9 +18,9 @@ from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
 from models.types import Paper, Sentence
 from service.app import create_app
-from service.engines import Engines
-from service.scrub import EVERY_S, Scrub
-from service.search import SearchEngine
+from service.collection.generations import Engines
+from service.collection.scrub import EVERY_S, Scrub
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator

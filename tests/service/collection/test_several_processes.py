@@ -6,7 +6,7 @@ import httpx
 
 from indexer.keys import Keys, Scope
 from service.app import create_app
-from service.engines import open_engine
+from service.collection.generations import open_engine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.builds import WHALES, collection

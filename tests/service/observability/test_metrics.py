@@ -13,12 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from models.errors import RefusedError, StorageError
-from service import auth
+from service.access import keys as auth
 from service.app import create_app
+from service.collection.generations import open_engine
 from service.degradation import Degradation
-from service.engines import open_engine
-from service.metrics import REFUSALS, Metrics
-from service.search import SearchEngine
+from service.observability.metrics import REFUSALS, Metrics
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.clients import client_of
@@ -206,7 +206,7 @@ def _cache_and_jobs(metrics: Metrics) -> tuple[float, float]:
 def test_what_is_degraded_is_named(client: TestClient) -> None:
     """What a part tells of itself is in /readyz, still 200, and in /metrics, while it lasts."""
     told = [Degradation("cache", "Answers are not kept.", "Start Redis.")]
-    client.app.state.degradations.append(lambda: told)  # type: ignore[attr-defined]  # it is a FastAPI
+    client.app.state.services.degradations.append(lambda: told)  # type: ignore[attr-defined]  # it is a FastAPI
     ready = client.get("/readyz")
     assert 200 == ready.status_code
     assert [{"part": "cache", "detail": "Answers are not kept.", "remedy": "Start Redis."}] == ready.json()[
@@ -242,5 +242,5 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(
 
 def test_a_process_that_ends_is_not_ready(client: TestClient) -> None:
     """From the moment it drains, /readyz is 503 and /livez 200."""
-    client.app.state.draining = True  # type: ignore[attr-defined]  # it is a FastAPI
+    client.app.state.services.draining = True  # type: ignore[attr-defined]  # it is a FastAPI
     assert [503, 200] == [client.get(path).status_code for path in ("/readyz", "/livez")]

@@ -16,11 +16,11 @@ from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from models.errors import EncoderError
 from service.app import create_app
-from service.deadline import check_deadline
-from service.engines import open_engine
-from service.search import SearchEngine
+from service.collection.generations import open_engine
+from service.context import check_deadline
+from service.observability.logging import configure_logging
+from service.search.engine import SearchEngine
 from service.settings import Settings
-from service.telemetry import configure_logging
 from tests.support.servers.loopback import served
 
 MARK = "zqSecretqz"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from models.encoders.transformer import log as encoder_log
-from service.telemetry import configure_logging, raised_at
+from service.observability.logging import configure_logging, raised_at
 
 
 class Terminal(io.StringIO):
@@ -112,5 +112,5 @@ def test_the_stream_is_that_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_importing_configures_nothing() -> None:
     """Only the call changes how a program logs."""
-    script = "import structlog, sys, service.telemetry; sys.exit(structlog.is_configured())"
+    script = "import structlog, sys, service.observability.logging; sys.exit(structlog.is_configured())"
     assert 0 == subprocess.run([sys.executable, "-c", script], check=False).returncode

@@ -19,12 +19,12 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from models.errors import MissingPackageError
 from service.app import create_app
-from service.engines import open_engine
-from service.search import SearchEngine
+from service.collection.generations import open_engine
+from service.observability.logging import configure_logging
+from service.observability.tracing import _Exporter
+from service.search.engine import SearchEngine
 from service.settings import Settings
-from service.telemetry import configure_logging
 from service.timings import USUAL, Timings
-from service.tracing import _Exporter
 from tests.support.servers.patience import soon
 
 MARK = "zqSecretqz"
@@ -135,7 +135,7 @@ def test_a_trace_says_nothing_of_what_was_asked(
         def quoting(*_: object, **__: object) -> None:
             raise ValueError(MARK)
 
-        monkeypatch.setattr("service.compare.score_papers", quoting)  # within a stage
+        monkeypatch.setattr("service.search.compare.score_papers", quoting)  # within a stage
         # An answer that is kept is not computed.
         assert 500 == client.post("/v1/search", json={**PASTED, "limit": 3}).status_code
     assert all(MARK.lower().encode() not in content.lower() for _, content in collector.requests)
@@ -181,7 +181,7 @@ def test_a_request_does_not_wait_for_its_export(
         return SpanExportResult.SUCCESS
 
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
-    monkeypatch.setattr("service.tracing.OTLPSpanExporter.export", held)
+    monkeypatch.setattr("service.observability.tracing.OTLPSpanExporter.export", held)
     with traced(engine, tmp_path, "http://127.0.0.1:9") as client:
         for _ in range(3):
             assert 200 == client.post("/v1/search", json=PASTED).status_code
@@ -198,7 +198,7 @@ def test_the_end_tries_no_endpoint_that_is_away(monkeypatch: pytest.MonkeyPatch)
         tried.append(given)
         return SpanExportResult.FAILURE
 
-    monkeypatch.setattr("service.tracing.OTLPSpanExporter.export", failing)
+    monkeypatch.setattr("service.observability.tracing.OTLPSpanExporter.export", failing)
     exporter = _Exporter("http://127.0.0.1:9", timeout_s=1.0)
     exporter.closing = True
     for _ in range(3):
@@ -219,7 +219,7 @@ def test_without_an_endpoint_nothing_is_imported() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an endpoint and without OpenTelemetry the error carries the install line."""
-    monkeypatch.delitem(sys.modules, "service.tracing", raising=False)
+    monkeypatch.delitem(sys.modules, "service.observability.tracing", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(MissingPackageError, match=r'pip install "akin\[telemetry\]"'):
         create_app(Settings(otlp_endpoint="http://127.0.0.1:4318"))

@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
 from models.errors import PaperNotFoundError
-from service.identifiers import Identifiers
+from service.app import create_app
+from service.resolve.identifiers import Identifiers
+from service.search.engine import SearchEngine
+from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import many_papers
 from tests.support.sentence_engines import small_engine
@@ -84,13 +88,19 @@ OTHERS = [
 
 
 @pytest.fixture(scope="module")
-def identifiers(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Identifiers:
+def engine(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> SearchEngine:
     """Papers that go by all kinds of names."""
     papers = many_papers(len(PAPERS))
     for paper, (name, known) in zip(papers, PAPERS.items(), strict=True):
         paper |= {"id": name, **known}
     folder = tmp_path_factory.mktemp("named")
-    return small_engine(folder, annotated(hashing), papers).identifiers
+    return small_engine(folder, annotated(hashing), papers)
+
+
+@pytest.fixture(scope="module")
+def identifiers(engine: SearchEngine) -> Identifiers:
+    """Their names."""
+    return engine.identifiers
 
 
 @pytest.mark.parametrize(("given", "paper_id"), SAME)
@@ -112,3 +122,20 @@ def test_collections_without_dois_and_addresses(hashed_data: Path, plain_engine:
     identifiers = plain_engine.identifiers  # type: ignore[attr-defined]  # a SearchEngine
     assert identifiers.position("DOI:10.1093/mind/lix.236.433") is None
     assert identifiers.position("URL:https://example.org/7") is None
+
+
+def test_papers_go_by_all_names_wherever_one_is_named(engine: SearchEngine) -> None:
+    """A search, a search for sentences and the paper itself: a DOI in another case is as good as the id."""
+    name = "https://doi.org/10.1093/MIND/lix.236.433"
+    with TestClient(create_app(Settings(), engine)) as client:
+        assert "plain:1" == client.get(f"/v1/papers/{name}").json()["paper"]["id"]
+        assert "@misc" in client.get("/v1/papers/10.1093/mind/lix.236.433.bib").text
+        for path, query in (("/v1/search", {}), ("/v1/sentences/search", {"sentence": 1})):
+            by_id, by_name = (
+                client.post(path, json={"query": {"paper_id": given, **query}}).json()
+                for given in ("plain:1", name)
+            )
+            assert by_id["results"]
+            assert by_id["results"] == by_name["results"]
+        missing = client.post("/v1/search", json={"query": {"paper_id": "doi:10.1000/none"}})
+        assert 404 == missing.status_code

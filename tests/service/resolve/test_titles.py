@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from models.encoder import Encoder
 from models.errors import QueryError
 from service.app import create_app
+from service.resolve.titles import LEAST_SIMILARITY, SegmentTitles, Titles
 from service.settings import Settings
-from service.titles import LEAST_SIMILARITY, SegmentTitles, Titles
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 TITLES = [

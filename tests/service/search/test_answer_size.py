@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from models.encoder import Encoder
 from models.transport import Scorer
 from service.app import create_app
-from service.rerank import MOST_ALIGNMENTS, MOST_HIGHLIGHTS
+from service.search.rerank import MOST_ALIGNMENTS, MOST_HIGHLIGHTS
 from service.settings import Settings
 from tests.support.builds import build_quietly, write_corpus
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from models.errors import SentenceSelectionError
 from models.types import Facet, Paper, Sentence, Unit
-from service.aspect import (
+from service.search.aspect import (
     DEFAULT_FOCUS,
     Aspect,
     Contrast,

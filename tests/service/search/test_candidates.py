@@ -8,7 +8,7 @@ import pytest
 from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.transport import Scorer, score_papers
-from service.candidates import find_candidates
+from service.search.candidates import find_candidates
 from tests.support.builds import build_quietly, write_corpus
 
 

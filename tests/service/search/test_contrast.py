@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models.transport import SERVING, Scorer, score_papers
 from models.types import Paper, Sentence, Unit
 from service.app import create_app
-from service.rerank import Part, explain, total_scores
+from service.search.rerank import Part, explain, total_scores
 from service.settings import Settings
 
 

@@ -17,11 +17,11 @@ from models.encoder import Encoder
 from models.facets import load_tagger
 from models.transport import Scorer
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper
-from service.aspect import Aspect, Contrast
-from service.merge import Kinship
-from service.recommend import RecommendQuery, recommend
-from service.search import SearchEngine, SearchQuery
-from service.seeds import Seed
+from service.search.aspect import Aspect, Contrast
+from service.search.combine import Kinship
+from service.search.engine import SearchEngine, SearchQuery
+from service.search.recommend import RecommendQuery, recommend
+from service.search.seeds import Seed
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus

@@ -20,9 +20,9 @@ from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS
 from models.types import Facet, Filters, Paper, Sentence
 from service.app import create_app
-from service.aspect import Aspect
-from service.engines import open_engine
-from service.search import SearchEngine, SearchQuery
+from service.collection.generations import open_engine
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine, SearchQuery
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import many_papers, write_corpus
@@ -132,7 +132,7 @@ def test_a_filter_asks_for_a_sentence_of_each_facet(wanted: tuple[Facet, ...], e
 def test_the_filter_acts_inside_the_search(client: TestClient) -> None:
     """All and only the papers with such a sentence come back."""
     found = search(client, filters={"has_facets": ["objective"]}, limit=100)["results"]
-    snapshot = client.app.state.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
+    snapshot = client.app.state.services.collection.engines.current.snapshot  # type: ignore[attr-defined]  # the client keeps its application
     papers = [snapshot.paper(i) for i in range(len(snapshot))]
     expected = {p.id for p in papers if any(s.facet is Facet.OBJECTIVE for s in p.sentences)}
     assert expected - {"demo:p00-m03"} == {result["paper"]["id"] for result in found}

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.types import Paper
-from service.merge import Kinship, seed_weights
-from service.seeds import ResolvedSeed
+from service.search.combine import Kinship, seed_weights
+from service.search.seeds import ResolvedSeed
 
 
 def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> ResolvedSeed:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from indexer.snapshot import Snapshot, open_snapshot
-from service.merge import Kinship
-from service.seed_candidates import seed_candidates
-from service.seeds import ResolvedSeed
+from service.search.combine import Kinship
+from service.search.seed_candidates import seed_candidates
+from service.search.seeds import ResolvedSeed
 
 
 @pytest.fixture(scope="module")

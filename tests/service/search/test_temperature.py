@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from indexer.snapshot import Snapshot
-from service.recommend import RecommendQuery, recommend
-from service.search import SearchEngine, SearchQuery
-from service.seeds import Seed
+from service.search.engine import SearchEngine, SearchQuery
+from service.search.recommend import RecommendQuery, recommend
+from service.search.seeds import Seed
 
 
 def scores_of(snapshot: Snapshot, ask: Callable[[SearchEngine], Any]) -> list[float]:

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from akin.cli import app
 from service.app import create_app
+from service.resolve.text_query import MAX_TEXT_CHARS
 from service.settings import Settings
-from service.text_query import MAX_TEXT_CHARS
 
 CLAIM = "Graph networks forecast floods better than gauges do."
 

@@ -18,10 +18,10 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import FACETS, SHIPPED_WEIGHTS
 from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
-from service.analysis import Analysis
+from service.api.schemas.sentences import AnalyzeOut
 from service.app import create_app
-from service.schemas.sentences import AnalyzeOut
-from service.search import SearchEngine
+from service.resolve.analysis import Analysis
+from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
 

@@ -9,8 +9,8 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
-from service.search import SearchEngine
-from service.sentences import Likeness, SentenceQuery, search_sentences
+from service.search.engine import SearchEngine
+from service.search.sentences import Likeness, SentenceQuery, search_sentences
 from tests.support.annotators import FirstColumns, KeywordTagger
 from tests.support.sentence_engines import N_FUNCTION_DIMS, Layered, small_engine
 

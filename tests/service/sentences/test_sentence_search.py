@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from models.annotator import Annotator
 from models.types import Facet, Paper, Sentence
-from service.search import SearchEngine
+from service.search.engine import SearchEngine
 
 
 def ask(client: TestClient, **body: Any) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from playwright.sync_api import (
 )
 
 from service.app import create_app
-from service.cache import open_cache
-from service.engines import open_warm_engine
+from service.cache.store import open_cache
+from service.collection.generations import open_warm_engine
 from service.settings import Settings
 from tests.support.servers.loopback import served
 

@@ -21,7 +21,6 @@ class Processes:
 
     data: Path
     port: int
-    redis_url: str
     n_killed: Counter[str] = field(default_factory=Counter)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
@@ -29,10 +28,9 @@ class Processes:
         """Starts one of them by its name."""
         serve = ["serve", "--data", str(self.data), "--port", str(self.port)]
         arguments = serve if name == "service" else ["worker", "--data", str(self.data)]
-        redis = {"AKIN_REDIS_URL": self.redis_url} if self.redis_url else {}
         self.running[name] = subprocess.Popen(
             [sys.executable, "-m", "akin", *arguments, "--device", "cpu"],
-            env={**os.environ, "AKIN_KEYLESS": "write", **redis},
+            env={**os.environ, "AKIN_KEYLESS": "write", "AKIN_WORKERS": "true"},
             stdout=subprocess.DEVNULL,
         )
 

@@ -1,0 +1,237 @@
+"""The API keys as the running service knows them, and the caller of each request."""
+
+import asyncio
+import ipaddress
+import re
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+import structlog
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+
+from indexer.keys import ApiKey, Keys, Scope, matching
+from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
+from service.context import ASIDE_S, with_deadline
+from service.degradation import Degradation
+from service.settings import Keyless
+from service.timings import USUAL
+
+_MAX_TOKEN_CHARS: Final = 200
+_MAKE_KEY: Final = "`akin keys create NAME --data DIR`"
+# Most proxies add one of these; one that adds none looks like a client on this machine.
+_FORWARDED: Final = re.compile(
+    r"forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|x-envoy-.*|cf-connecting-ip|true-client-ip|cdn-loop"
+)
+_HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The sender of a request: ``name`` tells callers apart (a key's id, or ``local``) and may be logged."""
+
+    name: str
+    key: ApiKey | None
+
+
+class KeyRing:
+    """The keys of a catalog, kept in memory and read anew every ``refresh_s`` seconds.
+
+    Where the database cannot be read for a while, the keys known last stay accepted, and ``degradations``
+    says so; before they were read once, every request is refused. ``place`` is a path or a URL; a file that
+    does not exist holds no keys. ``keyless`` is what this machine may do while there are no keys.
+    """
+
+    def __init__(
+        self,
+        place: str | Path,
+        *,
+        keyless: Keyless = Keyless.READ,
+        refresh_s: float = USUAL.keys_refresh_s,
+    ) -> None:
+        self._place = place
+        self._refresh_s = refresh_s
+        self._keyless = keyless
+        self._open: Keys | None = None
+        self._keys: dict[str, ApiKey] = {}
+        self._stale = False
+        self._known = False
+        self._stopping = asyncio.Event()
+
+    @property
+    def known(self) -> bool:
+        """Whether they were read, once at least."""
+        return self._known
+
+    @property
+    def empty(self) -> bool:
+        """Whether there never was a key."""
+        return not self._keys
+
+    def any_usable(self) -> bool:
+        """Whether a key would be accepted now."""
+        return any(key.usable(time.time()) for key in self._keys.values())
+
+    def read(self) -> None:
+        """Reads the keys; raises StorageError."""
+        self._keys = {key.id: key for key in with_deadline(ASIDE_S, self._all)}
+        self._known = True
+
+    def _all(self) -> Sequence[ApiKey]:
+        if self._open is None:
+            if isinstance(self._place, Path) and not self._place.exists():
+                return ()
+            self._open = Keys.open(self._place)
+        return self._open.all()
+
+    def read_if_reachable(self) -> None:
+        """Reads the keys, or leaves that for later where a server holds them that is away.
+
+        Raises StorageError for a file that cannot be read.
+        """
+        try:
+            self.read()
+        except StorageError as error:
+            if isinstance(self._place, Path):
+                raise
+            self._stale = True
+            _log.warning("keys_not_read", error=str(error))
+
+    def close(self) -> None:
+        """Closes the database."""
+        if self._open is not None:
+            self._open.close()
+
+    @asynccontextmanager
+    async def kept_fresh(self) -> AsyncIterator[None]:
+        """Reads the keys now, as ``read_if_reachable``, and then again and again until the context ends."""
+        # Never waits for the threads that compute: revocation must not queue behind searches.
+        limiter = CapacityLimiter(1)
+        self._stopping = asyncio.Event()  # of this event loop
+        await to_thread.run_sync(self.read_if_reachable, limiter=limiter)
+        task = asyncio.create_task(self._refresh(limiter))
+        try:
+            yield
+        finally:
+            self.stop()
+            await asyncio.wait([task])
+            self.close()
+
+    def stop(self) -> None:
+        """Begin nothing more; ``kept_fresh`` then ends soon."""
+        self._stopping.set()
+
+    async def _refresh(self, limiter: CapacityLimiter) -> None:
+        while True:
+            with anyio.move_on_after(self._refresh_s):
+                await self._stopping.wait()
+            if self._stopping.is_set():
+                return
+            was_stale = self._stale
+            try:
+                await to_thread.run_sync(self.read, limiter=limiter)
+                self._stale = False
+            except StorageError as error:
+                self._stale = True
+                if not was_stale:
+                    _log.warning("keys_not_refreshed", error=str(error))
+            if was_stale and not self._stale:
+                _log.info("keys_refreshed_again")
+
+    def degradations(self) -> Iterator[Degradation]:
+        """That the keys are those of some time ago."""
+        if not self._known:
+            yield Degradation(
+                "keys",
+                "The database of keys could not be read yet: every request that may need one gets 503.",
+                "Make the database reachable; its error is in the log under keys_not_read.",
+            )
+        elif self._stale:
+            yield Degradation(
+                "keys",
+                "The database of keys cannot be read: keys made since are refused, revoked ones accepted.",
+                "Make the database reachable again; its error is in the log under keys_not_refreshed.",
+            )
+
+    def admit(self, request: Request, needed: Scope) -> Caller:
+        """The caller of ``request``, which needs the scope ``needed``.
+
+        Raises KeyRefusedError, ScopeMissingError, KeysUnknownError. While there are no keys, ``keyless``
+        decides, and KeyRefusedError meets every caller on another machine.
+        """
+        if not self._known:
+            raise KeysUnknownError(
+                "The database of the keys cannot be reached, so nobody is let in yet; try again later."
+            )
+        if self.empty:
+            self._expect_keyless(request, needed)
+            return Caller("local", None)
+        token = _token(request)
+        key = matching(token, self._keys)
+        if key is None or not key.usable(time.time()):
+            raise KeyRefusedError(
+                f"{'An unknown, expired or revoked key' if token else 'No key'} was given, a valid one is "
+                f"expected; {_HOW_TO_SEND}."
+            )
+        if not key.scope.includes(needed):
+            raise ScopeMissingError(
+                f"The key has the scope {key.scope}, this needs {needed}; ask for a key with that scope."
+            )
+        return Caller(key.id, key)
+
+    def _expect_keyless(self, request: Request, needed: Scope) -> None:
+        """Raises KeyRefusedError unless a request without a key may do what needs ``needed``."""
+        if self._keyless is Keyless.OFF:
+            raise KeyRefusedError(
+                f"This service has no API keys yet and answers nobody without one; make one: {_MAKE_KEY}."
+            )
+        _expect_local(request)
+        if needed is not Scope.READ and self._keyless is not Keyless.WRITE:
+            raise KeyRefusedError(
+                f"This service has no API keys and is therefore read-only; make a key, {_MAKE_KEY}, or let "
+                "this machine write without one: AKIN_KEYLESS=write."
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address to listen on."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _token(request: Request) -> str:
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    token = credentials if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+    return token.strip() if len(token) <= _MAX_TOKEN_CHARS else "too long"
+
+
+def _expect_local(request: Request) -> None:
+    """Raises KeyRefusedError unless a request was sent from this machine, by a client that is no proxy.
+
+    A client without an address uses a Unix socket. A page of a web site could reach this machine through its
+    reader's browser by a name that the site's owner points here: such names have dots. A proxy on this
+    machine passes on requests of other machines, so a request with its headers is refused.
+    """
+    address = "" if request.client is None else request.client.host
+    host = request.headers.get("host", "")
+    try:
+        local = ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        local = True
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    forwarded = any(map(_FORWARDED.fullmatch, request.headers))
+    if not local or forwarded or ("." in name and not is_loopback(name)):
+        raise KeyRefusedError(
+            "This service has no API keys yet and therefore answers only its own machine, and through no "
+            f"proxy; make a key there: {_MAKE_KEY}."
+        )

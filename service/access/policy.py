@@ -1,0 +1,81 @@
+"""Access policy: what each route asks of a request, declared where the route is, and nowhere else."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+from indexer.keys import Scope
+
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
+MAX_BODY_BYTES: Final = 2_000_000
+MAX_BATCH_BYTES: Final = 32_000_000  # 10,000 pasted abstracts
+_DECLARED: Final = "__akin_policy__"
+
+
+class Queue(StrEnum):
+    """Where a request waits for its turn: for the processor, or for the database."""
+
+    COMPUTING = "computing"
+    STORING = "storing"
+
+
+class Dialect(StrEnum):
+    """How errors are written: as problems (RFC 9457), pages, or problems for Semantic Scholar's clients."""
+
+    PROBLEM = "problem"
+    PAGE = "page"
+    SCHOLAR = "scholar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a route asks of a request.
+
+    ``scope`` is what a key must be good for; ``None``: no key is needed. Without ``queue`` a request never
+    waits and its body is not read. ``identifies`` finds the caller of a route that needs no key. ``quiet``
+    requests are logged at the level debug. ``without_query`` replaces this policy where the address has no
+    query.
+    """
+
+    scope: Scope | None
+    queue: Queue | None
+    max_body_bytes: int = MAX_BODY_BYTES
+    rate_limited: bool = True
+    dialect: Dialect = Dialect.PROBLEM
+    identifies: bool = False
+    quiet: bool = False
+    without_query: "Policy | None" = None
+
+
+# Searches, and whatever else is computed from the collection.
+READ: Final = Policy(scope=Scope.READ, queue=Queue.COMPUTING)
+SCHOLAR: Final = replace(READ, dialect=Dialect.SCHOLAR)
+# Batches belong to their callers: a key that may search may start, read and end its own.
+BATCH: Final = Policy(scope=Scope.READ, queue=Queue.STORING)
+WRITE: Final = Policy(scope=Scope.INGEST, queue=Queue.STORING)
+# Health, documentation and the files of pages: nothing of the collection.
+PUBLIC: Final = Policy(scope=None, queue=None, rate_limited=False, quiet=True)
+# The pages before anything is asked on them; they show the collection only to a caller who may search it.
+LANDING: Final = replace(PUBLIC, dialect=Dialect.PAGE, identifies=True)
+PAGE: Final = replace(READ, dialect=Dialect.PAGE, without_query=LANDING)
+# Read most when the service is busiest, so it neither waits nor counts against a rate.
+METRICS: Final = Policy(scope=Scope.READ, queue=None, rate_limited=False, quiet=True)
+# A path without a route: a key is needed to learn even that.
+UNKNOWN: Final = Policy(scope=Scope.READ, queue=None)
+
+
+def requires(policy: Policy) -> Callable[[_Endpoint], _Endpoint]:
+    """Declares the policy of the routes of an endpoint; a route whose endpoint declares none is denied."""
+
+    def declare(endpoint: _Endpoint) -> _Endpoint:
+        setattr(endpoint, _DECLARED, policy)
+        return endpoint
+
+    return declare
+
+
+def declared(endpoint: object) -> Policy | None:
+    """The policy that an endpoint declares; ``None`` where it declares none."""
+    policy = getattr(endpoint, _DECLARED, None)
+    return policy if isinstance(policy, Policy) else None

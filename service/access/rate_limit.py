@@ -1,0 +1,71 @@
+"""Rate limits: how many requests each caller may send a minute."""
+
+import math
+import time
+from dataclasses import dataclass
+
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage, RedisStorage, Storage
+from limits.strategies import SlidingWindowCounterRateLimiter
+
+from models.errors import RateLimitedError
+from service.cache.redis import PREFIX, RedisStore
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a caller has left: ``remaining`` of ``limit`` requests a minute, more in ``reset_s`` seconds."""
+
+    limit: int
+    remaining: int
+    reset_s: int
+
+    def headers(self) -> dict[str, str]:
+        """The same as the ``RateLimit-*`` headers of the IETF's draft."""
+        return {
+            "RateLimit-Limit": str(self.limit),
+            "RateLimit-Remaining": str(self.remaining),
+            "RateLimit-Reset": str(self.reset_s),
+        }
+
+
+class RateLimits:
+    """At most ``per_minute`` requests of each caller in any minute.
+
+    Counted in ``redis`` for all processes together; in each of them where there is no Redis or it is away.
+    """
+
+    def __init__(self, per_minute: int, *, redis: RedisStore | None = None) -> None:
+        self._item = RateLimitItemPerMinute(per_minute)
+        self._own = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._redis = redis
+        self._shared = None if redis is None else SlidingWindowCounterRateLimiter(_storage(redis))
+
+    async def count(self, caller: str) -> tuple[bool, Allowance]:
+        """Counts one request; whether it is within the limit, and what is left."""
+        if self._redis is not None and self._shared is not None:
+            shared = self._shared
+            counted = await self._redis.ask_aside(lambda _: self._count(shared, caller), None)
+            if counted is not None:
+                return counted
+        return self._count(self._own, caller)
+
+    def _count(self, limiter: SlidingWindowCounterRateLimiter, caller: str) -> tuple[bool, Allowance]:
+        within = limiter.hit(self._item, caller)
+        stats = limiter.get_window_stats(self._item, caller)
+        reset_s = max(1, math.ceil(stats.reset_time - time.time()))
+        return within, Allowance(self._item.amount, stats.remaining, reset_s)
+
+
+def _storage(redis: RedisStore) -> Storage:
+    # The address it wants is for connections of its own, which it has no need of.
+    return RedisStorage("redis://", connection_pool=redis.pool, key_prefix=f"{PREFIX}rate")
+
+
+def refusal(allowance: Allowance) -> RateLimitedError:
+    """The error for a caller without allowance."""
+    return RateLimitedError(
+        f"More than {allowance.limit} requests came within a minute, the most one caller may send; wait as "
+        "long as Retry-After says.",
+        retry_after_s=allowance.reset_s,
+    )

@@ -1,0 +1,1 @@
+"""The HTTP interface: routes, schemas, middleware, errors."""

@@ -1,0 +1,92 @@
+"""Answers as clients get them, and kept so: the same question to the same generation gets the same bytes."""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Final
+
+import orjson
+from fastapi import Response
+from pydantic import BaseModel
+
+from service.api.schemas.recommendations import RecommendationsOut
+from service.api.schemas.search import SearchOut
+from service.cache.annotations import fingerprints
+from service.cache.digests import digest_of
+from service.cache.store import Cache
+from service.collection.cursors import Cursors
+from service.search.engine import SearchEngine, SearchQuery
+from service.search.recommend import RecommendQuery, recommend
+
+# Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
+_FORMAT: Final = 1
+_TIME: Final = b'"took_ms":'  # the last member of every answer, and the one that is not the same each time
+
+
+class Answers:
+    """Answers to questions of any kind; ``device`` is that of the index, as the settings name it."""
+
+    def __init__(self, cache: Cache, *, device: str) -> None:
+        self._cache = cache
+        self._made_by = (version("akin"), _FORMAT, device)
+
+    def respond(
+        self,
+        engine: SearchEngine,
+        query: object,
+        compute: Callable[[], BaseModel],
+        *,
+        reads_text: bool,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
+        """``content`` as a response."""
+        content = self.content(engine, query, compute, reads_text=reads_text)
+        return Response(content, media_type="application/json", headers=dict(headers or {}))
+
+    def content(
+        self, engine: SearchEngine, query: object, compute: Callable[[], BaseModel], *, reads_text: bool
+    ) -> bytes:
+        """The answer that ``compute`` gives, or gave before, as JSON; ``took_ms`` is the time it took now.
+
+        ``query`` is all that it depends on beside the engine; ``reads_text`` says whether the encoder has a
+        part in it. Raises what ``compute`` raises, and DeadlineError.
+        """
+        started = time.perf_counter()
+        readers = fingerprints(engine.annotator) if reads_text else ()
+        question = (
+            self._made_by,
+            engine.digest.hex(),
+            engine.n_candidates,
+            readers,
+            type(query).__name__,
+            query,
+        )
+        timeless = self._cache.value(f"answer:{digest_of(question).hex()}", lambda: _timeless(compute()))
+        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        return timeless + orjson.dumps(took_ms) + b"}"
+
+
+def _timeless(answer: BaseModel) -> bytes:
+    """The answer's JSON up to the time it took."""
+    content = answer.model_dump_json(by_alias=True).encode()
+    return content[: content.rindex(_TIME) + len(_TIME)]
+
+
+def answer_search(engine: SearchEngine, cursors: Cursors, query: SearchQuery) -> SearchOut:
+    """The page of the ranked list that ``query`` asks for, with the cursor of the next one.
+
+    Raises PaperNotFoundError, SentenceSelectionError, DeadlineError.
+    """
+    answer = engine.search(query)
+    return SearchOut.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))
+
+
+def answer_recommendations(
+    engine: SearchEngine, cursors: Cursors, query: RecommendQuery
+) -> RecommendationsOut:
+    """The same for papers akin to many.
+
+    Raises EncoderMismatchError, DeadlineError.
+    """
+    answer = recommend(engine, query)
+    return RecommendationsOut.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))

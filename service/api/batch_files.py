@@ -1,0 +1,153 @@
+"""The results of a batch as files: NDJSON, CSV or Parquet, made a chunk at a time."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indexer.jobs import Jobs
+from models.errors import BatchNotFoundError
+from service.api.errors import described
+from service.api.exports import CSV_COLUMNS, csv_rows, csv_text, harmless
+from service.api.formats import Format
+from service.api.schemas.base import PaperOut
+from service.api.schemas.search import ResultOut, SearchOut
+from service.batches.content import BatchResult, read_results
+from service.context import with_deadline
+
+_CHUNK_S: Final = 30.0  # how long one chunk is waited for
+# A row a paper; a query without papers has one row, whose problem says why.
+_COLUMNS: Final = ("seed", "query_id", "problem", *CSV_COLUMNS)
+_TYPES: Final = {
+    "seed": pa.int32(),
+    "rank": pa.int32(),
+    "score": pa.float64(),
+    "authors": pa.list_(pa.string()),
+    "year": pa.int32(),
+    "fields": pa.list_(pa.string()),
+}
+_SCHEMA: Final = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _COLUMNS])
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The results ``start`` to ``stop`` of a job, all of which are done."""
+
+    job_id: str
+    start: int
+    stop: int
+
+
+def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
+    """The results in a format.
+
+    Raises BatchNotFoundError where the job is removed meanwhile, StorageError.
+    """
+    chunks = _chunks(jobs, stretch)
+    if form is Format.CSV:
+        return _csv(chunks, with_header=stretch.start == 0)
+    if form is Format.PARQUET:
+        return _parquet(chunks)
+    return (b"".join(map(_line, chunk)) for chunk in chunks)
+
+
+def _chunks(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
+    """The results of one chunk after another."""
+    at = stretch.start
+    while at < stretch.stop:
+        # The request's own deadline is for the start of its answer.
+        stored = with_deadline(_CHUNK_S, partial(jobs.results, stretch.job_id, at))
+        if stored is None:
+            raise BatchNotFoundError("The batch was removed while its results were read.")
+        yield read_results(stored.results, at - stored.first, stretch.stop - stored.first)
+        at = stored.first + stored.n_queries
+
+
+def _line(result: BatchResult) -> bytes:
+    """A result as ``/v1/search`` gives it, but for ``took_ms``, or why there is none."""
+    line: dict[str, Any] = {"seed": result.seed, "paper_id": result.paper_id}
+    if result.answer is not None:
+        out = SearchOut.of(result.answer, next_cursor=result.next_cursor)
+        line |= out.model_dump(mode="json", exclude={"took_ms"})
+    elif result.problem is not None:
+        line["problem"] = described(result.problem)
+    return orjson.dumps(line) + b"\n"
+
+
+def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[bytes]:
+    """Rows as RFC 4180 has them; a part that is read later goes on without a header."""
+    if with_header:
+        yield _csv_text([list(_COLUMNS)])
+    for chunk in chunks:
+        yield _csv_text([row for result in chunk for row in _csv_rows(result)])
+
+
+def _csv_text(rows: list[list[Any]]) -> bytes:
+    return csv_text(rows).encode("utf-8", "replace")
+
+
+def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
+    head = [result.seed, harmless(result.paper_id or ""), harmless(_problem(result) or "")]
+    papers = (
+        [] if result.answer is None else [ResultOut.model_validate(each) for each in result.answer.results]
+    )
+    for row in csv_rows(papers):
+        yield [*head, *row]
+    if not papers:
+        yield head + [""] * len(CSV_COLUMNS)
+
+
+def _problem(result: BatchResult) -> str | None:
+    """Why a query has no papers; ``None`` where it has some."""
+    if result.problem is not None:
+        return str(described(result.problem)["detail"])
+    return None if result.answer is None else result.answer.detail
+
+
+def _parquet(chunks: Iterator[list[BatchResult]]) -> Iterator[bytes]:
+    """A file of one row group a chunk, sent on as it is written."""
+    sink = _Sink()
+    with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
+        for chunk in chunks:
+            rows = [row for result in chunk for row in _parquet_rows(result)]
+            writer.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
+            yield sink.taken()
+    yield sink.taken()
+
+
+def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
+    head = {"seed": result.seed, "query_id": result.paper_id, "problem": _problem(result)}
+    ranked = () if result.answer is None else result.answer.results
+    for rank, each in enumerate(ranked, start=1):
+        yield {**head, "rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}
+    if not ranked:
+        yield head
+
+
+class _Sink(io.RawIOBase):
+    """A file that forgets what was taken from it."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._n_written = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        self._parts.append(bytes(content))
+        self._n_written += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._n_written
+
+    def taken(self) -> bytes:
+        """What was written since the last time."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)

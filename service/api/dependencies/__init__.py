@@ -1,0 +1,1 @@
+"""What routes take from a request."""

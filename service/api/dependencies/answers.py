@@ -1,0 +1,16 @@
+"""The kept answers as a dependency of endpoints."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from service.api.answers import Answers
+from service.api.services import services_of
+
+
+def get_answers(request: Request) -> Answers:
+    """The answers of the application."""
+    return services_of(request.app).answers
+
+
+AnswersDep = Annotated[Answers, Depends(get_answers)]

@@ -1,0 +1,49 @@
+"""Cursors as endpoints read them: which page of a list is asked for, and in which generation."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from service.api.errors import RESPONSES
+from service.api.services import services_of
+from service.collection.cursors import Cursors, PagedQuery
+from service.search.engine import SearchEngine
+
+# What the OpenAPI document says beside the usual of an endpoint that takes cursors.
+CURSOR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    410: {
+        **RESPONSES[422],
+        "description": "The cursor's generation is no longer served; start again without it",
+    }
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The cursors of the application and the engines they lead to, for one request."""
+
+    cursors: Cursors
+    request: Request
+
+    def at(self, cursor: str | None, query: PagedQuery) -> tuple[PagedQuery, SearchEngine]:
+        """``query`` at the page that ``cursor`` stands for, the first without one, and who answers it.
+
+        Raises CursorError, CursorExpiredError.
+        """
+        engines = services_of(self.request.app).collection.engines
+        engine: SearchEngine = self.request.state.engine
+        if cursor is not None:
+            page, generation = self.cursors.read(cursor, query)
+            query, engine = replace(query, page=page), engines.at(generation)
+            self.request.state.engine = engine
+        engines.pin(engine)
+        return query, engine
+
+
+def get_paging(request: Request) -> Paging:
+    """What reads the cursor of this request."""
+    return Paging(services_of(request.app).cursors, request)
+
+
+PagingDep = Annotated[Paging, Depends(get_paging)]

@@ -1,0 +1,80 @@
+"""Answers in the format that the client asked for, as dependencies and responses of endpoints."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+
+from service.api.errors import RESPONSES
+from service.api.exports import to_bibtex, to_csv, to_ris
+from service.api.formats import LIST_FORMATS, Format, negotiate
+from service.api.schemas.base import PaperOut
+from service.api.schemas.recommendations import RecommendationsOut
+from service.api.schemas.search import SearchOut
+
+VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
+_FILE_ENDINGS = {
+    Format.CSV: "csv",
+    Format.BIBTEX: "bib",
+    Format.RIS: "ris",
+    Format.NDJSON: "ndjson",
+    Format.PARQUET: "parquet",
+}
+
+
+def accepted(request: Request, response: Response, offered: tuple[Format, ...]) -> Format:
+    """The one of ``offered`` to answer in, of which ``response`` is told; raises AnswerFormatError."""
+    response.headers.update(VARIES)
+    return negotiate(",".join(request.headers.getlist("Accept")), offered)
+
+
+def _list_format(request: Request, response: Response) -> Format:
+    return accepted(request, response, LIST_FORMATS)
+
+
+ListFormatDep = Annotated[Format, Depends(_list_format)]
+
+
+def documented(*offered: Format) -> dict[int | str, dict[str, Any]]:
+    """What the OpenAPI document says of an endpoint that answers in these formats beside JSON."""
+    files = {form.value: {"schema": {"type": "string"}} for form in offered if form is not Format.JSON}
+    refused = {**RESPONSES[422], "description": "The Accept header allows no format of this answer"}
+    return {200: {"content": files}, 406: refused}
+
+
+def ranked_file(
+    form: Format, answer: SearchOut | RecommendationsOut, *, name: str, first_rank: int
+) -> Response:
+    """A page of a ranked list as a file; what JSON holds beside the list is in headers."""
+    results = answer.results
+    headers = {"X-Akin-Next-Cursor": answer.next_cursor, "X-Akin-Reason": answer.reason}
+    if form is Format.CSV:
+        text = to_csv(results, first_rank=first_rank)
+    elif form is Format.NDJSON:
+        text = "".join(f"{result.model_dump_json()}\n" for result in results)
+    else:
+        text = _references(form, [result.paper for result in results])
+    return _file(form, text, name=name, headers={key: value for key, value in headers.items() if value})
+
+
+def paper_file(form: Format, paper: PaperOut) -> Response:
+    """One paper as a file."""
+    return _file(form, _references(form, [paper]), name="paper", headers={})
+
+
+def _references(form: Format, papers: Sequence[PaperOut]) -> str:
+    return to_bibtex(papers) if form is Format.BIBTEX else to_ris(papers)
+
+
+def _file(form: Format, text: str, *, name: str, headers: dict[str, str]) -> Response:
+    return Response(text.encode("utf-8", "replace"), headers={**file_headers(form, name), **headers})
+
+
+def file_headers(form: Format, name: str) -> dict[str, str]:
+    """What tells a client that an answer is a file, and which."""
+    charset = "" if form is Format.PARQUET else "; charset=utf-8"
+    return {
+        "Content-Type": f"{form}{charset}",
+        "Content-Disposition": f'attachment; filename="{name}.{_FILE_ENDINGS[form]}"',
+        **VARIES,
+    }

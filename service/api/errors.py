@@ -1,0 +1,276 @@
+"""Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from models.errors import (
+    AkinError,
+    AnswerFormatError,
+    BatchNotFoundError,
+    BatchUnfinishedError,
+    BodyTooLargeError,
+    BuildLockedError,
+    CursorExpiredError,
+    DeadlineError,
+    EncoderError,
+    IdempotencyError,
+    InputError,
+    KeyRefusedError,
+    MissingPackageError,
+    PaperNotFoundError,
+    RateLimitedError,
+    RefusedError,
+    RouteClosedError,
+    ScopeMissingError,
+    ServiceError,
+    SnapshotError,
+    StorageError,
+)
+from service.access.policy import Dialect
+from service.api.headers import standard_headers
+from service.api.middleware.routing import resolved_of
+from service.api.public_details import public_detail
+from service.api.schemas.operations import ProblemOut
+from service.observability.logging import raised_at
+
+# The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
+STATUS: dict[type[AkinError], int] = {
+    PaperNotFoundError: 404,
+    BatchNotFoundError: 404,
+    BatchUnfinishedError: 409,
+    IdempotencyError: 409,
+    InputError: 422,
+    AnswerFormatError: 406,
+    CursorExpiredError: 410,
+    BuildLockedError: 409,
+    StorageError: 503,
+    SnapshotError: 503,
+    EncoderError: 503,
+    MissingPackageError: 503,
+    RefusedError: 503,
+    KeyRefusedError: 401,
+    ScopeMissingError: 403,
+    RouteClosedError: 403,
+    BodyTooLargeError: 413,
+    RateLimitedError: 429,
+    DeadlineError: 504,
+    ServiceError: 502,
+}
+# What a client must be told beside the problem.
+HEADERS: dict[type[AkinError], dict[str, str]] = {
+    KeyRefusedError: {"WWW-Authenticate": 'Bearer realm="akin"'},
+    ScopeMissingError: {"WWW-Authenticate": 'Bearer realm="akin", error="insufficient_scope"'},
+    BodyTooLargeError: {"Connection": "close"},  # what is left of the body is not read
+}
+_RETRY_AFTER_S = 5  # where an error of ours does not say when trying again may help
+# What the OpenAPI document says of every endpoint's errors.
+RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {
+        "description": description,
+        "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
+    }
+    for status, description in (
+        (400, "The body cannot be decoded, or the path holds a control character"),
+        (401, "A key is needed, and none, or no valid one, was given"),
+        (403, "The key is not good for this"),
+        (404, "No such paper, batch or path"),
+        (405, "The path does not take this method; Allow says which it takes"),
+        (408, "The body did not arrive in time"),
+        (413, "The body is too large"),
+        (415, "The body is compressed"),
+        (422, "The request cannot be carried out; detail says why"),
+        (429, "Too many requests; Retry-After says when to try again"),
+        (503, "Not ready, or too busy; Retry-After says when to try again"),
+        (504, "It took longer than the service works on one request"),
+    )
+}
+# Semantic Scholar's clients know other statuses (403 for a key, 429 for "wait and try again")
+# and read what went wrong from these members, of which RFC 9457 lets a problem have as many as it likes.
+_SCHOLAR_STATUS = {401: 403, 422: 400, 503: 429}
+_SCHOLAR_MEMBERS = ("error", "message")
+SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    400: {**RESPONSES[422], "description": "The request cannot be carried out; detail and error say why"}
+}
+_TYPE = "urn:akin:problem:"
+_MAX_ERRORS = 10
+_NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z]+)*")  # of a field, a header or a place in a list
+_NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
+_MAX_DETAIL = 1_000
+_log = structlog.get_logger(__name__)
+
+
+class ProblemPages(NamedTuple):
+    """How the routes of pages write errors: ``words`` for what went wrong, ``render`` for the whole page."""
+
+    words: Callable[[AkinError], str]
+    render: Callable[[ProblemOut, Mapping[str, str]], Response]
+
+
+def status_of(error: type[AkinError]) -> int:
+    """The HTTP status of an error class."""
+    return next(STATUS[cls] for cls in error.__mro__ if cls in STATUS)
+
+
+def slug_of(error: AkinError) -> str:
+    """The stable part of the type of an error's problem."""
+    return _words(type(error).__name__).replace(" ", "-")
+
+
+def problem(
+    request: Request,
+    *,
+    status: int,
+    slug: str,
+    title: str,
+    detail: str,
+    errors: list[dict[str, str]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """The response for one error; ``slug`` is the stable part of its type."""
+    request.state.problem = slug
+    dialect = _dialect(request)
+    retry_later = status == 503
+    if dialect is Dialect.SCHOLAR:
+        status = _SCHOLAR_STATUS.get(status, status)
+    body = ProblemOut(
+        type=f"{_TYPE}{slug}",
+        title=title,
+        status=status,
+        detail=detail[:_MAX_DETAIL],
+        request_id=request.state.request_id,
+        errors=errors or [],
+    )
+    headers = {**standard_headers(request), **(headers or {})}
+    if retry_later:
+        headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
+    if dialect is Dialect.PAGE:
+        return _pages(request).render(body, headers)
+    members = body.model_dump(exclude_defaults=True)
+    members |= dict.fromkeys(_SCHOLAR_MEMBERS if dialect is Dialect.SCHOLAR else (), body.detail)
+    return Response(
+        orjson.dumps(members),
+        status_code=status,
+        media_type="application/problem+json",
+        headers=headers,
+    )
+
+
+def problem_of(request: Request, error: Exception) -> Response:
+    """The response for an error that is expected: one of ours, or of HTTP."""
+    return _akin_error(request, error) if isinstance(error, AkinError) else _http_error(request, error)
+
+
+def problem_of_ours(request: Request, error: Exception) -> Response:
+    """The response for an error that nobody expected; where it was raised is logged."""
+    _log_raised(error)
+    detail = "Something went wrong on our side. The request id finds it in the log."
+    return problem(request, status=500, slug="internal", title="Internal error", detail=detail)
+
+
+def add_problem_handlers(app: FastAPI, pages: ProblemPages) -> None:
+    """Answer every failure of ``app`` that is expected: with a problem, or, on a page, as ``pages`` does."""
+    app.state.problem_pages = pages
+    app.add_exception_handler(AkinError, _akin_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+
+
+def described(error: AkinError) -> dict[str, str | int]:
+    """The members of a problem that do not depend on the request."""
+    words = _words(type(error).__name__)
+    return {
+        "type": f"{_TYPE}{slug_of(error)}",
+        "title": words.capitalize(),
+        "status": status_of(type(error)),
+        "detail": public_detail(error)[:_MAX_DETAIL],
+    }
+
+
+def _words(name: str) -> str:
+    return _NEXT_WORD.sub(" ", name.removesuffix("Error")).lower()
+
+
+def _akin_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, AkinError):
+        raise error
+    status, words = status_of(type(error)), _words(type(error).__name__)
+    # They name files and servers, never what was sent; that is enough, and they may come with every request.
+    if isinstance(error, StorageError | SnapshotError):
+        _log.warning(slug_of(error), error=str(error))
+    elif status >= 500 and not isinstance(error, RefusedError):
+        _log_raised(error)
+    headers = dict(HEADERS.get(type(error), {}))
+    if isinstance(error, RefusedError) and error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    return problem(
+        request,
+        status=status,
+        slug=slug_of(error),
+        title=words.capitalize(),
+        detail=_pages(request).words(error) if _dialect(request) is Dialect.PAGE else public_detail(error),
+        headers=headers,
+    )
+
+
+def _invalid_request(request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    errors = [_one_error(each) for each in error.errors()[:_MAX_ERRORS]]
+    where = "; ".join(f"{each['where']}: {each['problem']}" for each in errors[:3])
+    detail = f"The request does not have the expected shape ({where}). See /docs for what is expected."
+    return problem(
+        request, status=422, slug="invalid-request", title="Invalid request", detail=detail, errors=errors
+    )
+
+
+def _one_error(each: dict[str, Any]) -> dict[str, str]:
+    """Where and what, without the offending value; keys the client made up are part of the value."""
+    if each["type"] == "extra_forbidden":
+        return {
+            "where": ".".join(map(str, each["loc"][:-1])),
+            "problem": "holds a field that is not known here",
+        }
+    # Of a union's parts pydantic names the types, which mean nothing to a client.
+    where = ".".join(str(part)[:40] for part in each["loc"] if _NAME.fullmatch(str(part)))
+    if each["type"] == "model_attributes_type" and where == "body":
+        return {"where": where, "problem": "is no JSON object, or lacks Content-Type: application/json"}
+    return {"where": where, "problem": str(each["msg"])[:200]}
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    headers = (
+        {"Allow": ", ".join(resolved_of(request.scope).allow)} if error.status_code == 405 else error.headers
+    )
+    title = {404: "No such resource", 405: "Method not allowed"}.get(error.status_code, "HTTP error")
+    return problem(
+        request,
+        status=error.status_code,
+        slug=f"http-{error.status_code}",
+        title=title,
+        detail=str(error.detail),
+        headers=headers,
+    )
+
+
+def _pages(request: Request) -> ProblemPages:
+    pages: ProblemPages = request.app.state.problem_pages
+    return pages
+
+
+def _dialect(request: Request) -> Dialect:
+    policy = resolved_of(request.scope).policy
+    return Dialect.PROBLEM if policy is None else policy.dialect
+
+
+def _log_raised(error: Exception) -> None:
+    # In words already: a logger that nobody configured would add local variables, among them keys.
+    _log.error("unexpected_error", error=type(error).__name__, exception=raised_at(error))

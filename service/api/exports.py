@@ -1,0 +1,178 @@
+"""Papers as files other programs read: CSV for spreadsheets, BibTeX and RIS for reference managers."""
+
+import csv
+import hashlib
+import io
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import rispy
+
+from service.api.schemas.base import PaperOut
+from service.api.schemas.search import ResultOut
+
+CSV_COLUMNS = ("rank", "score", "id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
+# What spreadsheets take for the start of a formula, or skip and then find one (CWE-1236); also full-width.
+_FORMULA = tuple("=+-@\t\r\n\0＝＋－＠")
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        # Not \{ and \}: BibTeX counts braces before it knows of backslashes.
+        "{": r"\textbraceleft{}",
+        "}": r"\textbraceright{}",
+        "$": r"\$",
+        "&": r"\&",
+        "#": r"\#",
+        "%": r"\%",
+        "_": r"\_",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+    }
+)
+# In addresses BibTeX styles read every character as it is, so what would end one is percent-encoded.
+_SAFE_IN_ADDRESS = "!\"#$&'()*+,-./:;<=>?@[]^_`|~%"
+_PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # where BibTeX ends a name
+_NOT_ASCII = re.compile(r"[^a-z0-9]")
+_KEY_HASH_CHARS = 6
+_STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "towards", "toward"}
+
+
+def to_csv(results: Sequence[ResultOut], *, first_rank: int = 1) -> str:
+    """A header and one line a result (RFC 4180); no cell starts a formula when a spreadsheet opens it."""
+    return csv_text([CSV_COLUMNS, *csv_rows(results, first_rank=first_rank)])
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> str:
+    """Rows as RFC 4180 has them, every cell quoted."""
+    file = io.StringIO()
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+    return file.getvalue()
+
+
+def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
+    """The cells of ``CSV_COLUMNS``, a row a result."""
+    for rank, result in enumerate(results, start=first_rank):
+        paper = result.paper
+        texts = [
+            paper.id,
+            paper.title,
+            "; ".join(paper.authors),
+            paper.year,
+            paper.venue,
+            paper.doi,
+            paper.url,
+        ]
+        texts += ["; ".join(paper.fields), paper.abstract]
+        # The first two are our own numbers: a negative one is no formula.
+        yield [rank, result.score, *(harmless(str(text or "")) for text in texts)]
+
+
+def harmless(text: str) -> str:
+    """``text`` with an apostrophe before each formula, also where a spreadsheet parts cells at semicolons."""
+    return ";".join(map(_harmless_part, text.split(";")))
+
+
+def _harmless_part(text: str) -> str:
+    rest = text.lstrip(" ")
+    return f"{text[: len(text) - len(rest)]}'{rest}" if rest.startswith(_FORMULA) else text
+
+
+def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:
+    """One entry a paper, in UTF-8; a paper has the same key in every export, and no two share one.
+
+    Keys end in ``key_hash_chars`` characters of a hash, in more where two papers would share one.
+    """
+    taken: set[str] = set()
+    return "\n".join(_bibtex_entry(paper, _key(paper, taken, key_hash_chars)) for paper in papers)
+
+
+def _bibtex_entry(paper: PaperOut, key: str) -> str:
+    kind, container = ("article", "journal") if paper.venue else ("misc", "")
+    fields = {
+        # Two pairs of braces: a title keeps its capitals.
+        "title": f"{{{_latex(paper.title)}}}",
+        "author": " and ".join(_bibtex_name(name) for name in paper.authors),
+        "year": str(paper.year or ""),
+        container: _latex(paper.venue or ""),
+        "doi": _address(paper.doi or ""),
+        "url": _address(paper.url or ""),
+        "keywords": _latex(", ".join(paper.fields)),
+        "abstract": _latex(paper.abstract),
+    }
+    lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+    return "\n".join([f"@{kind}{{{key},", *lines, "}", ""])
+
+
+def _bibtex_name(name: str) -> str:
+    """A name as it stands; in braces, as one word, where BibTeX would part it wrongly."""
+    latex = _latex(name)
+    return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
+
+
+def _key(paper: PaperOut, taken: set[str], hash_chars: int) -> str:
+    """First author, year, first word of the title, and enough of a hash of the id to be the only one."""
+    author = paper.authors[0] if paper.authors else "anonymous"
+    surname = author.split(",")[0] if "," in author else author.split(" ")[-1]
+    words = [word for word in map(_ascii, paper.title.split()) if word and word not in _STOP_WORDS]
+    stem = f"{_ascii(surname)}{paper.year or ''}{words[0] if words else ''}"[:60]
+    digest = hashlib.sha256(paper.id.encode("utf-8", "surrogatepass")).hexdigest()
+    for length in range(hash_chars, len(digest) + 1):
+        key = f"{stem}-{digest[:length]}"
+        if key not in taken:
+            break
+    taken.add(key)
+    return key
+
+
+def _ascii(word: str) -> str:
+    """The letters and digits of a word without accents, in lower case."""
+    return _NOT_ASCII.sub("", unicodedata.normalize("NFKD", word).lower())
+
+
+def _latex(text: str) -> str:
+    return _one_line(text).translate(_LATEX)
+
+
+def _address(text: str) -> str:
+    return quote(_one_line(text), safe=_SAFE_IN_ADDRESS)
+
+
+class _Unnumbered(rispy.RisWriter):  # type: ignore[misc]  # rispy ships no types
+    """Without the line number before each entry, which the format does not know."""
+
+    def set_header(self, count: int) -> str:
+        """No header."""
+        return ""
+
+
+def to_ris(papers: Sequence[PaperOut]) -> str:
+    """One record a paper, in UTF-8."""
+    text: str = rispy.dumps([_ris_record(paper) for paper in papers], implementation=_Unnumbered)
+    return text
+
+
+def _ris_record(paper: PaperOut) -> dict[str, str | list[str]]:
+    record: dict[str, str | list[str]] = {
+        "type_of_reference": "JOUR" if paper.venue else "GEN",
+        "id": _one_line(paper.id),
+        "title": _one_line(paper.title),
+        "authors": [_one_line(name) for name in paper.authors],
+        "year": str(paper.year or ""),
+        "secondary_title": _one_line(paper.venue or ""),
+        "doi": _one_line(paper.doi or ""),
+        "urls": [_one_line(paper.url)] if paper.url else [],
+        "keywords": [_one_line(name) for name in paper.fields],
+        "abstract": _one_line(paper.abstract),
+    }
+    return {name: value for name, value in record.items() if value}
+
+
+def _one_line(text: str) -> str:
+    """Without line breaks, tabs and control characters: in both formats a new line may begin a new field."""
+    return " ".join("".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text).split())

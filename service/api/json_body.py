@@ -1,0 +1,78 @@
+"""JSON bodies of requests: read and checked in a thread, so that others are answered meanwhile."""
+
+import json
+from collections.abc import Callable, Coroutine
+from email.message import Message
+from functools import partial
+from typing import Any
+
+from anyio import to_thread
+from fastapi import Request, Response
+from fastapi._compat import ModelField
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+
+from service.api.bounded_json import parsed
+
+_WHERE = ("body",)
+
+
+class JSONBodyRoute(APIRoute):
+    """A route whose body is made a model in a thread; FastAPI would do it on the event loop."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        handle, field = super().get_route_handler(), self.body_field
+        if field is None:
+            return handle
+
+        async def handle_read(request: Request) -> Response:
+            content = await request.body()
+            if not content or not _is_json(request.headers.get("content-type", "")):
+                return await handle(request)  # refused there, without a look into the body
+            body = await to_thread.run_sync(partial(_model, content, field))
+            return await handle(_ReadRequest(request, body))
+
+        return handle_read
+
+
+class _ReadRequest(Request):
+    """A request whose body was read: FastAPI takes the model as it is."""
+
+    def __init__(self, request: Request, body: Any) -> None:
+        super().__init__(request.scope, request.receive)
+        self._read = body
+
+    async def body(self) -> bytes:
+        return b"{}"
+
+    async def json(self) -> Any:
+        return self._read
+
+
+def _model(content: bytes, field: ModelField) -> Any:
+    """Raises RequestValidationError, BodyTooLargeError, HTTPException 400."""
+    try:
+        given = parsed(content)
+    except json.JSONDecodeError as error:
+        raise RequestValidationError([_no_json(error)]) from error
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(400, "There was an error parsing the body") from error
+    model, errors = field.validate(given, {}, loc=_WHERE)
+    if errors:
+        raise RequestValidationError(errors)
+    return model
+
+
+def _is_json(content_type: str) -> bool:
+    message = Message()
+    message["content-type"] = content_type
+    subtype = message.get_content_subtype()
+    return message.get_content_maintype() == "application" and (
+        subtype == "json" or subtype.endswith("+json")
+    )
+
+
+def _no_json(error: json.JSONDecodeError) -> dict[str, Any]:
+    return {"type": "json_invalid", "loc": (*_WHERE, error.pos), "msg": "JSON decode error", "input": {}}

@@ -1,0 +1,1 @@
+"""What every request passes before it reaches its route."""

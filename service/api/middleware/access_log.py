@@ -1,0 +1,161 @@
+"""What is told of each request: one line in the log, its metrics and its span; never what it says."""
+
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.errors import problem_of_ours
+from service.api.middleware.routing import resolved_of
+from service.api.services import services_of
+from service.context import Stages, set_stages
+from service.observability.metrics import Metrics
+from service.observability.spans import Spans
+
+CLIENT_GONE: Final = 499  # nginx's number for it; no client sees it
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+# A UUID, or what proxies make: too little to say anything in, so that it may be logged and sent back.
+_GIVEN_ID: Final = re.compile(r"[0-9a-f-]{16,64}", re.ASCII)
+_log = structlog.get_logger(__name__)
+
+
+class Observed:
+    """The outermost middleware: gives each request its id and its stages, and tells how it went."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, spans: Spans) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._spans = spans
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request and tells of it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        request.state.request_id = request_id(request.headers)
+        # One engine for the whole request, whatever is swapped meanwhile.
+        request.state.engine = services_of(request.app).collection.engines.current
+        stages = Stages(self._metrics.stage_ended, self._spans.stage)
+        # Neither is taken back: a server gives each request a context of its own.
+        structlog.contextvars.bind_contextvars(request_id=request.state.request_id)
+        set_stages(stages)
+        exchange = _Exchange(receive, send)
+        route = resolved_of(scope).name
+        method = method_name(scope)
+        traceparent = request.headers.get("traceparent", "")
+        started = time.perf_counter()
+        with (
+            self._metrics.in_flight.track_inprogress(),
+            self._spans.request(f"{method} {route}", traceparent) as tell,
+        ):
+            try:
+                await self._app(scope, exchange.receive, exchange.send)
+                exchange.ended = True
+            except Exception as error:  # noqa: BLE001 - servers log messages, which may hold what was sent
+                fault = problem_of_ours(request, error)
+                if exchange.started:
+                    raise ConnectionAbortedError("An answer broke off; the log says why.") from None
+                await fault(scope, receive, exchange.send)
+            finally:
+                took_s = time.perf_counter() - started
+                outcome = _Outcome(route, method, exchange.status, exchange.problem(request))
+                self._metrics.requests.labels(route, method, str(outcome.status)).observe(took_s)
+                self._metrics.refused(outcome.error)
+                tell({**outcome.told(), "request_id": request.state.request_id})
+                _log_line(request, outcome, exchange.generation, took_s=took_s, stages=stages)
+
+
+def _log_line(
+    request: Request, outcome: "_Outcome", generation: str, *, took_s: float, stages: Stages
+) -> None:
+    """The line of the log; at the level debug for probes that went well, of which there are many."""
+    policy = resolved_of(request.scope).policy
+    quiet = policy is not None and policy.quiet
+    (_log.debug if quiet and outcome.status < 500 else _log.info)(
+        "request",
+        **outcome.told(),
+        **({"key": request.state.key_id} if hasattr(request.state, "key_id") else {}),
+        generation=generation,
+        duration_ms=round(took_s * 1000, 2),
+        queue_ms=round(stages.seconds.get("queue", 0.0) * 1000, 2),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What was asked for and how it went; ``error`` is empty where it went well."""
+
+    route: str
+    method: str
+    status: int
+    error: str
+
+    def told(self) -> dict[str, str | int]:
+        """The same under the names that logs and spans have for them."""
+        told: dict[str, str | int] = {"route": self.route, "method": self.method, "status": self.status}
+        return told | ({"error": self.error} if self.error else {})
+
+
+class _Exchange:
+    """One request and its answer as they pass; ``ended`` once the application is through with both."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+        self._answered = False
+        self._gone = False
+        self._status = 500
+        self._bytes_due: int | None = None  # of the answer, where its length is known
+        self.started = False
+        self.ended = False
+        self.generation = ""
+
+    @property
+    def status(self) -> int:
+        """What was answered; CLIENT_GONE where the client did not wait for it."""
+        return CLIENT_GONE if self._gone else self._status
+
+    def problem(self, request: Request) -> str:
+        """The stable part of the type of the problem there was, empty for a good answer."""
+        if self._gone:
+            return "client-gone"
+        return str(getattr(request.state, "problem", "" if self.ended else "internal"))
+
+    async def receive(self) -> Message:
+        """The next message of the client."""
+        message = await self._receive()
+        # Once it has been answered, a client may go.
+        self._gone |= message["type"] == "http.disconnect" and not self._answered
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Passes on a message of the answer."""
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._status = message["status"]
+            headers = Headers(raw=message["headers"])
+            self.generation = headers.get("x-akin-generation", "")
+            self._bytes_due = int(headers["content-length"]) if "content-length" in headers else None
+        else:
+            if self._bytes_due is not None:
+                self._bytes_due -= len(message.get("body", b""))
+            self._answered |= self._bytes_due == 0 or not message.get("more_body", False)
+        await self._send(message)
+
+
+def request_id(headers: Headers) -> str:
+    """The id that a proxy gave, if it is one; a new one otherwise."""
+    given = headers.get("x-request-id", "")
+    return given if _GIVEN_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def method_name(scope: Scope) -> str:
+    """The method under which a request is counted: one of a few, whatever is sent."""
+    return scope["method"] if scope["method"] in _METHODS else "other"

@@ -1,0 +1,139 @@
+"""The door: what every request passes on its way in, and every response on its way out."""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+from anyio import to_thread
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as ASGIScope
+
+from indexer.keys import Scope
+from models.errors import AkinError, BodyTooLargeError, KeyRefusedError, ScopeMissingError
+from service.access.keys import KeyRing
+from service.access.policy import Policy
+from service.access.queue import N_STORING, Admission, Queues
+from service.access.rate_limit import RateLimits, refusal
+from service.api.errors import problem_of
+from service.api.headers import standard_headers
+from service.api.middleware.request_body import Bodies, refuse_the_rest
+from service.api.middleware.routing import expect_answerable, policy_of
+from service.cache.redis import RedisStore
+from service.context import Deadline, set_deadline
+from service.observability.metrics import Metrics
+from service.settings import Settings
+
+# Threads beside those that compute: what waits for the database, health, errors that are put into words.
+_SPARE_THREADS = 4 + N_STORING
+
+
+class Door:
+    """The middleware around the application, in this order: key, rate, size, queue, deadline.
+
+    What costs least is asked first, and nothing is read or computed for a request that will be refused.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        keys: KeyRing,
+        metrics: Metrics,
+        queues: Queues,
+        redis: RedisStore | None = None,
+    ) -> None:
+        self._app = app
+        self._keys = keys
+        self._limits = RateLimits(settings.rate, redis=redis) if settings.rate else None
+        self._bodies = Bodies()
+        self._queues = queues
+        metrics.gauge("akin_requests_running", "Requests that compute", lambda: queues.computing.running)
+        metrics.gauge("akin_requests_waiting", "Requests in the queue", lambda: queues.computing.waiting)
+        self._deadline_s = settings.deadline_s
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        """Lets one request in, or answers it with the problem that keeps it out."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _add_headers(message, request)
+            await send(message)
+
+        try:
+            policy = policy_of(scope)
+            if policy.scope is not None:
+                await self._admit(request, policy, policy.scope)
+            elif policy.identifies:
+                with suppress(KeyRefusedError, ScopeMissingError):
+                    request.state.caller = self._keys.admit(request, Scope.READ)
+            expect_answerable(scope)
+            if policy.queue is None:
+                await self._app(scope, receive, send_with_headers)
+            else:
+                await self._compute(
+                    request, receive, send_with_headers, policy, self._queues.of(policy.queue)
+                )
+        except BodyTooLargeError as error:
+            await refuse_the_rest(problem_of(request, error), scope, receive, send_with_headers)
+        except (AkinError, HTTPException) as error:
+            await problem_of(request, error)(scope, receive, send_with_headers)
+
+    async def _admit(self, request: Request, policy: Policy, needed: Scope) -> None:
+        caller = self._keys.admit(request, needed)
+        request.state.caller = caller
+        if caller.key is not None:
+            request.state.key_id = caller.key.id
+        if self._limits is not None and policy.rate_limited:
+            within, allowance = await self._limits.count(caller.name)
+            request.state.allowance = allowance.headers()
+            if not within:
+                raise refusal(allowance)
+
+    async def _compute(
+        self, request: Request, receive: Receive, send: Send, policy: Policy, queue: Admission
+    ) -> None:
+        request.state.queue = queue  # for what is computed once the answer has started
+        async with self._bodies.read(request, receive, most=policy.max_body_bytes) as body:
+            deadline = Deadline(self._deadline_s)
+            async with body.watched(deadline), queue.place(deadline) as leave:
+                set_deadline(deadline)
+                await self._app(request.scope, body.receive, _leaving(send, leave))
+
+
+def running_at_once(settings: Settings) -> int:
+    """How many requests compute at once."""
+    return settings.running or os.cpu_count() or 1
+
+
+def queues_of(settings: Settings) -> Queues:
+    """The places for requests that ``settings`` ask for."""
+    return Queues(n_running=running_at_once(settings), n_waiting_each=settings.queue)
+
+
+def size_threads(settings: Settings) -> None:
+    """As many threads for endpoints as may be at work, and some for what never waits."""
+    to_thread.current_default_thread_limiter().total_tokens = running_at_once(settings) + _SPARE_THREADS
+
+
+def _leaving(send: Send, leave: Callable[[], None]) -> Send:
+    """Gives the place back when the answer starts: a client that reads slowly holds up nobody."""
+
+    async def send_and_leave(message: Message) -> None:
+        leave()
+        await send(message)
+
+    return send_and_leave
+
+
+def _add_headers(message: Message, request: Request) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in standard_headers(request, headers.get("content-type", "")).items():
+        headers.setdefault(name, value)

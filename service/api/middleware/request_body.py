@@ -1,0 +1,120 @@
+"""Request bodies: read whole before any work, within bounds of size, time and memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from models.errors import BodyTooLargeError, OverloadedError
+from service.context import Deadline, stage
+
+MAX_HELD_BYTES: Final = 64_000_000  # of all requests together
+BODY_TIMEOUT_S: Final = 30.0
+# How much of a body that is too large is read on, and forgotten, until the connection is closed: a client
+# that is cut off while it sends would not come to read why.
+_LINGER_BYTES: Final = 8_000_000
+_LINGER_S: Final = 2.0
+
+
+class Body:
+    """A body that was read; the application reads it again with ``receive``."""
+
+    def __init__(self, content: bytes, receive: Receive) -> None:
+        self._content: bytes | None = content
+        self._receive = receive
+        self._gone = asyncio.Event()
+
+    async def receive(self) -> Message:
+        """The body, then, once that has happened, that the client has gone."""
+        if self._content is not None:
+            content, self._content = self._content, None
+            return {"type": "http.request", "body": content, "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    @asynccontextmanager
+    async def watched(self, deadline: Deadline) -> AsyncIterator[None]:
+        """Abandons ``deadline`` as soon as the client goes, until the context ends."""
+        task = asyncio.create_task(self._watch(deadline))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _watch(self, deadline: Deadline) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        deadline.abandon()
+        self._gone.set()
+
+
+class Bodies:
+    """Reads bodies; ``held`` bytes are in memory for requests that have not ended."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    @asynccontextmanager
+    async def read(self, request: Request, receive: Receive, *, most: int) -> AsyncIterator[Body]:
+        """The body of ``request``, of at most ``most`` bytes, counted as held until the context ends.
+
+        Raises BodyTooLargeError before more is read, OverloadedError where those
+        of all requests together would take too much memory, HTTPException 415 and 408.
+        """
+        if request.headers.get("content-encoding", "identity").lower() != "identity":
+            raise HTTPException(415, "The body is compressed; send it as it is, without Content-Encoding.")
+        declared = request.headers.get("content-length", "0")
+        if declared.isdecimal() and (len(declared) > 12 or int(declared) > most):
+            raise _too_large(most)
+        content = bytearray()
+        try:
+            with stage("body"), anyio.fail_after(BODY_TIMEOUT_S):
+                await self._read_into(content, request, receive, most)
+            yield Body(bytes(content), receive)
+        except TimeoutError as error:
+            raise HTTPException(408, f"The body did not arrive within {BODY_TIMEOUT_S:g} s.") from error
+        finally:
+            self.held -= len(content)
+
+    async def _read_into(self, content: bytearray, request: Request, receive: Receive, most: int) -> None:
+        more = True
+        while more:
+            message = await receive()
+            part = message.get("body", b"")
+            more = message["type"] == "http.request" and message.get("more_body", False)
+            request.state.body_ended = not more
+            if len(content) + len(part) > most:
+                raise _too_large(most)
+            if self.held + len(part) > MAX_HELD_BYTES:
+                raise OverloadedError("Too many large requests at once; try again later.", retry_after_s=1)
+            content += part
+            self.held += len(part)
+
+
+async def refuse_the_rest(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Sends a response to a client that is still sending, lets it send a little more, and ends."""
+
+    async def send_unfinished(message: Message) -> None:
+        await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
+
+    await response(scope, receive, send_unfinished)
+    n_read, more = 0, not scope["state"].get("body_ended", False)
+    with anyio.move_on_after(_LINGER_S):
+        while more and n_read < _LINGER_BYTES:
+            message = await receive()
+            n_read += len(message.get("body", b""))
+            more = message["type"] == "http.request" and message.get("more_body", False)
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _too_large(most: int) -> BodyTooLargeError:
+    return BodyTooLargeError(
+        f"The body is larger than {most:,} bytes, the most the service reads; send it in parts."
+    )

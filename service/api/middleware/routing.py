@@ -1,0 +1,140 @@
+"""The route of each request, resolved once, before any middleware acts on its policy."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import FastAPI, Request
+from fastapi.routing import iter_route_contexts
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from models.errors import RouteClosedError
+from service.access.policy import UNKNOWN, Policy, declared
+
+UNKNOWN_ROUTE: Final = "unknown"
+_CONTROLS: Final = r"\x00-\x1f\x7f-\x9f"
+_CONTROL: Final = re.compile(f"[{_CONTROLS}]")
+PATH_PATTERN: Final = f"^[^{_CONTROLS}]*$"  # of a parameter of a path, for the OpenAPI document
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route of the application: its pattern, as ``/v1/papers/{paper_id}``, its methods and its policy."""
+
+    target: BaseRoute
+    path: str
+    methods: frozenset[str]
+    policy: Policy | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """The route that will answer a request.
+
+    ``policy`` is ``None`` for a route that declares none. ``allow`` holds the methods of a path that does not
+    take the method of the request. ``route`` is ``None`` for a path without a route.
+    """
+
+    route: Route | None
+    policy: Policy | None
+    allow: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The pattern of the route; ``unknown`` where there is none."""
+        return UNKNOWN_ROUTE if self.route is None else self.route.path
+
+
+class RouteTable:
+    """The routes that ``app`` has now, in the order in which its router tries them."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.routes: Sequence[Route] = [
+            Route(
+                target=each.original_route,
+                path=each.path_format or UNKNOWN_ROUTE,
+                methods=frozenset(each.methods or ()),
+                policy=declared(each.endpoint),
+            )
+            for each in iter_route_contexts(app.routes)
+        ]
+
+    def resolve(self, scope: Scope) -> Resolved:
+        """The route that the router will choose for ``scope``, by the router's own test of each route."""
+        partial: list[Route] = []
+        for route in self.routes:
+            match, _ = route.target.matches(scope)
+            if match is Match.FULL:
+                return Resolved(route, _of_query(route.policy, scope))
+            if match is Match.PARTIAL:
+                partial.append(route)
+        if not partial:
+            return Resolved(None, UNKNOWN)
+        first = partial[0]
+        methods = {name for each in partial if each.path == first.path for name in each.methods}
+        return Resolved(first, _of_query(first.policy, scope), tuple(sorted(methods)))
+
+
+class Resolution:
+    """The middleware around all that act on a policy: it puts the resolved route into the request's state."""
+
+    def __init__(self, app: ASGIApp, *, application: FastAPI) -> None:
+        self._app = app
+        self._routes = RouteTable(application)  # once it has all of them: when it starts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Resolves the route of one request and passes it on; closes websockets, which have no policy."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] == "http":
+            Request(scope).state.resolved = self._routes.resolve(scope)
+        await self._app(scope, receive, send)
+
+
+def resolved_of(scope: Scope) -> Resolved:
+    """The resolved route of a request that passed ``Resolution``."""
+    resolved: Resolved = Request(scope).state.resolved
+    return resolved
+
+
+def policy_of(scope: Scope) -> Policy:
+    """The policy that a request falls under.
+
+    Raises HTTPException 400 for a path with control characters, RouteClosedError where the route declares no
+    policy.
+    """
+    if _CONTROL.search(scope["path"]):
+        raise HTTPException(400, "The path holds a control character; no path here has one.")
+    policy = resolved_of(scope).policy
+    if policy is None:
+        raise RouteClosedError("This route is closed to everyone: it declares no access policy.")
+    return policy
+
+
+def expect_answerable(scope: Scope) -> None:
+    """Raises HTTPException: 404 for a path without a route, 405 where it does not take the method."""
+    resolved = resolved_of(scope)
+    if resolved.route is None:
+        raise HTTPException(404)
+    if resolved.allow:
+        raise HTTPException(405)
+
+
+async def expect_resolved(request: Request) -> None:
+    """Stops a request that reached another route than the one whose policy was applied.
+
+    Raises RouteClosedError.
+    """
+    route = resolved_of(request.scope).route
+    if route is None or request.scope.get("route") is not route.target:
+        raise RouteClosedError("The policy applied is not that of the route reached.")
+
+
+def _of_query(policy: Policy | None, scope: Scope) -> Policy | None:
+    if policy is None or policy.without_query is None or scope["query_string"]:
+        return policy
+    return policy.without_query

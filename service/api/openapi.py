@@ -1,0 +1,63 @@
+"""The OpenAPI document: what the endpoints say of themselves, and what the door does for all of them."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from service.access.policy import Policy
+from service.api.middleware.routing import RouteTable
+
+
+def _header(description: str, *, kind: str = "string", always: bool = False) -> dict[str, Any]:
+    return {"description": description, "required": always, "schema": {"type": kind}}
+
+
+_OF_ALL: Final = {
+    "X-Request-ID": _header("Finds the request in the service's log", always=True),
+    "X-Akin-Generation": _header("The generation of the collection that answered", always=True),
+    "RateLimit-Limit": _header("Requests a minute", kind="integer"),
+    "RateLimit-Remaining": _header("Requests left of them", kind="integer"),
+    "RateLimit-Reset": _header("Seconds until there are as many again", kind="integer"),
+}
+_RETRY: Final = {"Retry-After": _header("Seconds after which to try again", kind="integer", always=True)}
+_OF_STATUS: Final = {
+    "401": {"WWW-Authenticate": _header("How to give a key", always=True)},
+    "403": {"WWW-Authenticate": _header("The scope that is missing")},
+    "405": {"Allow": _header("The methods that the path takes", always=True)},
+    "429": _RETRY,
+    "503": _RETRY,
+}
+_SCHEMES: Final = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key of `akin keys create`."},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+}
+
+
+class DocumentedAPI(FastAPI):
+    """An application whose document tells of keys and headers, which no endpoint knows of."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document, made once."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            document.setdefault("components", {})["securitySchemes"] = _SCHEMES
+            policies = {
+                (route.path, method.lower()): route.policy
+                for route in RouteTable(self).routes
+                for method in route.methods
+            }
+            for path, operations in document["paths"].items():
+                for method, operation in operations.items():
+                    operation["security"] = _security(policies[path, method])
+                    for status, response in operation["responses"].items():
+                        of_status = _OF_STATUS.get(status, {})
+                        response["headers"] = {**_OF_ALL, **of_status, **response.get("headers", {})}
+            return document
+        return self.openapi_schema
+
+
+def _security(policy: Policy | None) -> list[dict[str, list[str]]]:
+    """The keys that an operation takes, with the scope they need; none, too, while no key was made."""
+    if policy is None or policy.scope is None:
+        return []
+    return [{}, *({scheme: [policy.scope.value]} for scheme in _SCHEMES)]

@@ -1,0 +1,147 @@
+"""``/v1/batches``: many searches in one request, done in the background, read when they are done."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from indexer.job import Job
+from indexer.jobs import Jobs
+from indexer.keys import Scope
+from models.errors import BatchUnfinishedError
+from service.access.in_turn import in_turn
+from service.access.keys import Caller
+from service.access.policy import BATCH, MAX_BATCH_BYTES, requires
+from service.api.batch_files import Stretch, as_file
+from service.api.dependencies.engine import EngineDep
+from service.api.dependencies.formats import accepted, documented, file_headers
+from service.api.errors import RESPONSES
+from service.api.formats import BATCH_FORMATS, Format
+from service.api.json_body import JSONBodyRoute
+from service.api.middleware.routing import PATH_PATTERN
+from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
+from service.api.services import services_of
+from service.batches.content import new_job
+from service.batches.scheduler import Batches
+
+router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
+_BY_ID = "/{batch_id}"
+_BatchId = Annotated[str, Path(pattern=PATH_PATTERN)]
+_IDEMPOTENCY = "The same key with the same body starts one batch, however often it is sent."
+_CONFLICT: dict[int | str, dict[str, Any]] = {
+    409: {**RESPONSES[422], "description": "What was sent goes against what is there"}
+}
+_STARTED: dict[int | str, dict[str, Any]] = {
+    202: {"headers": {"Location": {"description": "Where to watch it", "schema": {"type": "string"}}}}
+}
+
+
+def _get_batches(request: Request) -> Batches:
+    return services_of(request.app).batches
+
+
+def _get_caller(request: Request) -> Caller:
+    caller: Caller = request.state.caller
+    return caller
+
+
+def _batch_format(request: Request, response: Response) -> Format:
+    return accepted(request, response, BATCH_FORMATS)
+
+
+BatchesDep = Annotated[Batches, Depends(_get_batches)]
+CallerDep = Annotated[Caller, Depends(_get_caller)]
+BatchFormatDep = Annotated[Format, Depends(_batch_format)]
+IdempotencyKey = Annotated[
+    str | None, Header(min_length=1, max_length=255, pattern="^[!-~]+$", description=_IDEMPOTENCY)
+]
+Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of the first result wanted.")]
+
+
+@router.post("", status_code=202, responses={**_STARTED, **_CONFLICT})
+@requires(replace(BATCH, max_body_bytes=MAX_BATCH_BYTES))
+def start_batch(
+    body: BatchIn,
+    response: Response,
+    engine: EngineDep,
+    batches: BatchesDep,
+    caller: CallerDep,
+    idempotency_key: IdempotencyKey = None,
+) -> BatchOut:
+    """Starts a batch of up to 10,000 searches on the collection as it is now."""
+    new = new_job(
+        body.to_queries(),
+        seeds=body.seeds or (),
+        owner=_owner(caller),
+        idempotency_key=idempotency_key,
+        generation=engine.snapshot.generation,
+    )
+    job = batches.start(new)
+    response.headers["Location"] = f"{router.prefix}/{job.id}"
+    return _out(batches.jobs(), job)
+
+
+@router.get(_BY_ID)
+@requires(BATCH)
+def batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> BatchOut:
+    """How far a batch is."""
+    jobs = batches.jobs()
+    return _out(jobs, jobs.get(batch_id, owner=_sees(caller)))
+
+
+@router.get(
+    f"{_BY_ID}/results",
+    response_class=StreamingResponse,
+    responses={**documented(*BATCH_FORMATS), **_CONFLICT},
+)
+@requires(BATCH)
+def batch_results(
+    batch_id: _BatchId,
+    request: Request,
+    batches: BatchesDep,
+    caller: CallerDep,
+    form: BatchFormatDep,
+    start: Start = 0,
+) -> StreamingResponse:
+    """The results from number ``start`` on, in order, as far as they are done.
+
+    ``X-Akin-Next-Start`` is the start to ask for next; once ``X-Akin-Batch-State`` is final, all was read.
+    """
+    jobs = batches.jobs()
+    job = jobs.get(batch_id, owner=_sees(caller))
+    if form is Format.PARQUET and job.state.active:
+        raise BatchUnfinishedError(
+            "The batch is not finished, and Parquet comes whole; wait for it, or ask for NDJSON."
+        )
+    stop = max(start, jobs.n_ready(job))
+    return StreamingResponse(
+        in_turn(request.state.queue, as_file(form, jobs, Stretch(job.id, start, stop))),
+        headers={
+            **file_headers(form, "akin-batch"),
+            "X-Akin-Generation": job.generation,
+            "X-Akin-Next-Start": str(stop),
+            "X-Akin-Batch-State": job.state.value,
+        },
+    )
+
+
+@router.delete(_BY_ID, status_code=204)
+@requires(BATCH)
+def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> None:
+    """Cancels a batch where it is not finished, and removes it with its results: read them first."""
+    batches.jobs().remove(batch_id, owner=_sees(caller))
+
+
+def _out(jobs: Jobs, job: Job) -> BatchOut:
+    return BatchOut.of(job, n_ready=jobs.n_ready(job))
+
+
+def _owner(caller: Caller) -> str:
+    """Whose a batch is; without keys all of this machine are one."""
+    return "" if caller.key is None else caller.key.id
+
+
+def _sees(caller: Caller) -> str | None:
+    """Whose batches a caller sees; ``None``: everybody's."""
+    return None if caller.key is not None and caller.key.scope is Scope.ADMIN else _owner(caller)

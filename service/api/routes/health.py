@@ -1,0 +1,34 @@
+"""Whether the process lives, whether it can answer, and what it does without."""
+
+from fastapi import APIRouter, HTTPException, Request
+
+from service.access.policy import PUBLIC, requires
+from service.api.dependencies.engine import EngineDep
+from service.api.schemas.operations import AliveOut, DegradationOut, ReadyOut
+from service.api.services import services_of
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/livez")
+@requires(PUBLIC)
+def livez() -> AliveOut:
+    """The process answers."""
+    return AliveOut()
+
+
+@router.get("/readyz")
+@requires(PUBLIC)
+def readyz(request: Request, engine: EngineDep) -> ReadyOut:
+    """A verified snapshot is open and its encoder loaded; 503 from the moment the process is asked to end."""
+    services = services_of(request.app)
+    if services.draining:
+        raise HTTPException(503, "The process is about to end; ask another.")
+    manifest = engine.snapshot.manifest
+    return ReadyOut(
+        degraded=[DegradationOut.model_validate(each) for each in services.degraded()],
+        generation=manifest.generation,
+        papers=manifest.n_papers,
+        vectors=manifest.n_rows,
+        encoder=manifest.encoder.name,
+    )

@@ -1,0 +1,77 @@
+"""``/v1/papers``: the collection, one paper by its id, and writing."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+
+from indexer.rows import MAX_ID_CHARS
+from service.access.policy import READ, WRITE, requires
+from service.api.dependencies.engine import CollectionDep, EngineDep
+from service.api.dependencies.formats import accepted, documented, paper_file
+from service.api.formats import PAPER_FORMATS, SUFFIXES, Format
+from service.api.json_body import JSONBodyRoute
+from service.api.middleware.routing import PATH_PATTERN
+from service.api.schemas.base import PaperAnswerOut, PaperOut
+from service.api.schemas.papers import PapersIn, PapersOut
+from service.search.engine import SearchEngine
+
+router = APIRouter(prefix="/v1/papers", tags=["papers"], route_class=JSONBodyRoute)
+
+_PENDING: dict[int | str, dict[str, Any]] = {
+    202: {"description": "It is deleted; answers may hold it for some seconds yet"}
+}
+_PaperId = Annotated[
+    str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)), pattern=PATH_PATTERN)
+]
+
+
+@router.post("", status_code=202)
+@requires(WRITE)
+def add(body: PapersIn, engine: EngineDep, collection: CollectionDep) -> PapersOut:
+    """Add papers, or replace those with their ids: kept when this answers, in answers within seconds."""
+    papers = body.to_papers()
+    change = collection.ingest.add(papers)
+    collection.absorbing.wake()
+    return PapersOut(
+        accepted=len(papers),
+        unchanged=len(papers) - change.n_changed,
+        generation=engine.snapshot.generation,
+    )
+
+
+@router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
+@requires(WRITE)
+def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
+    """Delete a paper: certain when this answers, and with 204 in no later answer of this process."""
+    change = collection.ingest.delete(paper_id)
+    collection.absorbing.wake()
+    return Response(status_code=204 if collection.ingest.wait_until_gone(paper_id, change) else 202)
+
+
+# ``:path`` because identifiers such as DOIs hold slashes.
+@router.get("/{paper_id:path}", response_model=PaperAnswerOut, responses=documented(*PAPER_FORMATS))
+@requires(READ)
+def paper(
+    paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
+) -> PaperAnswerOut | Response:
+    """One paper by id, DOI, arXiv id or address; as BibTeX or RIS by Accept, or by an ending (.bib, .ris)."""
+    snapshot = engine.snapshot
+    position, form = _named(engine, paper_id)
+    form = form or accepted(request, response, PAPER_FORMATS)
+    found = PaperOut.model_validate(snapshot.paper(position))
+    if form is not Format.JSON:
+        return paper_file(form, found)
+    return PaperAnswerOut(paper=found, generation=snapshot.generation)
+
+
+def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
+    """The paper that ``name`` is the id of, or else the paper and the format it is asked for in.
+
+    So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
+    """
+    if engine.identifiers.position(name) is None:
+        for suffix, form in SUFFIXES.items():
+            position = engine.identifiers.position(name.removesuffix(suffix))
+            if name.endswith(suffix) and position is not None:
+                return position, form
+    return engine.position(name), None

@@ -1,0 +1,125 @@
+"""Semantic Scholar's routes over this collection: its clients work once their base URL is ours.
+
+Papers are named as its clients name them (``DOI:``, ``ARXIV:``, ``CorpusId:`` ...) or by their ids here.
+Errors are problems like everywhere, with the members its clients read beside: service/api/errors.py.
+"""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+
+from indexer.rows import MAX_TITLE_CHARS
+from models.errors import PaperNotFoundError
+from models.types import Paper
+from service.access.policy import SCHOLAR, requires
+from service.api.dependencies.engine import EngineDep
+from service.api.errors import SCHOLAR_RESPONSES
+from service.api.json_body import JSONBodyRoute
+from service.api.middleware.routing import PATH_PATTERN
+from service.api.schemas.semantic_scholar import (
+    MAX_IDS,
+    MAX_NAME_CHARS,
+    BatchIn,
+    FieldNames,
+    ListsIn,
+    MatchesOut,
+    Pool,
+    RecommendedOut,
+    ScholarPaper,
+    field_set,
+    unresolved_places,
+)
+from service.search.engine import SearchQuery
+from service.search.reasons import Reason
+from service.search.recommend import recommend
+from service.search.title_search import find_titles
+
+router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES, route_class=JSONBodyRoute)
+
+PaperName = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        pattern=PATH_PATTERN,
+        description="An id, or `DOI:...` and the like.",
+    ),
+]
+Fields = Annotated[
+    FieldNames | None, Query(description="Separated by commas; without them paperId and title.")
+]
+Limit = Annotated[int, Query(ge=1, le=MAX_IDS)]
+
+
+# Without the closing slash too, which clients often leave out.
+@router.post("/recommendations/v1/papers", response_model_exclude_unset=True, include_in_schema=False)
+@router.post("/recommendations/v1/papers/", response_model_exclude_unset=True)
+@requires(SCHOLAR)
+def recommend_for_lists(
+    body: ListsIn, engine: EngineDep, fields: Fields = None, limit: Limit = 100
+) -> RecommendedOut:
+    """Papers akin to some of the positive ones and far from the negative ones, best first."""
+    answer = recommend(engine, body.to_query(limit))
+    if answer.reason is Reason.NO_SEED_RESOLVED:
+        raise PaperNotFoundError("No paper of this collection has any of the positive ids given.")
+    papers = [result.paper for result in answer.results]
+    if not answer.unresolved:
+        return _recommended(papers, fields)
+    return _recommended(papers, fields, unresolved=unresolved_places(answer.unresolved))
+
+
+# ``:path`` because DOIs and addresses hold slashes.
+@router.get("/recommendations/v1/papers/forpaper/{paper_id:path}", response_model_exclude_unset=True)
+@requires(SCHOLAR)
+def recommend_for_paper(
+    paper_id: PaperName,
+    engine: EngineDep,
+    fields: Fields = None,
+    limit: Limit = 100,
+    pool: Annotated[Pool, Query(alias="from", description="Either: a collection is one pool.")] = Pool.RECENT,
+) -> RecommendedOut:
+    """Papers akin to one paper, best first."""
+    answer = engine.search(SearchQuery(paper_id=engine.identifiers.resolve(paper_id), limit=limit))
+    return _recommended([ranked.paper for ranked in answer.results], fields)
+
+
+def _recommended(papers: list[Paper], fields: str | None, **more: Any) -> RecommendedOut:
+    wanted = field_set(fields)
+    return RecommendedOut(recommendedPapers=[ScholarPaper.of(paper, wanted) for paper in papers], **more)
+
+
+@router.post("/graph/v1/paper/batch", response_model_exclude_unset=True)
+@requires(SCHOLAR)
+def papers(body: BatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
+    """Papers by their names, in the order given; null for those the collection does not hold."""
+    positions = [engine.identifiers.position(name) for name in body.ids]
+    wanted = field_set(fields)
+    return [
+        None if position is None else ScholarPaper.of(engine.snapshot.paper(position), wanted)
+        for position in positions
+    ]
+
+
+@router.get("/graph/v1/paper/search/match", response_model_exclude_unset=True)
+@requires(SCHOLAR)
+def match_title(
+    engine: EngineDep,
+    query: Annotated[str, Query(min_length=1, max_length=MAX_TITLE_CHARS, description="A title.")],
+    fields: Fields = None,
+) -> MatchesOut:
+    """The paper whose title is most like the one given; ``matchScore`` is 1 for the same words."""
+    found = find_titles(engine, query, limit=1)
+    if not found.results:
+        raise PaperNotFoundError(f"Title match not found. {found.detail}")
+    (best,) = found.results
+    score = round(best.similarity, 4)
+    return MatchesOut(data=[ScholarPaper.of(best.paper, field_set(fields), matchScore=score)])
+
+
+# After the routes above, which its path would swallow.
+@router.get("/graph/v1/paper/{paper_id:path}", response_model_exclude_unset=True)
+@requires(SCHOLAR)
+def paper(paper_id: PaperName, engine: EngineDep, fields: Fields = None) -> ScholarPaper:
+    """One paper by any of its names."""
+    position = engine.snapshot.position(engine.identifiers.resolve(paper_id))
+    return ScholarPaper.of(engine.snapshot.paper(position), field_set(fields))

@@ -1,0 +1,141 @@
+"""What all shapes are built on: papers and facets in requests, papers and sentences in every answer."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+
+from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from models.errors import QueryError
+from models.sentences import sentences_from_list
+from models.types import Facet, Paper
+
+# What is no text by itself. All other white space is none either, but of what that is the dialects of JSON
+# Schema have different ideas, so it is no matter of a request's shape. The anchor and the length say nothing
+# more, but let generators of tests find texts at once.
+_BLANK = "".join(map(chr, range(0x21)))
+WITH_TEXT: JsonDict = {"pattern": r"^[\x00-\x20]*[^\x00-\x20]", "minLength": 1}
+
+
+def _expect_text(given: str, what: str) -> None:
+    if not given.strip(_BLANK):
+        raise ValueError(f"{what} is blank")
+    if not given.strip():
+        raise QueryError(f"There is nothing but white space where {what} should be; give words.")
+
+
+def _with_text(given: str) -> str:
+    _expect_text(given, "the text")
+    return given
+
+
+# Beside WITH_TEXT, which documents it.
+NOT_BLANK = AfterValidator(_with_text)
+
+
+def _readable(abstract: str | list[str]) -> str | list[str]:
+    given = [abstract] if isinstance(abstract, str) else abstract
+    for text in given:
+        _expect_text(text, "the abstract, or a sentence of it,")
+    if sum(map(len, given)) > MAX_ABSTRACT_CHARS:
+        # No ValueError: each sentence is as a request should have it, which is all that its shape can tell.
+        raise QueryError(
+            f"The sentences of the abstract hold more than {MAX_ABSTRACT_CHARS} characters together; leave "
+            "some out."
+        )
+    return abstract
+
+
+def _whole(given: object) -> object:
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+# Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
+WHOLE = BeforeValidator(_whole)
+
+PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
+_Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS, json_schema_extra=WITH_TEXT)]
+Abstract = Annotated[
+    _Text | Annotated[list[_Text], Field(fail_fast=True, min_length=1, max_length=MAX_SENTENCES)],
+    AfterValidator(_readable),
+]
+
+# 57 bytes in base64 are 76 characters; longer ones are none of ours.
+MAX_CURSOR_CHARS = 200
+CursorIn = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_CURSOR_CHARS,
+        description="next_cursor of the page before, sent with the same body; only limit may differ.",
+    ),
+]
+FacetIn = Annotated[Facet, Field(strict=False)]
+_FacetList = Annotated[list[FacetIn], Field(fail_fast=True, min_length=1, max_length=len(Facet))]
+Facets = FacetIn | _FacetList
+
+
+def facet_tuple(given: Facet | list[Facet] | None) -> tuple[Facet, ...]:
+    """One or several facets as a request holds them; nothing where it holds none."""
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, Facet) else tuple(given)
+
+
+def pasted_paper(title: str, abstract: str | list[str]) -> Paper:
+    """The paper with this ``Title`` and ``Abstract``; it has sentences where they came as a list."""
+    if isinstance(abstract, str):
+        return Paper(id="", title=title, abstract=abstract, sentences=())
+    text, sentences = sentences_from_list(abstract)
+    return Paper(id="", title=title, abstract=text, sentences=sentences)
+
+
+class Strict(BaseModel):
+    """A request: nothing unknown, nothing converted, no NaN or infinity."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_flooded(cls, given: object) -> object:
+        # An error for each of 100,000 unknown fields would take a second, in which nobody is answered.
+        if isinstance(given, dict) and len(given) > len(cls.model_fields):
+            raise ValueError("it holds a field that is not known here")
+        return given
+
+
+class Out(BaseModel):
+    """Built straight from the domain value of the same shape."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class SentenceOut(Out):
+    """A sentence of an abstract: ``abstract[start:end]``, counted in Unicode characters."""
+
+    start: int
+    end: int
+    facet: Facet | None
+
+
+class PaperOut(Out):
+    """A paper of the collection."""
+
+    id: str
+    title: str
+    abstract: str
+    sentences: tuple[SentenceOut, ...]
+    year: int | None
+    venue: str | None
+    authors: tuple[str, ...]
+    url: str | None
+    doi: str | None
+    fields: tuple[str, ...]
+
+
+class PaperAnswerOut(BaseModel):
+    """A paper and the generation it was read from."""
+
+    paper: PaperOut
+    generation: str

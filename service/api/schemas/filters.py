@@ -1,0 +1,49 @@
+"""Which papers a request allows as results."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from models.types import Facet, Filters
+from service.api.schemas.base import WHOLE, FacetIn, PaperId, Strict
+
+_Name = Annotated[str, Field(min_length=1, max_length=300)]
+_Year = Annotated[int, Field(ge=1000, le=2100), WHOLE]
+# More than a reference manager holds of one subject; as many as a ranked list has.
+_MOST_IDS = 10_000
+
+
+class FiltersIn(Strict):
+    """Which papers may be returned; names match whatever their case."""
+
+    year_from: _Year | None = Field(default=None, description="Earliest year, inclusive.")
+    year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
+    venues: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(default_factory=list)
+    fields: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(default_factory=list)
+    authors: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(
+        default_factory=list,
+        description="Whole names as the collection spells them; any one of them suffices.",
+    )
+    ids: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=_MOST_IDS)] | None = Field(
+        default=None, description="Only these papers; ids the collection does not hold are passed over."
+    )
+    exclude_ids: Annotated[list[PaperId], Field(fail_fast=True, max_length=_MOST_IDS)] = Field(
+        default_factory=list, description="None of these papers."
+    )
+    has_facets: Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))] = Field(
+        default_factory=list,
+        description="Only papers with a sentence of each of these facets; objective counts as background.",
+    )
+
+    def to_filters(self) -> Filters:
+        """The same as a domain value."""
+        return Filters(
+            self.year_from,
+            self.year_to,
+            tuple(self.venues),
+            tuple(self.fields),
+            tuple(self.has_facets),
+            exclude_ids=frozenset(self.exclude_ids),
+            authors=tuple(self.authors),
+            ids=frozenset(self.ids or ()),
+        )

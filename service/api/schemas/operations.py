@@ -1,0 +1,43 @@
+"""The shapes of health answers and of errors."""
+
+from typing import Literal
+
+from pydantic import BaseModel
+
+from service.api.schemas.base import Out
+
+
+class AliveOut(BaseModel):
+    """That the process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class DegradationOut(Out):
+    """A part that does not work while the service goes on: what follows from it and what to do."""
+
+    part: str
+    detail: str
+    remedy: str
+
+
+class ReadyOut(BaseModel):
+    """That the service can answer, from what, and what it does without."""
+
+    status: Literal["ready"] = "ready"
+    degraded: list[DegradationOut]
+    generation: str
+    papers: int
+    vectors: int
+    encoder: str
+
+
+class ProblemOut(BaseModel):
+    """An error (RFC 9457): ``type`` is stable, ``detail`` says what was given, expected and what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    request_id: str
+    errors: list[dict[str, str]] = []

@@ -1,0 +1,192 @@
+"""``POST /v1/recommendations``: seeds and negatives, and the papers akin to them, explained."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from models.errors import QueryError
+from service.api.schemas.alternatives import ONE_CHOICE, any_of
+from service.api.schemas.base import WHOLE, CursorIn, Facets, Out, SentenceOut, Strict, facet_tuple
+from service.api.schemas.filters import FiltersIn
+from service.api.schemas.search import (
+    ONE_PAPER,
+    AlignmentOut,
+    Numbers,
+    QueryIn,
+    ResultOut,
+    expect_one_choice,
+    number_tuple,
+)
+from service.search.aspect import Aspect
+from service.search.combine import DEFAULT_NEGATIVE_WEIGHT, Kinship
+from service.search.reasons import Reason
+from service.search.recommend import RecommendAnswer, RecommendQuery
+from service.search.seeds import ResolvedSeed, Seed, SeedReason, UnresolvedSeed
+
+MOST_SEEDS = 500
+
+
+class SeedIn(QueryIn):
+    """A paper, the respect in which others should be akin to it, and how much it counts."""
+
+    model_config = ConfigDict(json_schema_extra=any_of(ONE_PAPER, ONE_CHOICE))
+
+    sentences: Numbers | None = Field(
+        default=None, description="Numbers, from 0, of the sentences that count."
+    )
+    facet: Facets | None = Field(default=None, description="Count the sentences of this facet, or of these.")
+    weight: Annotated[float, Field(ge=0.01, le=100)] = Field(
+        default=1.0, description="How much it counts beside the others of its list."
+    )
+
+    @model_validator(mode="after")
+    def _one_aspect(self) -> "SeedIn":
+        expect_one_choice(self.sentences, self.facet)
+        return self
+
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        aspect = Aspect(number_tuple(self.sentences), facet_tuple(self.facet))
+        return Seed(self.paper_id, self.to_paper(), aspect, self.weight)
+
+
+class RecommendationsIn(Strict):
+    """Papers to start from, papers to keep away from, and what to return."""
+
+    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
+    negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
+        default_factory=list, description="Papers that results should be unlike; they are not returned."
+    )
+    akin_to: Annotated[Kinship, Field(strict=False)] = Field(
+        default=Kinship.SOME,
+        description="To some of the seeds, for a list of several interests; to all, for what they share.",
+    )
+    negative_weight: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=DEFAULT_NEGATIVE_WEIGHT,
+        description="How much being far from the negatives counts against being near to the seeds.",
+    )
+    filters: FiltersIn = FiltersIn()
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
+    cursor: CursorIn | None = None
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> "RecommendationsIn":
+        if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
+            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
+            raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
+        return self
+
+    def to_query(self) -> RecommendQuery:
+        """The same as a domain value."""
+        return RecommendQuery(
+            seeds=tuple(seed.to_seed() for seed in self.seeds),
+            negatives=tuple(seed.to_seed() for seed in self.negatives),
+            akin_to=self.akin_to,
+            negative_weight=self.negative_weight,
+            filters=self.filters.to_filters(),
+            limit=self.limit,
+        )
+
+
+class SeedAlignmentOut(AlignmentOut):
+    """As in a search, and which seed: its number in ``seeds``, or, if ``negative``, in ``negatives``.
+
+    Weights sum to about 1 over the seeds and to about minus ``negative_weight`` over the negatives: each
+    seed's distances count in units of what is usual for it.
+    """
+
+    seed: int
+    negative: bool
+
+
+class RecommendationOut(ResultOut):
+    """One paper with its score, higher is better, as in a search."""
+
+    alignments: tuple[SeedAlignmentOut, ...]
+
+
+class SeedOut(BaseModel):
+    """What a seed was taken to be: its sentences, and the numbers of those that counted."""
+
+    seed: int
+    negative: bool
+    id: str | None
+    title: str
+    sentences: list[SentenceOut]
+    selected: tuple[int, ...]
+    dropped_sentences: int
+
+    @classmethod
+    def of(cls, seed: ResolvedSeed) -> "SeedOut":
+        """From the domain value."""
+        return cls(
+            seed=seed.number,
+            negative=seed.negative,
+            id=seed.paper.id or None,
+            title=seed.paper.title,
+            sentences=[SentenceOut.model_validate(sentence) for sentence in seed.paper.sentences],
+            selected=seed.selected,
+            dropped_sentences=seed.dropped_sentences,
+        )
+
+
+class SuggestionOut(Out):
+    """A paper that an unknown id may have meant."""
+
+    id: str
+    title: str
+
+
+class UnresolvedOut(BaseModel):
+    """A seed, or negative, that could not be used, and why; at most three papers that may have been meant."""
+
+    seed: int
+    negative: bool
+    reason: SeedReason
+    detail: str
+    did_you_mean: list[SuggestionOut]
+
+    @classmethod
+    def of(cls, lost: UnresolvedSeed) -> "UnresolvedOut":
+        """From the domain value."""
+        suggested = [SuggestionOut.model_validate(each) for each in lost.did_you_mean]
+        return cls(
+            seed=lost.number,
+            negative=lost.negative,
+            reason=lost.reason,
+            detail=lost.detail,
+            did_you_mean=suggested,
+        )
+
+
+class RecommendationsOut(BaseModel):
+    """Papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
+
+    ``seeds`` are those that counted, ``unresolved`` the others; both begin with seeds and end with negatives.
+    ``next_cursor`` leads to the next page and is null at the end of the list, which has a thousand papers.
+    """
+
+    results: list[RecommendationOut]
+    seeds: list[SeedOut]
+    unresolved: list[UnresolvedOut]
+    next_cursor: str | None
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    warnings: tuple[str, ...]
+    took_ms: float
+
+    @classmethod
+    def of(cls, answer: RecommendAnswer, *, next_cursor: str | None = None) -> "RecommendationsOut":
+        """From the domain value and the cursor of its next page."""
+        return cls(
+            results=[RecommendationOut.model_validate(each) for each in answer.results],
+            seeds=[SeedOut.of(seed) for seed in answer.seeds],
+            unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
+            next_cursor=next_cursor,
+            generation=answer.generation,
+            reason=answer.reason,
+            detail=answer.detail,
+            warnings=answer.warnings,
+            took_ms=round(answer.took_ms, 3),
+        )

@@ -1,0 +1,44 @@
+"""The parts of one running service, which routes and middleware work with."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from service.api.answers import Answers
+from service.batches.scheduler import Batches
+from service.cache.store import Cache
+from service.collection.cursors import Cursors
+from service.collection.served import ServedCollection
+from service.degradation import Degradation
+from service.observability.metrics import Metrics
+from service.settings import Settings
+
+
+@dataclass(slots=True)
+class Services:
+    """What there is while the service runs.
+
+    ``degradations`` are asked at each look at /readyz and /metrics, and answer from memory. ``draining`` is
+    set once the process is asked to end.
+    """
+
+    settings: Settings
+    collection: ServedCollection
+    cache: Cache
+    answers: Answers
+    cursors: Cursors
+    batches: Batches
+    metrics: Metrics
+    degradations: list[Callable[[], Iterable[Degradation]]]
+    draining: bool = False
+
+    def degraded(self) -> list[Degradation]:
+        """What does not work at the moment."""
+        return [each for source in self.degradations for each in source()]
+
+
+def services_of(app: FastAPI) -> Services:
+    """The services of an application that has started."""
+    services: Services = app.state.services
+    return services

@@ -1,0 +1,1 @@
+"""Searches by the thousand: scheduler, workers, stored content and files."""

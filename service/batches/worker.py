@@ -1,0 +1,160 @@
+"""Works batches off, a chunk at a time: in a thread of the service or in a process of its own."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import copy_context
+from typing import Final
+
+import structlog
+
+from indexer.job import LeasedChunk
+from indexer.jobs import Jobs
+from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError, StorageError
+from service.batches.content import BatchResult, queries_of, stored_results
+from service.collection.cursors import Cursors
+from service.collection.generations import PinnedEngines
+from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
+from service.search.engine import SearchEngine, SearchQuery
+from service.timings import USUAL
+
+_LOOK_S: Final = 0.005
+_log = structlog.get_logger(__name__)
+
+
+class _Attempt:
+    """The work of one worker on one chunk; other threads may give it up."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._deadline = Deadline(deadline_s)
+        self._given_up = threading.Event()
+        self.lost = False
+
+    @property
+    def given_up(self) -> bool:
+        """Whether what it comes to is not wanted any more."""
+        return self._given_up.is_set()
+
+    def begin_query(self) -> None:
+        """Gives the next query a deadline of its own, in this thread."""
+        self._deadline = Deadline(self._deadline_s)
+        set_deadline(self._deadline)
+
+    def give_up(self, *, lost: bool) -> None:
+        """Ends the query under way; ``lost``: the chunk is another's by now, or nobody's."""
+        self.lost = lost
+        self._given_up.set()
+        self._deadline.abandon()
+
+
+class ChunkWorker:
+    """Answers the queries of chunks, one after another, as ``/v1/search`` would.
+
+    Args:
+        engines: those of the generations that batches were started on.
+        cursors: as those of the service, so that a client may go on with page two there.
+        deadline_s: how long one query is worked on.
+        idle: whether nobody is kept waiting by the next query.
+        patience_s: how long one query gives way to others.
+    """
+
+    def __init__(
+        self,
+        engines: PinnedEngines,
+        cursors: Cursors,
+        *,
+        deadline_s: float,
+        idle: Callable[[], bool] = lambda: True,
+        patience_s: float = USUAL.patience_s,
+    ) -> None:
+        self._engines = engines
+        self._cursors = cursors
+        self._deadline_s = deadline_s
+        self._idle = idle
+        self._patience_s = patience_s
+        self._stopping = threading.Event()
+        self._under_way: set[_Attempt] = set()
+
+    def stop(self) -> None:
+        """Ends the work under way at once; its chunk goes to another worker, or is done anew later."""
+        self._stopping.set()
+        for attempt in tuple(self._under_way):
+            attempt.give_up(lost=False)
+
+    def rest(self) -> None:
+        """Nothing is left to do for now: the generation worked on last may be cleared away."""
+        self._engines.let_go()
+
+    def work_one(self, jobs: Jobs) -> bool:
+        """Works on the next chunk; whether there was one. Raises StorageError: nothing of it counts then."""
+        chunk = None if self._stopping.is_set() else jobs.claim()
+        if chunk is None:
+            return False
+        try:
+            engine = self._engines.engine_for(chunk.generation)
+        except (SnapshotError, EncoderMismatchError) as error:
+            _log.warning("generation_gone", generation=chunk.generation, error=str(error))
+            jobs.fail(chunk.job_id, f"Generation {chunk.generation} is no longer there; start it again.")
+            return True
+        with self._attempt(jobs, chunk) as attempt:
+            # In a context of its own: what is stored of it has more time than its last query has left.
+            results = copy_context().run(self._results, engine, chunk, attempt)
+        if not attempt.given_up:
+            n_problems = sum(result.error is not None for result in results)
+            jobs.finish(chunk, stored_results(results), n_problems=n_problems)
+        elif not attempt.lost:
+            jobs.release(chunk)
+        return True
+
+    def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
+        """The outcome of each query, as far as the attempt came."""
+        results: list[BatchResult] = []
+        queries = queries_of(chunk)
+        while len(results) < chunk.n_queries:
+            self._give_way(attempt)
+            attempt.begin_query()
+            if attempt.given_up:
+                break
+            results.append(self._result(engine, chunk.first + len(results), next(queries)))
+        return results
+
+    def _result(self, engine: SearchEngine, seed: int, query: SearchQuery) -> BatchResult:
+        try:
+            answer = engine.search(query)
+        except (InputError, DeadlineError) as error:
+            return BatchResult.of_error(seed, query.paper_id, error)
+        next_cursor = self._cursors.following(answer.next_page, query, engine)
+        return BatchResult(seed, query.paper_id, answer, next_cursor)
+
+    def _give_way(self, attempt: _Attempt) -> None:
+        until = time.monotonic() + self._patience_s
+        while not (self._idle() or attempt.given_up or time.monotonic() > until):
+            time.sleep(_LOOK_S)
+
+    @contextmanager
+    def _attempt(self, jobs: Jobs, chunk: LeasedChunk) -> Iterator[_Attempt]:
+        """Renews the lease of a chunk until the context ends, or work on it no longer counts."""
+        attempt, ended = _Attempt(self._deadline_s), threading.Event()
+
+        def renew() -> None:
+            while not ended.wait(jobs.lease_s / 4):
+                try:
+                    if not with_deadline(ASIDE_S, lambda: jobs.renew(chunk)):
+                        attempt.give_up(lost=True)
+                        return
+                except StorageError as error:
+                    _log.warning("lease_not_renewed", error=str(error))
+
+        thread = threading.Thread(target=renew, name="lease", daemon=True)
+        thread.start()
+        self._under_way.add(attempt)
+        if self._stopping.is_set():
+            attempt.give_up(lost=False)
+        try:
+            yield attempt
+        finally:
+            self._under_way.discard(attempt)
+            ended.set()
+            thread.join()

@@ -1,0 +1,133 @@
+"""Pasted papers, annotated once: the encoder and what reads its layers behind the cache."""
+
+import pkgutil
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from safetensors.numpy import load, save
+
+from models.annotator import AnnotatedPaper, Annotator
+from models.encoder import Encoder
+from models.facets import with_facets
+from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
+from service.cache.digests import digest_of
+from service.cache.store import Cache
+
+_RESOLVE: Final = "models.encoders.devices:resolve_device"  # by name: it brings torch along
+
+
+class CachedEncoder:
+    """An encoder that keeps what it made of papers, hidden layers aside.
+
+    Papers encoded together are kept together, for their company changes the last digits of their vectors: so
+    the same call gives the same bits, kept or not.
+    """
+
+    def __init__(self, encoder: Encoder, cache: Cache, *, device: str) -> None:
+        self._encoder = encoder
+        self._cache = cache
+        self._device = device
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The encoder's."""
+        return self._encoder.spec
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """As the encoder; what hidden layers are asked for is not kept."""
+        if layers or not papers:
+            return self._encoder.encode(papers, layers=layers)
+        name = _name("encoded", (self.spec.fingerprint, self._device), papers)
+        kept = self._cache.value(name, lambda: _packed([(e, {}) for e in self._encoder.encode(papers)]))
+        return [encoded for encoded, _ in _unpacked(kept, len(papers))]
+
+
+class CachedAnnotator(Annotator):
+    """An annotator that keeps what it made of papers, hidden layers aside; together as CachedEncoder does."""
+
+    def __init__(self, annotator: Annotator, cache: Cache, *, device: str) -> None:
+        super().__init__(
+            CachedEncoder(annotator.encoder, cache, device=device),
+            tagger=annotator.tagger,
+            functions=annotator.functions,
+        )
+        self._annotator = annotator
+        self._cache = cache
+        self._made_by = (*fingerprints(annotator), device)
+
+    def annotate(self, papers: Sequence[Paper]) -> list[AnnotatedPaper]:
+        """As the annotator."""
+        if not papers:
+            return []
+        kept = self._cache.value(_name("annotated", self._made_by, papers), lambda: self._pack(papers))
+        return [
+            AnnotatedPaper(
+                with_facets(paper, arrays["probabilities"]),
+                encoded,
+                arrays["probabilities"],
+                arrays.get("functions"),
+            )
+            for paper, (encoded, arrays) in zip(papers, _unpacked(kept, len(papers)), strict=True)
+        ]
+
+    def _pack(self, papers: Sequence[Paper]) -> bytes:
+        return _packed([(each.encoded, _read_off(each)) for each in self._annotator.annotate(papers)])
+
+
+def load_cached(load: Callable[[], Annotator], cache: Cache, *, device: str) -> CachedAnnotator:
+    """What ``load`` gives, behind the cache; ``device`` as for ``load_encoder``."""
+    annotator = load()
+    if device != "cpu":
+        # Never "auto": processes that share a Redis may run on machines with a GPU and without.
+        device = pkgutil.resolve_name(_RESOLVE)(device).type
+    # Once past the cache: what is kept in Redis must not leave the encoder cold for the next paper.
+    annotator.annotate([Paper("", "", "Warm.", (Sentence("Warm.", 0, 5),))])
+    return CachedAnnotator(annotator, cache, device=device)
+
+
+def fingerprints(annotator: Annotator) -> tuple[str, str, str]:
+    """What decides, with the device, every bit an annotator gives."""
+    functions = annotator.function_spec
+    return (
+        annotator.encoder.spec.fingerprint,
+        annotator.tagger.spec.fingerprint,
+        "" if functions is None else functions.fingerprint,
+    )
+
+
+def _read_off(annotated: AnnotatedPaper) -> dict[str, np.ndarray]:
+    arrays = {"probabilities": annotated.probabilities}
+    return arrays if annotated.functions is None else {**arrays, "functions": annotated.functions}
+
+
+def _name(kind: str, made_by: tuple[str, ...], papers: Sequence[Paper]) -> str:
+    """By what encoders and taggers read: titles and sentences."""
+    texts = tuple((paper.title, *(sentence.text for sentence in paper.sentences)) for paper in papers)
+    return f"{kind}:{digest_of((made_by, texts)).hex()}"
+
+
+def _packed(papers: Sequence[tuple[EncodedPaper, dict[str, np.ndarray]]]) -> bytes:
+    """Arrays under ``number.name`` in the safetensors format, which holds nothing but arrays."""
+    arrays: dict[str, np.ndarray] = {}
+    for number, (encoded, others) in enumerate(papers):
+        own = {
+            "sentences": encoded.sentences,
+            "document": encoded.document,
+            "dropped": np.array([encoded.dropped_sentences], dtype=np.int64),
+            **others,
+        }
+        arrays |= {f"{number}.{name}": np.ascontiguousarray(array) for name, array in own.items()}
+    return save(arrays)
+
+
+def _unpacked(packed: bytes, n_papers: int) -> list[tuple[EncodedPaper, dict[str, np.ndarray]]]:
+    # Copies: what they are views of is shared by all who ask for it.
+    papers: list[dict[str, np.ndarray]] = [{} for _ in range(n_papers)]
+    for place, array in load(packed).items():
+        number, _, name = place.partition(".")
+        papers[int(number)][name] = array.copy()
+    return [
+        (EncodedPaper(own.pop("sentences"), own.pop("document"), int(own.pop("dropped")[0])), own)
+        for own in papers
+    ]

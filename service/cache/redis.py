@@ -1,0 +1,139 @@
+"""Redis behind a breaker: asked for little, waited for briefly, and done without where it is away."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from threading import Lock
+from typing import TYPE_CHECKING, Final, TypeVar, cast
+
+import structlog
+
+from models.errors import InputError, MissingPackageError
+from service.cache.breaker import Breaker
+
+if TYPE_CHECKING:
+    from redis import ConnectionPool, Redis
+
+PREFIX: Final = "akin:1:"  # of every key, counted up when values come to mean something else
+TIMEOUT_S: Final = (
+    0.05  # for one read from, or connection to, a server in the same network: a hundred times its usual
+)
+# For a call in all: names that do not resolve and answers that trickle in are no matter of single reads.
+_MOST_S: Final = 0.25
+_THREADS: Final = 8
+_Answer = TypeVar("_Answer")
+_log = structlog.get_logger(__name__)
+
+
+class RedisStore:
+    """A client of the Redis at ``url`` that never raises for its absence; connects when first asked.
+
+    Raises InputError for a URL that is none, MissingPackageError.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        most_s: float = _MOST_S,
+        breaker: Breaker | None = None,
+    ) -> None:
+        self.breaker = breaker or Breaker()
+        self._most_s = most_s
+        self._client = redis_client(url, timeout_s=timeout_s)
+        exceptions = import_module("redis.exceptions")
+        self._faults = (exceptions.RedisError, OSError)  # TimeoutError is an OSError
+        # It answered, if only to refuse (out of memory, a key of another type): it is not away.
+        self._refusals = exceptions.ResponseError
+        # A thread of its own for each call: how long a name takes to resolve is not ours to bound.
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="redis")
+        self._lock = Lock()
+        self.errors = 0
+
+    @property
+    def pool(self) -> "ConnectionPool":
+        """Its connections, for libraries that talk to Redis themselves, inside ``ask``."""
+        return self._client.connection_pool
+
+    def get(self, key: str) -> bytes | None:
+        """The value under a key; none where there is none, or no Redis."""
+        return self.ask(lambda client: cast("bytes | None", client.get(key)), None)
+
+    def put(self, key: str, value: bytes, *, keep_s: int) -> None:
+        """Keeps a value for some seconds, if it can."""
+        self.ask(lambda client: bool(client.set(key, value, ex=keep_s)), False)
+
+    def ask(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
+        """What ``work`` gets from the client, or ``otherwise`` where Redis does not answer in time."""
+        if not self.breaker.allows():
+            return otherwise
+        future = self._threads.submit(work, self._client)
+        try:
+            answer = future.result(self._most_s)
+        except self._faults as error:
+            future.cancel()
+            self._failed(error)
+            return otherwise
+        self._succeeded()
+        return answer
+
+    async def ask_aside(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
+        """The same for the event loop, which goes on meanwhile."""
+        if not self.breaker.allows():
+            return otherwise
+        future = self._threads.submit(work, self._client)
+        try:
+            answer = await asyncio.wait_for(asyncio.wrap_future(future), self._most_s)
+        except self._faults as error:
+            self._failed(error)
+            return otherwise
+        self._succeeded()
+        return answer
+
+    def close(self) -> None:
+        """Closes the connections; asking again opens new ones."""
+        self._client.close()
+        self.pool.disconnect()
+
+    def _succeeded(self) -> None:
+        if self.breaker.succeeded():
+            _log.warning("redis_back")
+
+    def _failed(self, error: Exception) -> None:
+        with self._lock:
+            self.errors += 1
+        if isinstance(error, self._refusals):
+            self._succeeded()
+        elif self.breaker.failed():
+            _log.warning("redis_away", error=type(error).__name__, next_try_s=self.breaker.open_s)
+
+
+def redis_client(url: str, *, timeout_s: float) -> "Redis":
+    """A client that asks once and waits ``timeout_s``; it connects when first asked.
+
+    Raises InputError for a URL that is none, MissingPackageError.
+    """
+    try:
+        from redis import Redis  # noqa: PLC0415 - optional
+        from redis.backoff import NoBackoff  # noqa: PLC0415
+        from redis.retry import Retry  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"AKIN_REDIS_URL needs the package {error.name}, which is not installed: "
+            'pip install "akin[redis]"'
+        ) from error
+    try:
+        return Redis.from_url(
+            url,
+            socket_timeout=timeout_s,
+            socket_connect_timeout=timeout_s,
+            retry=Retry(
+                NoBackoff(), 0
+            ),  # the library's own would wait for seconds; who asks again asks later
+        )
+    except ValueError as error:  # never the URL itself: it may hold a password
+        raise InputError(
+            "AKIN_REDIS_URL cannot be used: expected redis://HOST:PORT/NUMBER, rediss://... or unix://PATH"
+        ) from error

@@ -1,0 +1,55 @@
+"""Single flight: of equal work asked for at the same time, one does it and the others wait for it."""
+
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from threading import Lock
+
+from models.errors import DeadlineError
+from service.context import check_deadline
+
+_LOOK_S = 0.05  # how often one who waits looks at its own deadline: gone clients leave within 100 ms
+
+
+class Flights:
+    """Work under way in this process, by name; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[str, Future[bytes]] = {}
+        self._lock = Lock()
+        self.n_joined = 0
+
+    def run(self, name: str, work: Callable[[], bytes]) -> bytes:
+        """What ``work`` gives, done here or by whoever is already at it under this ``name``.
+
+        Who does it may be given up: then one of those who wait takes over. What else goes wrong would go
+        wrong again, so it is raised to all of them. Raises DeadlineError for whose own time is up.
+        """
+        while True:
+            with self._lock:
+                flight = self._under_way.get(name)
+                if leads := flight is None:
+                    flight = self._under_way[name] = Future()
+                else:
+                    self.n_joined += 1
+            if leads:
+                return self._lead(name, flight, work)
+            while not wait([flight], timeout=_LOOK_S).done:
+                check_deadline()
+            if not isinstance(flight.exception(), DeadlineError):
+                return flight.result()
+            check_deadline()
+
+    def _lead(self, name: str, flight: Future[bytes], work: Callable[[], bytes]) -> bytes:
+        try:
+            value = work()
+        except BaseException as error:
+            self._land(name)
+            flight.set_exception(error)
+            raise
+        self._land(name)
+        flight.set_result(value)
+        return value
+
+    def _land(self, name: str) -> None:
+        with self._lock:
+            del self._under_way[name]

@@ -1,0 +1,161 @@
+"""The cache: values in this process and, where there is one, in Redis; equal values are made once.
+
+Nothing in it is needed: whatever is away, slow, full, damaged or foreign is a miss.
+"""
+
+import hmac
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+from service.cache.breaker import BreakerState
+from service.cache.lru import RecentValues
+from service.cache.redis import PREFIX, RedisStore
+from service.cache.single_flight import Flights
+from service.degradation import Degradation
+from service.secret import read_secret
+from service.settings import Settings
+
+KEEP_S: Final = 3_600  # in Redis: bounds what generations gone and readers' texts leave behind there
+_MOST_VALUE_BYTES: Final = 1 << 20  # larger ones would push out many, and take Redis' time from others
+_TAG_BYTES: Final = 16
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What came of all look-ups so far, and what is kept now.
+
+    ``redis_misses`` include values that were damaged or foreign (``redis_refused``) and the time Redis was
+    away. ``joined`` look-ups waited for another that was making the same value. ``breaker`` is ``None``
+    without Redis; ``redis_errors`` are those of rate limits too.
+    """
+
+    memory_hits: int = 0
+    memory_misses: int = 0
+    memory_values: int = 0
+    memory_bytes: int = 0
+    redis_hits: int = 0
+    redis_misses: int = 0
+    redis_refused: int = 0
+    redis_errors: int = 0
+    joined: int = 0
+    breaker: BreakerState | None = None
+
+
+class Cache:
+    """Values by name, ``memory_mib`` of them in this process and the same in ``redis``.
+
+    ``key`` proves that a value in Redis was put there under its name by a service with the same secret, and
+    keeps names from telling what was asked.
+    """
+
+    def __init__(self, *, memory_mib: int, redis: RedisStore | None = None, key: bytes = b"") -> None:
+        self.redis = redis
+        self._key = key
+        self._memory = RecentValues(memory_mib * _MIB)
+        self._flights = Flights()
+        self._lock = Lock()
+        self._counts = {"memory_hits": 0, "memory_misses": 0, "redis_hits": 0, "redis_misses": 0}
+        self._refused = 0
+
+    @property
+    def degraded(self) -> bool:
+        """Whether there is a Redis and it is done without."""
+        return self.redis is not None and self.redis.breaker.state is not BreakerState.CLOSED
+
+    def value(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """The value of ``name``; made, by one of those who ask at the same time, where it is not kept.
+
+        Raises what ``make`` raises, and DeadlineError where it takes too long.
+        """
+        kept = self._kept(name)
+        return kept if kept is not None else self._flights.run(name, lambda: self._made(name, make))
+
+    def stats(self) -> CacheStats:
+        """The counters as they are now."""
+        redis = self.redis
+        return CacheStats(
+            **self._counts,
+            memory_values=len(self._memory),
+            memory_bytes=self._memory.n_bytes,
+            redis_refused=self._refused,
+            redis_errors=0 if redis is None else redis.errors,
+            joined=self._flights.n_joined,
+            breaker=None if redis is None else redis.breaker.state,
+        )
+
+    def lookups(self) -> dict[tuple[str, ...], float]:
+        """Look-ups so far by layer and outcome."""
+        return {tuple(name.split("_")): float(count) for name, count in self._counts.items()}
+
+    def degradations(self) -> Iterator[Degradation]:
+        """That Redis is done without."""
+        if self.degraded:
+            yield Degradation(
+                "redis",
+                "Redis does not answer: each process keeps answers and counts rates by itself.",
+                "Make Redis reachable again; what went wrong is in the log under redis_away.",
+            )
+
+    def close(self) -> None:
+        """Closes the connections to Redis."""
+        if self.redis is not None:
+            self.redis.close()
+
+    def _kept(self, name: str) -> bytes | None:
+        value = self._memory.get(name)
+        self._count("memory", hit=value is not None)
+        if value is None and self.redis is not None:
+            value = self._open(name, self.redis.get(self._redis_key(name)))
+            self._count("redis", hit=value is not None)
+            if value is not None:
+                self._memory.put(name, value)
+        return value
+
+    def _made(self, name: str, make: Callable[[], bytes]) -> bytes:
+        # Another may have made it between our look and our turn.
+        value = self._memory.get(name)
+        if value is not None:
+            return value
+        value = make()
+        if len(value) <= _MOST_VALUE_BYTES:
+            self._memory.put(name, value)
+            if self.redis is not None:
+                self.redis.put(self._redis_key(name), self._tag(name, value) + value, keep_s=KEEP_S)
+        return value
+
+    def _count(self, layer: str, *, hit: bool) -> None:
+        with self._lock:
+            self._counts[f"{layer}_{'hits' if hit else 'misses'}"] += 1
+
+    def _redis_key(self, name: str) -> str:
+        return f"{PREFIX}cache:{hmac.digest(self._key, name.encode(), 'sha256').hex()}"
+
+    def _tag(self, name: str, value: bytes) -> bytes:
+        return hmac.digest(self._key, name.encode() + b"\0" + value, "sha256")[:_TAG_BYTES]
+
+    def _open(self, name: str, tagged: bytes | None) -> bytes | None:
+        """The value without its tag, if it is whole, of this name and of this service."""
+        if tagged is None:
+            return None
+        tag, value = tagged[:_TAG_BYTES], tagged[_TAG_BYTES:]
+        if hmac.compare_digest(tag, self._tag(name, value)):
+            return value
+        with self._lock:
+            self._refused += 1
+        return None
+
+
+def open_cache(settings: Settings) -> Cache:
+    """The cache that ``settings`` ask for; connects to nothing yet.
+
+    Raises InputError, MissingPackageError; StorageError for a damaged secret.
+    """
+    if settings.redis is None:
+        return Cache(memory_mib=settings.cache_mib)
+    secret = read_secret(settings.data, settings.secret)
+    # Of the secret only what is meant for the cache.
+    key = hmac.digest(secret.key, b"akin cache", "sha256")
+    return Cache(memory_mib=settings.cache_mib, redis=RedisStore(settings.redis), key=key)

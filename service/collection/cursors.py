@@ -1,0 +1,93 @@
+"""Cursors: where a client stands in a ranked list, opaque and signed, so that pages fit together.
+
+A cursor holds the generation, a digest of the search and a place in its list, but not the search itself: a
+client sends the same body again with the cursor in it.
+"""
+
+import base64
+import hmac
+import struct
+from dataclasses import replace
+from typing import TypeVar
+
+from models.errors import CursorError, CursorExpiredError
+from service.cache.digests import digest_of
+from service.search.engine import SearchEngine, SearchQuery
+from service.search.paging import FIRST_PAGE, Page
+from service.search.recommend import RecommendQuery
+from service.secret import Secret
+
+# Raised whenever the same search would rank otherwise than before, so that no list goes on in another order.
+_VERSION = 1
+_DIGEST_BYTES = 16
+# Version, digests of the generation and of the search, offset and depth.
+_CONTENT = struct.Struct(f">B{_DIGEST_BYTES}s{_DIGEST_BYTES}sII")
+_SIGNATURE_BYTES = 16  # 57 bytes in all, a multiple of 3: no padding
+
+# What is answered page by page.
+PagedQuery = TypeVar("PagedQuery", SearchQuery, RecommendQuery)
+
+_REMEDY = "send next_cursor as it came, with the same body as before, or start again without a cursor"
+
+
+class Cursors:
+    """Makes and reads the cursors of one service; every process with the same secret reads them alike."""
+
+    def __init__(self, secret: Secret) -> None:
+        # Of the secret only what is meant for cursors, so that it may sign other things too.
+        self._key = hmac.digest(secret.key, b"akin cursor", "sha256")
+
+    def write(self, page: Page, query: SearchQuery | RecommendQuery, generation: bytes) -> str:
+        """The cursor of ``page`` in the list that ``query`` has in the generation with this digest."""
+        content = _CONTENT.pack(_VERSION, generation, _digest(query), page.offset, page.depth)
+        return _text(content + self._signature(content))
+
+    def following(
+        self, page: Page | None, query: SearchQuery | RecommendQuery, engine: SearchEngine
+    ) -> str | None:
+        """The cursor of the page after the one that was answered; ``None`` at the end of the list."""
+        return None if page is None else self.write(page, query, engine.digest)
+
+    def read(self, cursor: str, query: SearchQuery | RecommendQuery) -> tuple[Page, bytes]:
+        """The page that ``cursor`` stands for, and the digest of the generation that its list is in.
+
+        ``limit`` and ``page`` of ``query`` do not matter. Raises CursorError for one that was not made here
+        or for another search, CursorExpiredError for one of another version of Akin.
+        """
+        version, generation, digest, offset, depth = self._content(cursor)
+        if version == _VERSION and digest != _digest(query):
+            raise CursorError(
+                "The cursor belongs to another search than the body describes: all but cursor and limit must "
+                f"be as it was; {_REMEDY}."
+            )
+        if version != _VERSION:
+            raise CursorExpiredError(
+                "The cursor was made by another version of this service; start again without a cursor."
+            )
+        return Page(offset, depth), generation
+
+    def _content(self, cursor: str) -> tuple[int, bytes, bytes, int, int]:
+        try:
+            signed = base64.urlsafe_b64decode(cursor)
+        except ValueError as error:  # not base64, or not ASCII
+            raise CursorError(f"The cursor is not one that this service makes; {_REMEDY}.") from error
+        content, signature = signed[: _CONTENT.size], signed[_CONTENT.size :]
+        # Base64 reads several texts as the same bytes; only one of them was given out.
+        if _text(signed) != cursor or not hmac.compare_digest(signature, self._signature(content)):
+            raise CursorError(
+                f"The cursor was altered, or made by a service with another secret (AKIN_SECRET); {_REMEDY}."
+            )
+        unpacked: tuple[int, bytes, bytes, int, int] = _CONTENT.unpack(content)
+        return unpacked
+
+    def _signature(self, content: bytes) -> bytes:
+        return hmac.digest(self._key, content, "sha256")[:_SIGNATURE_BYTES]
+
+
+def _digest(query: SearchQuery | RecommendQuery) -> bytes:
+    """The search but for where in its list a client stands."""
+    return digest_of(replace(query, limit=0, page=FIRST_PAGE))[:_DIGEST_BYTES]
+
+
+def _text(signed: bytes) -> str:
+    return base64.urlsafe_b64encode(signed).decode()

@@ -1,0 +1,281 @@
+"""The engines of one service: that of the served generation, and those that cursors still lead back to."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from functools import cache as remembered
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import structlog
+
+from indexer.durable import storage_errors
+from indexer.generations import current_generation, generations, read_manifest, snapshot_folder
+from indexer.manifest import Manifest
+from indexer.snapshot import open_snapshot
+from models.annotator import Annotator, load_annotator
+from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
+from service.cache.annotations import load_cached
+from service.cache.digests import generation_digest
+from service.cache.store import Cache
+from service.degradation import Degradation
+from service.search.engine import SearchEngine
+from service.settings import Settings
+from service.timings import USUAL
+
+# How long after its last use a superseded generation can still be paged through, and how many are kept: more
+# of small collections, since each takes some 8 bytes a sentence vector beside the segments they share.
+_PINNED_S: Final = 900.0
+_MOST_PINNED: Final = 64
+_MOST_PINNED_ROWS: Final = 20_000_000
+NOT_FOLLOWED: Final = Degradation(
+    "swap",
+    "A newer generation was published and cannot be served; the older one answers.",
+    "look into the log, then run `akin snapshot verify`, and `akin reindex`, which loses nothing",
+)
+OTHER_ENCODER: Final = Degradation(
+    "swap",
+    "A newer generation was made with another encoder than AKIN_ENCODER names; the older one answers.",
+    "unset AKIN_ENCODER, or name the new encoder in it, and start the service again",
+)
+_log = structlog.get_logger(__name__)
+
+# (generation, or None for the served one; an engine to share segments and encoder with)
+OpenEngine = Callable[[str | None, SearchEngine], SearchEngine]
+# The generation that the pointer names, as a file: in a folder filled anew names come again.
+_Target = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What could not be served, why, and until when it is not tried again."""
+
+    pointed_at: _Target
+    error: AkinError
+    until: float
+
+
+class Engines:
+    """Follows the pointer of a data folder, one engine at a time; each request is answered by one engine.
+
+    Without ``reopen`` nothing is followed: the first engine stays. What could not be served is tried again
+    after ``retry_s`` seconds.
+    """
+
+    def __init__(
+        self,
+        first: SearchEngine,
+        data: Path,
+        *,
+        reopen: OpenEngine | None,
+        clock: Callable[[], float] = time.monotonic,
+        retry_s: float = USUAL.swap_retry_s,
+    ) -> None:
+        self.current = first
+        self._data = data
+        self._reopen = reopen
+        self._clock = clock
+        self._retry_s = retry_s
+        self._served = self._pointed_at() if reopen else None
+        self._pinned: dict[bytes, tuple[SearchEngine, float]] = {}
+        self._lock = Lock()
+        self._following = Lock()  # one at a time opens a generation
+        self._failure: _Failure | None = None
+        self.swapped_at: float | None = None  # Unix time
+        self.n_failed_swaps = 0
+
+    @classmethod
+    def of(
+        cls, settings: Settings, first: SearchEngine, cache: Cache, *, retry_s: float = USUAL.swap_retry_s
+    ) -> "Engines":
+        """Those of a service that begins with ``first``; they follow the data folder where it is one."""
+        if not (settings.data / "CURRENT").is_file():
+            return cls(first, settings.data, reopen=None)
+        return cls(first, settings.data, reopen=partial(_reopen, settings, cache), retry_s=retry_s)
+
+    @property
+    def follows(self) -> bool:
+        """Whether there is a data folder whose changes are followed."""
+        return self._reopen is not None
+
+    def follow(self) -> bool:
+        """Serve what the pointer names by now; returns whether that is new.
+
+        What is served stays served where the new generation is damaged or of another encoder than is to be
+        used; it is tried again after a while. Raises SnapshotError, EncoderError, StorageError.
+        """
+        if self._reopen is None:
+            return False
+        self._unpin()
+        with self._following:
+            pointed_at = self._pointed_at()
+            if pointed_at == self._served:
+                return False
+            failure = self._failure
+            if failure and failure.pointed_at == pointed_at and self._clock() < failure.until:
+                raise copy(failure.error)
+            try:
+                engine = self._reopen(None, self.current)
+                engine.warm_up()
+            except AkinError as error:
+                if failure is None or failure.pointed_at != pointed_at:
+                    self.n_failed_swaps += 1
+                # A copy: a traceback would keep open what was opened.
+                self._failure = _Failure(pointed_at, copy(error), self._clock() + self._retry_s)
+                raise
+            self.current = engine
+            self._served = pointed_at
+            self._failure = None
+            self.swapped_at = time.time()
+        _log.info("serving", generation=engine.snapshot.generation, papers=len(engine.snapshot))
+        return True
+
+    def pin(self, engine: SearchEngine) -> None:
+        """A cursor leads back to ``engine``: keep it for a while after it is superseded."""
+        with self._lock:
+            self._pinned[engine.digest] = (engine, self._clock())
+            most = max(2, min(_MOST_PINNED, _MOST_PINNED_ROWS // max(1, engine.snapshot.n_rows)))
+            while len(self._pinned) > most:
+                oldest = min(self._pinned, key=lambda digest: self._pinned[digest][1])
+                del self._pinned[oldest]
+
+    def at(self, digest: bytes) -> SearchEngine:
+        """The engine of the generation with this digest of its manifest.
+
+        Raises CursorExpiredError where that generation is gone.
+        """
+        current = self.current
+        if current.digest == digest:
+            return current
+        with self._lock:
+            pinned = self._pinned.get(digest)
+        engine = pinned[0] if pinned else self._on_disk(digest)
+        self.pin(engine)
+        return engine
+
+    def _on_disk(self, digest: bytes) -> SearchEngine:
+        """An older generation, as after a restart."""
+        reopen = self._reopen
+        for generation in reversed(generations(self._data)) if reopen else ():
+            with suppress(SnapshotError, StorageError):
+                if reopen and generation_digest(read_manifest(self._data, generation)) == digest:
+                    return reopen(generation, self.current)
+        raise CursorExpiredError(
+            "The collection has changed since the first page: the generation that the cursor belongs to is "
+            f"no longer kept, now {self.current.snapshot.generation} is served. Start again without a cursor."
+        )
+
+    def _unpin(self) -> None:
+        """Let go of what no cursor has led back to for long."""
+        with self._lock:
+            ended = [key for key, (_, used) in self._pinned.items() if self._clock() - used > _PINNED_S]
+            for key in ended:
+                del self._pinned[key]
+
+    def _pointed_at(self) -> _Target:
+        name = current_generation(self._data)
+        with storage_errors(self._data):
+            stat = (snapshot_folder(self._data, name) / "manifest.json").stat()
+        return name, stat.st_ino, stat.st_mtime_ns
+
+
+class PinnedEngines:
+    """Engines by generation: the one used last, the one ``served``, or one opened from the data folder.
+
+    The one used last stays until it is let go of, whatever is published meanwhile. Threads may share it.
+    """
+
+    def __init__(self, settings: Settings, served: Callable[[], SearchEngine | None]) -> None:
+        self._settings = settings
+        self._served = served
+        self._last: SearchEngine | None = None
+        self._lock = Lock()
+
+    def engine_for(self, generation: str) -> SearchEngine:
+        """The engine over a generation.
+
+        Raises SnapshotMissingError, SnapshotCorruptError; StorageError where its files cannot be read.
+        """
+        with self._lock:
+            served = self._served()
+            for engine in (self._last, served):
+                if engine is not None and engine.snapshot.generation == generation:
+                    self._last = engine
+                    return engine
+            self._last = open_engine(self._settings, generation=generation, beside=served)
+            return self._last
+
+    def let_go(self) -> None:
+        """Keep none for those who come next."""
+        with self._lock:
+            self._last = None
+
+
+def _reopen(settings: Settings, cache: Cache, generation: str | None, beside: SearchEngine) -> SearchEngine:
+    return open_engine(settings, cache, generation=generation, beside=beside)
+
+
+def open_engine(
+    settings: Settings,
+    cache: Cache | None = None,
+    *,
+    generation: str | None = None,
+    beside: SearchEngine | None = None,
+) -> SearchEngine:
+    """An engine over a generation of ``settings.data``, the served one by default.
+
+    What it makes of pasted papers is kept in ``cache``. What it has in common with ``beside`` it is shared:
+    segments, and the encoder where it is the same. Raises SnapshotMissingError, SnapshotCorruptError.
+    """
+    snapshot = open_snapshot(
+        settings.data, generation, device=settings.device, beside=None if beside is None else beside.snapshot
+    )
+    if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
+        return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
+    load = _loader(settings, cache, snapshot.manifest)
+    return SearchEngine(snapshot, load, n_candidates=settings.candidates)
+
+
+def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
+    """The engine over the served generation, ready to answer; raises as ``open_engine``, and EncoderError.
+
+    The models are loaded while the files are compared: each takes seconds.
+    """
+    generation = current_generation(settings.data)
+    with ThreadPoolExecutor(1) as pool:
+        models = pool.submit(_loader(settings, cache, read_manifest(settings.data, generation)))
+        snapshot = open_snapshot(settings.data, generation, device=settings.device)
+        engine = SearchEngine(snapshot, models.result, n_candidates=settings.candidates)
+        engine.warm_up()
+    return engine
+
+
+def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Callable[[], Annotator]:
+    """Loads the models of a generation, or those that ``settings`` name in their place, once."""
+    name = settings.encoder or manifest.encoder.name
+    built = manifest.arguments
+    load: Callable[[], Annotator] = partial(
+        remembered(load_annotator),
+        name,
+        device=settings.device,
+        tagger=settings.tagger or _still_there(built["tagger"]),
+        functions=settings.functions or _still_there(built["functions"]),
+    )
+    if cache is not None:
+        load = partial(load_cached, load, cache, device=settings.device)
+    return load
+
+
+def _still_there(named: str | None) -> Path | None:
+    """The weights a snapshot was built with; ``None``, the shipped ones, where they are gone."""
+    if named is None:
+        return None
+    if not Path(named).is_file():
+        _log.warning("weights_missing", file=named, remedy="set AKIN_TAGGER or AKIN_FUNCTIONS")
+        return None
+    return Path(named)

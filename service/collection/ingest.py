@@ -1,0 +1,184 @@
+"""Writes: papers go into the catalog, which acknowledges them, and from there into what is served."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import structlog
+
+from indexer.catalog import Catalog, Change
+from indexer.changes import absorb, expect_own_catalog
+from indexer.quarantine import Quarantine
+from models.errors import BuildLockedError, PaperNotFoundError, StorageError
+from models.interruption import is_interrupted, silent_at_most
+from models.types import Paper, unseen
+from service.collection.generations import Engines
+from service.context import ASIDE_S, locked, with_deadline
+from service.degradation import Degradation
+
+# How long a deletion waits for what is being published: as a rule a tenth of a second.
+_PATIENCE_S: Final = 5.0
+_POLL_S: Final = 0.01
+NOT_ABSORBED: Final = Degradation(
+    "writes",
+    "Papers that were added, replaced or deleted do not show yet; they are kept.",
+    "look into the log; what keeps them out is tried again every second",
+)
+OTHER_MODELS: Final = Degradation(
+    "writes",
+    "Papers that are added or deleted do not show: this service reads them with other models than the "
+    "collection was made with; the changes are kept.",
+    "unset AKIN_ENCODER, AKIN_TAGGER and AKIN_FUNCTIONS, and start the service again",
+)
+NOT_WRITABLE: Final = Degradation(
+    "writes",
+    "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
+    "was added may not show yet; it is kept. Searches go on.",
+    "start the database, or look into the log; it goes on by itself within a second",
+)
+_NAMED: Final = 3  # of the papers in quarantine
+_MOST_ID_CHARACTERS: Final = 60
+_log = structlog.get_logger(__name__)
+
+
+class Ingest:
+    """Adds papers to the collection of a data folder and deletes them; ``place`` is that of its catalog.
+
+    Of older generations the newest ``keep`` remain.
+    """
+
+    def __init__(self, data: Path, place: str | Path, engines: Engines, *, keep: int) -> None:
+        self._data = data
+        self._place = place
+        self._engines = engines
+        self._keep = keep
+        self._opened: Catalog | None = None
+        self._opening = Lock()
+        self._shown = 0  # up to this change of the catalog, what is served shows it
+        self._last = 0  # the last change, when it was last looked at
+        self._quarantine = Quarantine()  # the same
+
+    def add(self, papers: Sequence[Paper]) -> Change:
+        """Add or replace papers, all or none; on the disk when this returns, served soon after.
+
+        Raises InputError, StorageError.
+        """
+        return self._catalog().add(papers)
+
+    def delete(self, paper_id: str) -> int:
+        """Delete a paper; certain when this returns, out of every answer soon after: see ``wait_until_gone``.
+
+        Returns the change of the catalog that it was deleted by, at the latest. Raises PaperNotFoundError,
+        StorageError.
+        """
+        catalog = self._catalog()
+        if not catalog.holding([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
+            raise PaperNotFoundError("No paper of this collection has the id given; nothing was deleted.")
+        return catalog.delete([paper_id]).number
+
+    def wait_until_gone(self, paper_id: str, change: int) -> bool:
+        """Wait a while until no answer of this process can hold a paper deleted by ``change``; whether so."""
+        patient_until = time.monotonic() + _PATIENCE_S
+        # That it is not there is not enough: what is being published at this moment may hold it.
+        while self._shown_up_to < change or self._engines.current.snapshot.find(paper_id) is not None:
+            # Deleted it is, even where the request has no time left to see it go.
+            if time.monotonic() > patient_until or is_interrupted():
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    @property
+    def pending(self) -> int:
+        """Changes of the catalog that answers do not show yet, as of the last look at it."""
+        return max(0, self._last - self._shown_up_to)
+
+    @property
+    def _shown_up_to(self) -> int:
+        """Up to which change of the catalog answers show it."""
+        return max(self._shown, self._engines.current.snapshot.manifest.change)
+
+    def absorb(self) -> None:
+        """Publish and serve what the catalog holds and the served generation does not, if anything.
+
+        Where another process is doing so, it is left to that one. Raises EncoderError, SnapshotError,
+        StorageError.
+        """
+        if not self._engines.follows:
+            return
+        catalog, engine = with_deadline(ASIDE_S, self._look), self._engines.current
+        if not self.pending:
+            return
+        try:
+            with silent_at_most(ASIDE_S):
+                done = absorb(
+                    self._data,
+                    engine.annotator,
+                    catalog,
+                    on_progress=unseen,
+                    keep=self._keep,
+                    base=engine.snapshot,
+                    since=self._shown,
+                    wait_s=0.0,
+                )
+        except BuildLockedError:
+            return
+        self._engines.follow()
+        self._shown = done.change
+        with_deadline(ASIDE_S, self._look)
+
+    def _look(self) -> Catalog:
+        """The catalog, once it was asked how far it has come."""
+        catalog = self._catalog()
+        self._last = catalog.last_change()
+        models = self._engines.current.snapshot.manifest.models_key
+        quarantine = catalog.quarantine(models, limit=_NAMED)
+        if quarantine != self._quarantine and quarantine.n_papers:
+            first = {paper.paper_id: paper.reason for paper in quarantine.first}
+            _log.warning("quarantine", papers=quarantine.n_papers, first=first)
+        self._quarantine = quarantine
+        return catalog
+
+    def degradations(self) -> list[Degradation]:
+        """That papers could not be encoded, as of the last look at the catalog."""
+        n_papers = self._quarantine.n_papers
+        if not n_papers:
+            return []
+        named = ", ".join(paper.paper_id[:_MOST_ID_CHARACTERS] for paper in self._quarantine.first)
+        more = f" and {n_papers - _NAMED:,} more" if n_papers > _NAMED else ""
+        return [
+            Degradation(
+                "quarantine",
+                f"{n_papers:,} papers could not be encoded and do not show as they were given last: "
+                f"{named}{more}. All others do.",
+                "look into the log for the reasons, then correct these papers or delete them",
+            )
+        ]
+
+    def close(self) -> None:
+        """Close the catalog."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def _catalog(self) -> Catalog:
+        """The catalog, as long as it is the collection's: another would accept papers and never show them.
+
+        An older copy may take its place at any time. Raises StorageError.
+        """
+        if not self._engines.follows:
+            raise StorageError("This service has no data folder to write to; start it with --data DIR.")
+        with locked(self._opening):
+            if self._opened is None:
+                self._opened = Catalog.open(self._place)
+        # What is shown, before the catalog is asked: it may be ahead of the answer otherwise.
+        shown, manifest = self._shown, self._engines.current.snapshot.manifest
+        try:
+            last = expect_own_catalog(manifest, self._opened)
+        except StorageError:
+            if not is_interrupted():
+                self._opened.close()  # the next use opens what is there then
+            raise
+        if last < shown:
+            self._shown = 0
+        return self._opened

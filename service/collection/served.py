@@ -1,0 +1,76 @@
+"""The collection as one service has it, with what keeps it up to date beside the requests."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from types import TracebackType
+
+from models.errors import EncoderMismatchError, StorageError
+from service.background import Repeating
+from service.cache.store import Cache
+from service.collection.generations import NOT_FOLLOWED, OTHER_ENCODER, Engines, open_warm_engine
+from service.collection.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
+from service.collection.scrub import EVERY_S, NOT_SCRUBBED, Scrub
+from service.degradation import Degradation
+from service.search.engine import SearchEngine
+from service.settings import Settings
+from service.timings import Timings
+
+
+class ServedCollection:
+    """Its generations, what takes papers in, and what checks its files; a context while it works.
+
+    Over ``engine``, or over the snapshot that ``settings`` name.
+    """
+
+    def __init__(
+        self, settings: Settings, engine: SearchEngine | None, cache: Cache, timings: Timings
+    ) -> None:
+        self.engines = Engines.of(
+            settings, engine or open_warm_engine(settings, cache), cache, retry_s=timings.swap_retry_s
+        )
+        self.ingest = Ingest(settings.data, settings.catalog, self.engines, keep=settings.keep)
+        self.scrub = Scrub(
+            self.engines,
+            settings.data,
+            mib_s=settings.scrub_mib_s if self.engines.follows else 0.0,
+            pause_s=timings.scrub_pause_s,
+            damaged_pause_s=timings.scrub_damaged_pause_s,
+        )
+        self.following = Repeating(
+            self.engines.follow,
+            every_s=timings.follow_every_s,
+            failure=NOT_FOLLOWED,
+            failures={EncoderMismatchError: OTHER_ENCODER},
+        )
+        self.absorbing = Repeating(
+            self.ingest.absorb,
+            every_s=timings.absorb_every_s,
+            failure=NOT_ABSORBED,
+            failures={EncoderMismatchError: OTHER_MODELS, StorageError: NOT_WRITABLE},
+        )
+        self.scrubbing = Repeating(self.scrub.step, every_s=EVERY_S, failure=NOT_SCRUBBED)
+        self._working = (self.following, self.absorbing, self.scrubbing)
+        self._running = ExitStack()
+
+    def degradations(self) -> Iterator[Degradation]:
+        """What does not work at the moment."""
+        for part in (*self._working, self.scrub, self.ingest):
+            yield from part.degradations()
+
+    def __enter__(self) -> "ServedCollection":  # noqa: PYI034 - the tests' type checker knows no Self in methods
+        self._running.callback(self.ingest.close)
+        for each in self._working:
+            self._running.enter_context(each)
+        return self
+
+    def stop(self) -> None:
+        """Begin nothing more; all at once, as their waits must not add up."""
+        for each in self._working:
+            each.stop()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends after what is under way, if that does not take too long."""
+        self.stop()
+        self._running.close()

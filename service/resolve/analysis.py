@@ -1,0 +1,44 @@
+"""Analysis: what each sentence of a pasted abstract does, as the tagger of facets sees it."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from models.annotator import Annotator
+from models.types import Paper
+from service.context import stage
+from service.resolve.pasted import read_pasted
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A paper with the facet of each sentence and the probabilities behind it, columns as in ``FACETS``.
+
+    Of the last ``dropped_sentences`` the encoder read nothing; the tagger judged them by their words and
+    places. ``tagger`` is its name; ``took_ms`` is wall time.
+    """
+
+    paper: Paper
+    probabilities: Float32[np.ndarray, "n_sentence n_facets"]
+    dropped_sentences: int
+    tagger: str
+    warnings: tuple[str, ...]
+    took_ms: float
+
+
+def analyze(annotator: Annotator, paper: Paper) -> Analysis:
+    """Tag the sentences of ``paper``, which is not looked up anywhere."""
+    started = time.perf_counter()
+    paper, warnings = read_pasted(paper)
+    with stage("encode"):
+        (annotated,) = annotator.annotate([paper])
+    return Analysis(
+        paper=annotated.paper,
+        probabilities=annotated.probabilities,
+        dropped_sentences=annotated.encoded.dropped_sentences,
+        tagger=annotator.tagger.spec.name,
+        warnings=warnings,
+        took_ms=(time.perf_counter() - started) * 1000,
+    )

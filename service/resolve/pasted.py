@@ -1,0 +1,22 @@
+"""A pasted paper: as much of it as is read, and what its reader should know of that."""
+
+from dataclasses import replace
+
+from indexer.rows import MAX_SENTENCES
+from models.language import not_english
+from models.sentences import split_sentences
+from models.types import Paper
+
+
+def read_pasted(paper: Paper) -> tuple[Paper, tuple[str, ...]]:
+    """``paper`` with its first MAX_SENTENCES sentences, and warnings: of the others, of another language.
+
+    A paper without sentences is split. No encoder reads as many of any paper; each further one would only
+    lengthen the answer.
+    """
+    warnings = not_english("abstract", paper.abstract)
+    paper = paper if paper.sentences else replace(paper, sentences=split_sentences(paper.abstract))
+    if (n_cut := len(paper.sentences) - MAX_SENTENCES) <= 0:
+        return paper, warnings
+    kept = replace(paper, sentences=paper.sentences[:MAX_SENTENCES])
+    return kept, (*warnings, f"sentences_cut:{n_cut}")

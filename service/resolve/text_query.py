@@ -1,0 +1,27 @@
+"""A short text as a query: a claim or a few words, taken as one sentence without a title."""
+
+from models.errors import SentenceSelectionError
+from models.language import not_english
+from models.types import Paper, Sentence
+
+MAX_TEXT_CHARS = 2_000
+# The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
+_FEWEST_CHARS_TO_TELL = 40
+
+
+def text_paper(text: str) -> Paper:
+    """``text`` as a paper to search for; raises SentenceSelectionError for a blank one."""
+    if not text.strip():
+        raise SentenceSelectionError("The query text is blank; give a claim, a question or a few words.")
+    return one_sentence(text)
+
+
+def one_sentence(text: str) -> Paper:
+    """``text``, stripped, as the only sentence of a paper without id, title and facet."""
+    text = text.strip()
+    return Paper(id="", title="", abstract=text, sentences=(Sentence(text, 0, len(text)),))
+
+
+def text_warnings(text: str) -> tuple[str, ...]:
+    """The warning for a text that does not look English, where it is long enough to tell."""
+    return not_english("text", text) if len(text) >= _FEWEST_CHARS_TO_TELL else ()

@@ -1,0 +1,1 @@
+"""The core, without HTTP: from a query to ranked, explained papers."""

@@ -1,0 +1,241 @@
+"""Sentence search: one sentence in, the nearest sentences of other papers out, by meaning or by function."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from indexer.index import JoinedIndex, VectorIndex
+from indexer.snapshot import Snapshot
+from models.errors import MissingVectorsError, SentenceSelectionError
+from models.facets import FACETS, counted_as
+from models.sentences import wording
+from models.types import Facet, Filters, Paper, Unit
+from service.context import check_deadline, stage
+from service.resolve.text_query import one_sentence, text_warnings
+from service.search.engine import SearchEngine
+from service.search.reasons import DETAILS, Reason, none_allowed
+
+# How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
+# publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
+_WIDEN = 2
+MOST_ROWS = 5_000
+_NO_SUCH_FACET = "No sentence of the papers searched has a facet asked for; choose another."
+
+
+class Likeness(StrEnum):
+    """In what a sentence is near another: what it is about, or what it does (state a gap, name a result)."""
+
+    MEANING = "meaning"
+    FUNCTION = "function"
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceQuery:
+    """What to search for: sentence ``sentence``, from 0, of the indexed ``paper_id``, or else ``text``.
+
+    ``text`` counts as one sentence without context. ``facets`` are those a result may have (none: any);
+    background covers objective. ``limit`` counts sentences.
+    """
+
+    text: str = ""
+    paper_id: str | None = None
+    sentence: int = 0
+    by: Likeness = Likeness.MEANING
+    facets: tuple[Facet, ...] = ()
+    filters: Filters = field(default_factory=Filters)
+    limit: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSentence:
+    """Sentence number ``sentence`` of ``paper``; ``distance`` is its L2 distance from the query's."""
+
+    paper: Paper
+    sentence: int
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceAnswer:
+    """Sentences, nearest first, and what the query was taken to be: sentence ``sentence`` of ``query``.
+
+    A query given as text is the only sentence of a paper without id. ``reason``, and ``detail``, which tells
+    a person, are set when there are no results. ``took_ms`` is wall time.
+    """
+
+    query: Paper
+    sentence: int
+    by: Likeness
+    results: tuple[FoundSentence, ...]
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    warnings: tuple[str, ...]
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query resolved: its sentence, that sentence's vector, and whose sentences may answer."""
+
+    paper: Paper
+    sentence: int
+    vector: Float32[np.ndarray, "1 dim"]
+    filters: Filters
+    warnings: tuple[str, ...] = ()
+
+
+def search_sentences(
+    engine: SearchEngine, query: SentenceQuery, *, most_rows: int = MOST_ROWS
+) -> SentenceAnswer:
+    """The sentences nearest to the one asked for, never of its own paper, each wording once.
+
+    Of sentences that say the same word for word the nearest stands for all; ``most_rows`` are looked at to
+    find different ones. Raises PaperNotFoundError,
+    SentenceSelectionError; MissingVectorsError where the collection has none of sentences, or of functions;
+    EncoderMismatchError where a text cannot be compared with them; DeadlineError.
+    """
+    started = time.perf_counter()
+    snapshot = engine.snapshot
+    if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
+        raise MissingVectorsError(
+            "This collection holds one vector for each paper, none for its sentences; search for papers, or "
+            "index with a sentence encoder."
+        )
+    index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
+    asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
+    check_deadline()
+    allowed = _allowed_rows(snapshot, asked.filters, query.facets)
+    reason = None if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
+    results, repeated = _nearest(
+        snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
+    )
+    return SentenceAnswer(
+        query=asked.paper,
+        sentence=asked.sentence,
+        by=query.by,
+        results=results,
+        generation=snapshot.generation,
+        reason=reason,
+        detail=None if reason is None else DETAILS.get(reason, _NO_SUCH_FACET),
+        warnings=asked.warnings + ((f"repeated_sentences:{repeated}",) if repeated else ()),
+        took_ms=(time.perf_counter() - started) * 1000,
+    )
+
+
+def _of_paper(engine: SearchEngine, query: SentenceQuery) -> _Asked:
+    """An indexed sentence, and the filters that keep its paper out of the answer."""
+    snapshot = engine.snapshot
+    position = engine.position(query.paper_id or "")
+    paper = snapshot.paper(position)
+    of_kind = snapshot.vectors if query.by is Likeness.MEANING else snapshot.function_vectors
+    vectors = of_kind(position).astype(np.float32)
+    if not 0 <= query.sentence < len(paper.sentences):
+        raise SentenceSelectionError(
+            f"The abstract has {len(paper.sentences)} sentences, numbered 0 to {len(paper.sentences) - 1}; "
+            "the one asked for is not among them."
+        )
+    if query.sentence >= len(vectors):
+        raise SentenceSelectionError(
+            f"Sentence {query.sentence} lies past the encoder's token limit; it reads the first "
+            f"{len(vectors)} of this abstract. Paste the sentence as text instead."
+        )
+    return _Asked(
+        paper,
+        query.sentence,
+        vectors[query.sentence : query.sentence + 1],
+        query.filters.without(paper.id),
+    )
+
+
+def _of_text(engine: SearchEngine, query: SentenceQuery) -> _Asked:
+    if not query.text.strip():
+        raise SentenceSelectionError(
+            "The query text is blank; give a sentence, or a paper's id and a number."
+        )
+    paper = one_sentence(query.text)
+    if query.by is Likeness.MEANING:
+        with stage("encode"):
+            (encoded,) = engine.annotator.encoder.encode([paper])
+        vector = encoded.sentences
+    else:
+        vector = _function_vector(engine, paper)
+    return _Asked(paper, 0, vector, query.filters, text_warnings(paper.abstract))
+
+
+def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, "1 dim"]:
+    """What the only sentence of ``paper`` does, by the model that the collection was indexed with."""
+    annotator = engine.annotator
+    engine.snapshot.manifest.expect_functions(annotator.function_spec)
+    with stage("encode"):
+        (annotated,) = annotator.annotate([paper])
+    if annotated.functions is None:  # never, for a collection with function vectors
+        raise MissingVectorsError(
+            "The encoder loaded cannot tell what sentences do; load the collection's own."
+        )
+    return annotated.functions
+
+
+def _allowed_rows(
+    snapshot: Snapshot, filters: Filters, facets: Sequence[Facet]
+) -> Bool[np.ndarray, " n_rows"] | None:
+    """Which rows may answer; ``None``: all."""
+    papers = snapshot.allowed_papers(filters)
+    allowed = None if papers.all() else papers[snapshot.paper_of_row]
+    if facets:
+        codes = [FACETS.index(counted) for facet in facets for counted in counted_as(facet)]
+        of_facet = np.isin(snapshot.row_facets, codes)
+        allowed = of_facet if allowed is None else allowed & of_facet
+    return allowed
+
+
+@stage("candidates")
+def _nearest(
+    snapshot: Snapshot,
+    index: VectorIndex | JoinedIndex,
+    vector: Float32[np.ndarray, "1 dim"],
+    *,
+    allowed: Bool[np.ndarray, " n_rows"] | None,
+    limit: int,
+    most_rows: int,
+) -> tuple[tuple[FoundSentence, ...], int]:
+    """The first ``limit`` of the allowed rows with different wording, nearest first, ties in row order.
+
+    Beside them how many rows were set aside as repeats, where these left fewer than there might be.
+    """
+    n_allowed = snapshot.n_rows if allowed is None else int(np.count_nonzero(allowed))
+    if n_allowed == 0:
+        return (), 0
+    n_hits, n_most = min(limit, n_allowed), min(most_rows, n_allowed)
+    wordings: dict[int, str] = {}  # by row, as a wider search finds the same rows again
+    nearest: dict[str, FoundSentence] = {}
+    while True:
+        hits = index.search(vector, n_hits, allowed=allowed)
+        rows, scores = hits.rows[0].tolist(), hits.scores[0].tolist()
+        for row, score in zip(rows, scores, strict=True):
+            if row not in wordings:
+                sentence = _sentence_at(snapshot, row, distance=-score)
+                wordings[row] = said = wording(sentence.paper.sentences[sentence.sentence].text)
+                if said not in nearest or sentence.distance < nearest[said].distance:
+                    nearest[said] = sentence
+        found = [nearest[said] for said in dict.fromkeys(wordings[row] for row in rows)]
+        if len(found) >= limit:
+            return tuple(found[:limit]), 0
+        if n_hits == n_most:
+            return tuple(found), n_hits - len(found) if n_most < n_allowed else 0
+        n_hits = min(n_hits * _WIDEN, n_most)
+
+
+def _sentence_at(snapshot: Snapshot, row: int, *, distance: float) -> FoundSentence:
+    position = int(snapshot.paper_of_row[row])
+    return FoundSentence(snapshot.paper(position), row - int(snapshot.offsets[position]), distance)
+
+
+def _why_none(snapshot: Snapshot, filters: Filters, query: SentenceQuery) -> Reason:
+    if snapshot.allowed_papers(filters).any():
+        return Reason.NO_SENTENCE_OF_THAT_FACET
+    return none_allowed(query.filters)

@@ -1,0 +1,82 @@
+"""Title lookup: the papers whose titles are most like one given, or hold the words one has begun to type."""
+
+import time
+from dataclasses import dataclass
+
+from models.types import Paper
+from service.search.engine import SearchEngine
+from service.search.reasons import Reason
+
+_NONE_LIKE = (
+    "No title of the collection is like the one given. Where only some of its words are known, ask for "
+    "titles that hold them: /v1/papers/suggest?prefix=."
+)
+_NONE_BEGINNING = (
+    "No title of the collection holds words that begin so, or opens with something like it. Give the title "
+    "as far as it is known: /v1/papers?title=."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTitle:
+    """A paper and how much its title is like the one asked for (0 to 1, 1: the same words)."""
+
+    paper: Paper
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class TitleAnswer:
+    """Papers, the most alike first; ``reason`` and ``detail`` say why where there are none."""
+
+    results: tuple[FoundTitle, ...]
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Papers whose titles hold the words begun, or open like them; ``reason`` and ``detail`` tell of none."""
+
+    results: tuple[Paper, ...]
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    took_ms: float
+
+
+def find_titles(engine: SearchEngine, title: str, *, limit: int) -> TitleAnswer:
+    """At most ``limit`` papers by a title that may be misspelt; raises QueryError for one without a word."""
+    started = time.perf_counter()
+    snapshot = engine.snapshot
+    found = tuple(
+        FoundTitle(snapshot.paper(match.position), match.similarity)
+        for match in engine.titles.like(title, limit=limit)
+    )
+    return TitleAnswer(
+        results=found,
+        generation=snapshot.generation,
+        reason=None if found else Reason.NO_SUCH_TITLE,
+        detail=None if found else _NONE_LIKE,
+        took_ms=(time.perf_counter() - started) * 1000,
+    )
+
+
+def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggestions:
+    """At most ``limit`` papers for what someone has typed so far, mistyped where no title holds its words.
+
+    Raises QueryError where it is no word.
+    """
+    started = time.perf_counter()
+    snapshot, titles = engine.snapshot, engine.titles
+    positions = titles.beginning(prefix, limit=limit) or titles.opening_like(prefix, limit=limit)
+    found = tuple(map(snapshot.paper, positions))
+    return Suggestions(
+        results=found,
+        generation=snapshot.generation,
+        reason=None if found else Reason.NO_SUCH_TITLE,
+        detail=None if found else _NONE_BEGINNING,
+        took_ms=(time.perf_counter() - started) * 1000,
+    )

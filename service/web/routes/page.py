@@ -1,0 +1,129 @@
+"""``GET /``: the page where people ask, and see what matches and why; ``GET /results.bib`` and the like."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from models.errors import InputError
+from service.access.policy import PAGE, READ, requires
+from service.api.dependencies.answers import AnswersDep
+from service.api.dependencies.cursors import PagingDep
+from service.api.dependencies.engine import EngineDep
+from service.api.dependencies.formats import ranked_file
+from service.api.errors import slug_of, status_of
+from service.api.formats import Format
+from service.api.services import services_of
+from service.search.engine import SearchEngine
+from service.search.title_search import find_titles
+from service.web.answered import Answered, answer, named, read
+from service.web.asked import Asked
+from service.web.links import Link
+from service.web.refusals import in_words, mended
+from service.web.render import render
+from service.web.views.collection import Example, describe_collection
+from service.web.views.figures import read_figures
+from service.web.views.results import filter_links, n_read, view_query, view_results
+from service.web.views.seeds import name_seeds, own_problem, view_seeds
+
+router = APIRouter(include_in_schema=False)
+_FORMATS = {"bib": Format.BIBTEX, "ris": Format.RIS, "csv": Format.CSV}
+# Titles that a short text may have meant.
+_MOST_TITLES = 3
+_LONGEST_TITLE = 300
+
+
+@router.get("/")
+@requires(PAGE)
+def page(request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep) -> Response:
+    """The page to ask on; with a query in its address, that query and its results."""
+    asked = Asked()
+    try:
+        asked = named(engine, Asked.of(request.query_params))
+        if not asked.anything:
+            return _home(request, engine)
+        answered = answer(engine, paging, answers, asked)
+    except InputError as error:
+        return _refused(request, engine, asked, error)
+    return render("results.html", **_views(request, engine, answered))
+
+
+@router.get("/results.{ending}")
+@requires(READ)
+def export(
+    ending: str, request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep
+) -> Response:
+    """The results of a page as a file."""
+    if ending not in _FORMATS:
+        raise InputError(f"Results come as .{', .'.join(_FORMATS)}.")
+    answered = answer(engine, paging, answers, named(engine, Asked.of(request.query_params)))
+    return ranked_file(_FORMATS[ending], answered.out, name="akin-results", first_rank=answered.first_rank)
+
+
+def _home(request: Request, engine: SearchEngine) -> Response:
+    """The page before anything is asked; of the collection it tells those alone who may ask it."""
+    if not hasattr(request.state, "caller"):
+        return render("home.html", collection=None, figures=None)
+    return render(
+        "home.html",
+        collection=describe_collection(engine.snapshot),
+        figures=read_figures(services_of(request.app).settings.data, engine.snapshot.manifest.encoder.name),
+        href=_address_of,
+    )
+
+
+def _address_of(example: Example) -> str:
+    return Asked(
+        paper=example.paper_id,
+        text=example.text,
+        facets=() if example.facet is None else (example.facet,),
+        unlike_facets=() if example.unlike is None else (example.unlike,),
+    ).address()
+
+
+def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[str, Any]:
+    asked = answered.asked
+    return {
+        "asked": asked,
+        "query": view_query(asked, answered.paper, n_read=n_read(answered)),
+        "seeds": view_seeds(answered),
+        "filters": filter_links(asked),
+        "results": view_results(answered, str(request.base_url), keyed=request.state.caller.key is not None),
+        "titles": _titles(engine, asked),
+        "names": describe_collection(engine.snapshot),
+        "problem": own_problem(answered),
+        "mended": None,
+    }
+
+
+def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputError) -> Response:
+    """The page with what was asked, and why that cannot be answered."""
+    request.state.problem = slug_of(error)
+    try:
+        query = view_query(asked, read(engine, asked))
+    except InputError:
+        query = None
+    return render(
+        "results.html",
+        status_of(type(error)),
+        asked=asked,
+        query=query,
+        seeds=name_seeds(engine, asked),
+        filters=filter_links(asked),
+        results=None,
+        titles=(),
+        names=describe_collection(engine.snapshot),
+        problem=in_words(error),
+        mended=mended(asked, error),
+    )
+
+
+def _titles(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
+    """Papers whose titles are like a text that was just asked for."""
+    # All titles are looked at, so not again for each page of a list, nor for what is no title.
+    if not 0 < len(asked.text) <= _LONGEST_TITLE or asked.cursor or asked.opened is not None:
+        return ()
+    try:
+        found = find_titles(engine, asked.text, limit=_MOST_TITLES).results
+    except InputError:  # a text without a word in it
+        return ()
+    return tuple(Link(each.paper.title, Asked(paper=each.paper.id).address()) for each in found)

@@ -1,0 +1,237 @@
+"""The alignment of one result as it is drawn: which of its sentences meet which of the query's."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from models.types import Facet, Sentence
+from service.api.schemas.recommendations import SeedAlignmentOut
+from service.api.schemas.search import AlignmentOut, QuerySentenceOut, ResultOut
+
+# Pairs that are written out beside the drawing, and the least that one counts beside the heaviest.
+_MOST_PAIRS = 3
+_LEAST_OF_HEAVIEST = 0.1
+# Side of a cell, in CSS pixels, for as many rows or columns as come before it; wider drawings scroll.
+_SIDES = ((8, 32.0), (14, 24.0), (1_000, 18.0))
+# Room for the numbers of rows and of columns, and between rows to be like and rows to be unlike.
+_LEFT, _WIDE_LEFT, _TOP, _GAP = 44.0, 62.0, 40.0, 12.0
+# The radius of the lightest disc that can still be seen.
+_LEAST_RADIUS = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A paper that was asked with, or a text; ``seed`` and ``negative`` name it as alignments do.
+
+    ``own`` is the query's own paper, whose sentences can be chosen, not a further one.
+    """
+
+    title: str
+    sentences: tuple[Sentence, ...]
+    seed: int = 0
+    negative: bool = False
+    own: bool = True
+
+    @classmethod
+    def of(cls, title: str, sentences: Iterable[QuerySentenceOut]) -> "Source":
+        """The one paper, or text, of a search."""
+        return cls(title, tuple(Sentence(each.text, each.start, each.end, each.facet) for each in sentences))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row or a column: one sentence, ``at`` (CSS pixels) its middle.
+
+    ``number`` counts sentences from 0, as answers do; ``label`` is what people read, from 1. ``source`` is
+    the title of the paper it stands in, where several were asked with; it is that of the query itself where
+    ``own``. ``unlike`` rows count against.
+    """
+
+    number: int
+    label: str
+    text: str
+    facet: Facet | None
+    at: float
+    source: str = ""
+    seed: int = 0
+    unlike: bool = False
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A pair of sentences: a disc whose area is what the pair counts, beside the heaviest of its drawing.
+
+    ``weight`` is negative where the pair counts against; ``share`` and ``distance`` are written for people.
+    """
+
+    row: Line
+    column: Line
+    radius: float
+    weight: float
+    share: str
+    distance: str
+
+    @property
+    def unlike(self) -> bool:
+        """Whether it counts against the paper."""
+        return self.weight < 0
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentView:
+    """What the templates draw; ``cells`` come heaviest first.
+
+    ``pairs`` are the heaviest in which each sentence stands once: what there is to read first. ``summary``
+    says in words what is drawn, ``left_out`` what is not. Where an encoder gives one vector a paper there
+    are no cells, and ``summary`` says so. ``side`` is that of a cell in CSS pixels, as are width and height.
+    """
+
+    rows: tuple[Line, ...]
+    columns: tuple[Line, ...]
+    cells: tuple[Cell, ...]
+    pairs: tuple[Cell, ...]
+    left_out: tuple[str, ...]
+    summary: str
+    side: float
+    width: float
+    height: float
+
+    @property
+    def facets(self) -> tuple[Facet, ...]:
+        """Those of the sentences drawn, in the order of Facet."""
+        held = {line.facet for line in (*self.rows, *self.columns)}
+        return tuple(facet for facet in Facet if facet in held)
+
+
+def draw_alignment(result: ResultOut, sources: Sequence[Source]) -> AlignmentView:
+    """The alignment of ``result``, which ``sources`` were asked for, as it is drawn."""
+    cells = [cell for cell in result.alignments if cell.sentence is not None]
+    if not cells:
+        return _whole_papers(result)
+    row_keys = sorted({_row_key(cell) for cell in cells})
+    numbers = sorted({cell.sentence for cell in cells if cell.sentence is not None})
+    side = next(side for most, side in _SIDES if max(len(row_keys), len(numbers)) <= most)
+    several = len(sources) > 1
+    left = _WIDE_LEFT if several or any(unlike for unlike, *_ in row_keys) else _LEFT
+    rows = _rows(row_keys, {(each.negative, each.seed): each for each in sources}, side, several=several)
+    columns = {number: _column(result, number, left + side * (i + 0.5)) for i, number in enumerate(numbers)}
+    heaviest = max(abs(cell.weight) for cell in cells) or 1.0
+    drawn = sorted(
+        (_cell(cell, rows[_row_key(cell)], columns[cell.sentence or 0], side, heaviest) for cell in cells),
+        key=lambda cell: -abs(cell.weight),
+    )
+    bottom = max(row.at for row in rows.values()) + side / 2
+    return AlignmentView(
+        rows=tuple(rows.values()),
+        columns=tuple(columns.values()),
+        cells=tuple(drawn),
+        pairs=_pairs(drawn),
+        left_out=tuple(_left_out(each.count, each.weight) for each in result.omitted),
+        summary=_summary(drawn[0], len(rows), len(columns)),
+        side=side,
+        width=left + side * len(columns) + 1,
+        height=round(bottom, 1) + 1,
+    )
+
+
+def share_in_words(weight: float) -> str:
+    """A weight as a percentage that people read: "31 %", "under 1 %", with a minus where it is negative."""
+    sign = "−" if weight < 0 else ""
+    share = abs(weight) * 100
+    return f"{sign}under 1\u00a0%" if share < 0.5 else f"{sign}{share:.0f}\u00a0%"
+
+
+_RowKey = tuple[bool, bool, int, int]
+
+
+def _row_key(cell: AlignmentOut) -> _RowKey:
+    """What tells rows apart, in their order: those to be like first."""
+    negative, seed = False, 0
+    if isinstance(cell, SeedAlignmentOut):
+        negative, seed = cell.negative, cell.seed
+    return cell.weight < 0, negative, seed, cell.query_sentence or 0
+
+
+def _rows(
+    keys: Sequence[_RowKey], sources: dict[tuple[bool, int], Source], side: float, *, several: bool
+) -> dict[_RowKey, Line]:
+    """The rows from top to bottom, with a gap before those that count against."""
+    gaps = [0.0] + [_GAP if later[0] != earlier[0] else 0.0 for earlier, later in pairwise(keys)]
+    rows: dict[_RowKey, Line] = {}
+    top = _TOP
+    for key, gap in zip(keys, gaps, strict=True):
+        unlike, negative, seed, number = key
+        source = sources[negative, seed]
+        sentence = source.sentences[number]
+        rows[key] = Line(
+            number=number,
+            label=f"{'−' if negative else ''}{seed + 1}.{number + 1}" if several else str(number + 1),
+            text=sentence.text,
+            facet=sentence.facet,
+            at=top + gap + side / 2,
+            source=source.title if several else "",
+            seed=seed,
+            unlike=unlike,
+            own=source.own,
+        )
+        top += gap + side
+    return rows
+
+
+def _column(result: ResultOut, number: int, at: float) -> Line:
+    paper = result.paper
+    sentence = paper.sentences[number]
+    text = paper.abstract[sentence.start : sentence.end]
+    return Line(number=number, label=str(number + 1), text=text, facet=sentence.facet, at=at)
+
+
+def _cell(cell: AlignmentOut, row: Line, column: Line, side: float, heaviest: float) -> Cell:
+    largest = side / 2 - 1.5
+    radius = max(largest * math.sqrt(abs(cell.weight) / heaviest), _LEAST_RADIUS)
+    return Cell(
+        row=row,
+        column=column,
+        radius=round(radius, 2),
+        weight=cell.weight,
+        share=share_in_words(cell.weight),
+        distance=f"{cell.distance:.2f}",
+    )
+
+
+def _pairs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The heaviest for the paper, no sentence in two of them, and the heaviest that counts against it."""
+    chosen: list[Cell] = []
+    # One sentence that is asked with may meet several.
+    alone = len({cell.row.label for cell in cells if not cell.unlike}) == 1
+    for cell in cells:
+        taken = any((cell.row is other.row and not alone) or cell.column is other.column for other in chosen)
+        heavy = cell.weight >= _LEAST_OF_HEAVIEST * cells[0].weight
+        if len(chosen) < _MOST_PAIRS and heavy and not cell.unlike and not taken:
+            chosen.append(cell)
+    return (*chosen, *[cell for cell in cells if cell.unlike][:1])
+
+
+def _left_out(count: int, weight: float) -> str:
+    pairs = "One lighter pair is" if count == 1 else f"{count} lighter pairs are"
+    return f"{pairs} left out; together they count {share_in_words(weight)}."
+
+
+def _summary(heaviest: Cell, n_rows: int, n_columns: int) -> str:
+    asked = "1 sentence of the query" if n_rows == 1 else f"{n_rows} sentences of the query"
+    held = "1 sentence" if n_columns == 1 else f"{n_columns} sentences"
+    return (
+        f"{asked} against {held} of this paper. The heaviest pair is sentence {heaviest.row.label} of the "
+        f"query with sentence {heaviest.column.label} here: {heaviest.share} of the match, "
+        f"at distance {heaviest.distance}."
+    )
+
+
+def _whole_papers(result: ResultOut) -> AlignmentView:
+    distances = " and ".join(f"{cell.distance:.2f}" for cell in result.alignments[:3]) or "unknown"
+    summary = (
+        "The encoder of this collection reads each abstract as a whole, so no sentences can be compared; the "
+        f"distance is {distances}."
+    )
+    return AlignmentView((), (), (), (), (), summary, 0.0, 0.0, 0.0)
