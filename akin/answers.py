@@ -46,10 +46,14 @@ class PaperAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PapersAccepted:
-    """What was added: ``unchanged`` papers were there word for word, the others show within seconds."""
+    """What was added: ``unchanged`` papers were there word for word, the others show within seconds.
+
+    ``change`` is the number of the last change of the collection.
+    """
 
     accepted: int
     unchanged: int
+    change: int
     generation: str
 
 

@@ -86,15 +86,15 @@ def paper(paper_id: str) -> Call[PaperAnswer]:
     return Call("GET", f"/v1/papers/{quote(paper_id, safe='')}", PaperAnswer)
 
 
-def add_papers(papers: Sequence[NewPaper]) -> Call[PapersAccepted]:
-    """Papers to add or replace."""
-    return Call("POST", "/v1/papers", PapersAccepted, {"papers": [dict(paper) for paper in papers]})
+def add_papers(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:
+    """Papers to add or replace; ``wait``: until they show."""
+    path = "/v1/papers?wait=true" if wait else "/v1/papers"
+    return Call("POST", path, PapersAccepted, {"papers": [dict(paper) for paper in papers]})
 
 
 def delete_paper(paper_id: str) -> Call[None]:
     """A paper to delete."""
-    # Sent again after a lost answer, it would be told that there is no such paper.
-    return Call("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType, repeatable=False)
+    return Call("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType)
 
 
 def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:

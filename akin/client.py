@@ -116,12 +116,15 @@ class Client:
         """A paper of the collection."""
         return self._send(calls.paper(paper_id)).paper
 
-    def add_papers(self, papers: Sequence[NewPaper]) -> PapersAccepted:
-        """Add papers, or replace those with their ids: all, or none; at most 1,000."""
-        return self._send(calls.add_papers(papers))
+    def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
+        """Add papers, or replace those with their ids: all, or none; at most 1,000.
+
+        With ``wait`` they are in answers when this returns, unless that takes more than five seconds.
+        """
+        return self._send(calls.add_papers(papers, wait=wait))
 
     def delete_paper(self, paper_id: str) -> None:
-        """Delete a paper."""
+        """Delete a paper; nothing happens where there is none."""
         self._send(calls.delete_paper(paper_id))
 
     def batch(self, *, idempotency_key: str | None = None, **asked: Unpack[BatchRequest]) -> Batch:
@@ -220,9 +223,9 @@ class AsyncClient:
         """As ``Client.paper``."""
         return (await self._send(calls.paper(paper_id))).paper
 
-    async def add_papers(self, papers: Sequence[NewPaper]) -> PapersAccepted:
+    async def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add_papers``."""
-        return await self._send(calls.add_papers(papers))
+        return await self._send(calls.add_papers(papers, wait=wait))
 
     async def delete_paper(self, paper_id: str) -> None:
         """As ``Client.delete_paper``."""

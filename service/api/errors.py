@@ -74,7 +74,7 @@ _RETRY_AFTER_S = 5  # where an error of ours does not say when trying again may 
 RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {
         "description": description,
-        "content": {"application/problem+json": {"schema": ProblemOut.model_json_schema()}},
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemOut"}}},
     }
     for status, description in (
         (400, "The body cannot be decoded, or the path holds a control character"),

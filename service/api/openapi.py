@@ -1,11 +1,13 @@
 """The OpenAPI document: what the endpoints say of themselves, and what the door does for all of them."""
 
+from collections import ChainMap
 from typing import Any, Final
 
 from fastapi import FastAPI
 
 from service.access.policy import Policy
 from service.api.middleware.routing import RouteTable
+from service.api.schemas.operations import ProblemOut
 
 
 def _header(description: str, *, kind: str = "string", always: bool = False) -> dict[str, Any]:
@@ -40,7 +42,12 @@ class DocumentedAPI(FastAPI):
         """The document, made once."""
         if self.openapi_schema is None:
             document = super().openapi()
-            document.setdefault("components", {})["securitySchemes"] = _SCHEMES
+            components = document.setdefault("components", {})
+            components["securitySchemes"] = _SCHEMES
+            components["schemas"]["ProblemOut"] = ProblemOut.model_json_schema()
+            components["headers"] = dict(ChainMap(_OF_ALL, *_OF_STATUS.values()))
+            errors: dict[str, Any] = {}
+            components["responses"] = errors
             policies = {
                 (route.path, method.lower()): route.policy
                 for route in RouteTable(self).routes
@@ -49,11 +56,25 @@ class DocumentedAPI(FastAPI):
             for path, operations in document["paths"].items():
                 for method, operation in operations.items():
                     operation["security"] = _security(policies[path, method])
-                    for status, response in operation["responses"].items():
-                        of_status = _OF_STATUS.get(status, {})
-                        response["headers"] = {**_OF_ALL, **of_status, **response.get("headers", {})}
+                    responses = operation["responses"]
+                    for status, response in responses.items():
+                        common = [*_OF_ALL, *_OF_STATUS.get(status, {})]
+                        refs = {name: {"$ref": f"#/components/headers/{name}"} for name in common}
+                        response["headers"] = {**refs, **response.get("headers", {})}
+                        if status >= "400":
+                            responses[status] = _shared(errors, status, response)
             return document
         return self.openapi_schema
+
+
+def _shared(errors: dict[str, Any], status: str, response: dict[str, Any]) -> dict[str, str]:
+    """A reference to ``response``, which is described once for all operations that may answer so."""
+    name = next((name for name, each in errors.items() if each == response), None)
+    if name is None:
+        n_before = sum(each.startswith(f"Problem{status}") for each in errors)
+        name = f"Problem{status}-{n_before}" if n_before else f"Problem{status}"
+        errors[name] = response
+    return {"$ref": f"#/components/responses/{name}"}
 
 
 def _security(policy: Policy | None) -> list[dict[str, list[str]]]:

@@ -1,7 +1,7 @@
 """Writes: papers go into the catalog, which acknowledges them, and from there into what is served."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -11,7 +11,7 @@ import structlog
 from indexer.catalog import Catalog, Change
 from indexer.changes import absorb, expect_own_catalog
 from indexer.quarantine import Quarantine
-from models.errors import BuildLockedError, PaperNotFoundError, StorageError
+from models.errors import BuildLockedError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
 from service.collection.generations import Engines
@@ -63,27 +63,37 @@ class Ingest:
     def add(self, papers: Sequence[Paper]) -> Change:
         """Add or replace papers, all or none; on the disk when this returns, served soon after.
 
-        Raises InputError, StorageError.
+        See ``wait_until_shown``. Raises InputError, StorageError.
         """
         return self._catalog().add(papers)
 
-    def delete(self, paper_id: str) -> int:
+    def delete(self, paper_id: str) -> int | None:
         """Delete a paper; certain when this returns, out of every answer soon after: see ``wait_until_gone``.
 
-        Returns the change of the catalog that it was deleted by, at the latest. Raises PaperNotFoundError,
-        StorageError.
+        Returns the change of the catalog that it was deleted by, at the latest; ``None`` where there was no
+        such paper. Raises StorageError.
         """
         catalog = self._catalog()
         if not catalog.holding([paper_id]) and self._engines.current.snapshot.find(paper_id) is None:
-            raise PaperNotFoundError("No paper of this collection has the id given; nothing was deleted.")
+            return None
         return catalog.delete([paper_id]).number
+
+    def wait_until_shown(self, change: int) -> bool:
+        """Wait a while until answers of this process show a change of the catalog; whether they do."""
+        return self._wait_until(lambda: self._shown_up_to >= change)
 
     def wait_until_gone(self, paper_id: str, change: int) -> bool:
         """Wait a while until no answer of this process can hold a paper deleted by ``change``; whether so."""
-        patient_until = time.monotonic() + _PATIENCE_S
         # That it is not there is not enough: what is being published at this moment may hold it.
-        while self._shown_up_to < change or self._engines.current.snapshot.find(paper_id) is not None:
-            # Deleted it is, even where the request has no time left to see it go.
+        return self._wait_until(
+            lambda: self._shown_up_to >= change and self._engines.current.snapshot.find(paper_id) is None
+        )
+
+    @staticmethod
+    def _wait_until(holds: Callable[[], bool]) -> bool:
+        patient_until = time.monotonic() + _PATIENCE_S
+        while not holds():
+            # What was asked for is done, even where the request has no time left to see it.
             if time.monotonic() > patient_until or is_interrupted():
                 return False
             time.sleep(_POLL_S)

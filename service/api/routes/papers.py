@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from indexer.rows import MAX_ID_CHARS
 from service.access.policy import READ, WRITE, requires
@@ -20,30 +20,42 @@ router = APIRouter(prefix="/v1/papers", tags=["papers"], route_class=JSONBodyRou
 _PENDING: dict[int | str, dict[str, Any]] = {
     202: {"description": "It is deleted; answers may hold it for some seconds yet"}
 }
+_SHOWN: dict[int | str, dict[str, Any]] = {
+    200: {"model": PapersOut, "description": "They are in answers already, as was waited for"}
+}
+Wait = Annotated[bool, Query(description="Answer once the papers show, or after five seconds.")]
 _PaperId = Annotated[
     str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)), pattern=PATH_PATTERN)
 ]
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, responses=_SHOWN)
 @requires(WRITE)
-def add(body: PapersIn, engine: EngineDep, collection: CollectionDep) -> PapersOut:
+def add(body: PapersIn, collection: CollectionDep, response: Response, wait: Wait = False) -> PapersOut:
     """Add papers, or replace those with their ids: kept when this answers, in answers within seconds."""
     papers = body.to_papers()
     change = collection.ingest.add(papers)
     collection.absorbing.wake()
+    if wait and collection.ingest.wait_until_shown(change.number):
+        response.status_code = 200
     return PapersOut(
         accepted=len(papers),
         unchanged=len(papers) - change.n_changed,
-        generation=engine.snapshot.generation,
+        change=change.number,
+        generation=collection.engines.current.snapshot.generation,
     )
 
 
 @router.delete("/{paper_id:path}", status_code=204, responses=_PENDING)
 @requires(WRITE)
 def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
-    """Delete a paper: certain when this answers, and with 204 in no later answer of this process."""
+    """Delete a paper: certain when this answers, and with 204 in no later answer of this process.
+
+    One that is not there, or no longer, is 204 too.
+    """
     change = collection.ingest.delete(paper_id)
+    if change is None:
+        return Response(status_code=204)
     collection.absorbing.wake()
     return Response(status_code=204 if collection.ingest.wait_until_gone(paper_id, change) else 202)
 

@@ -19,12 +19,12 @@ from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.semantic_scholar import (
     MAX_IDS,
     MAX_NAME_CHARS,
-    BatchIn,
     FieldNames,
     ListsIn,
     MatchesOut,
     Pool,
     RecommendedOut,
+    ScholarBatchIn,
     ScholarPaper,
     field_set,
     unresolved_places,
@@ -90,7 +90,7 @@ def _recommended(papers: list[Paper], fields: str | None, **more: Any) -> Recomm
 
 @router.post("/graph/v1/paper/batch", response_model_exclude_unset=True)
 @requires(SCHOLAR)
-def papers(body: BatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
+def papers(body: ScholarBatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
     """Papers by their names, in the order given; null for those the collection does not hold."""
     positions = [engine.identifiers.position(name) for name in body.ids]
     wanted = field_set(fields)

@@ -62,11 +62,13 @@ class PapersIn(Strict):
 
 
 class PapersOut(Out):
-    """What the collection now holds for certain, and will show within seconds.
+    """What the collection now holds for certain, and shows, or will show within seconds.
 
-    ``unchanged`` of the papers were there word for word. ``generation`` is the one served at the moment.
+    ``unchanged`` of the papers were there word for word. ``change`` is the number of the last change of the
+    collection, this one or, where nothing changed, an earlier one. ``generation`` is served at the moment.
     """
 
     accepted: int
     unchanged: int
+    change: int
     generation: str

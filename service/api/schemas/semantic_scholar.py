@@ -140,7 +140,7 @@ def field_set(given: str | None) -> frozenset[str]:
     return frozenset(names - {"", "matchScore"})
 
 
-class BatchIn(Strict):
+class ScholarBatchIn(Strict):
     """Papers to look up."""
 
     ids: _Names

@@ -88,7 +88,7 @@ def absorbed(client: TestClient) -> None:
 def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) -> None:
     """A paper that was accepted answers searches soon after; deleted, it is gone soon after."""
     answer = client.post("/v1/papers", json={"papers": [WHALES]})
-    assert (202, {"accepted": 1, "unchanged": 0, "generation": "000001"}) == (
+    assert (202, {"accepted": 1, "unchanged": 0, "change": 2, "generation": "000001"}) == (
         answer.status_code,
         answer.json(),
     )
@@ -99,7 +99,14 @@ def test_an_added_paper_is_found_and_a_deleted_one_is_not(client: TestClient) ->
     assert 204 == client.delete("/v1/papers/w/1").status_code
     assert not is_there(client, "w/1")
     assert "w/1" != client.post("/v1/search", json=query).json()["results"][0]["paper"]["id"]
-    assert 404 == client.delete("/v1/papers/w/1").status_code
+    assert 204 == client.delete("/v1/papers/w/1").status_code  # as often as one likes
+
+
+def test_who_waits_finds_what_was_added(client: TestClient) -> None:
+    """With wait=true an addition answers 200 once it shows, with the generation that shows it."""
+    answer = client.post("/v1/papers?wait=true", json={"papers": [WHALES]})
+    assert (200, "000002") == (answer.status_code, answer.json()["generation"])
+    assert is_there(client, "w/1")
 
 
 def test_adding_again_changes_nothing(client: TestClient) -> None:
