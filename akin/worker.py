@@ -2,24 +2,27 @@
 
 import signal
 import threading
+from functools import partial
 from typing import Final
 
-import structlog
 from rich.console import Console
 
 from akin.indexing import Data, Device
 from akin.serving import settings_of
 from indexer.generations import current_generation
 from indexer.jobs import Jobs
-from models.errors import StorageError
+from service.background import Repeating
 from service.batches.worker import ChunkWorker
 from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
+from service.degradation import Degradation
 from service.observability.logging import configure_logging
 from service.secret import read_secret
 
 _POLL_S: Final = 1.0
-_log = structlog.get_logger(__name__)
+_WAITING: Final = Degradation(
+    "batches", "Batches are not done.", "look into the log; the worker tries again every second"
+)
 _out = Console(highlight=False)
 
 
@@ -36,28 +39,19 @@ def worker(data: Data, device: Device = "auto") -> None:
     chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_s)
     jobs = Jobs.open(settings.catalog)
     stopped = threading.Event()
-
-    def stop(*_: object) -> None:
-        stopped.set()
-        chunks.stop()
-
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
-    _out.print("Working off batches (stop with Ctrl-C)")
-    _work(chunks, jobs, stopped)
+        signal.signal(number, lambda *_: stopped.set())
+    # A fault leaves the chunk under way to its lease, and holds up no other.
+    with Repeating(partial(_work_off, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
+        _out.print("Working off batches (stop with Ctrl-C)")
+        stopped.wait()
+        chunks.stop()
     jobs.close()
     _out.print("Stopped.")
 
 
-def _work(chunks: ChunkWorker, jobs: Jobs, stopped: threading.Event) -> None:
-    waits = False
-    while not stopped.is_set():
-        try:
-            busy, waits = chunks.work_one(jobs), False
-        except StorageError as error:  # the chunk waits in the database until that is back
-            if not waits:
-                _log.warning("batches_waiting", error=str(error))
-            busy, waits = False, True
-        if not busy:
-            chunks.rest()
-            stopped.wait(_POLL_S)
+def _work_off(chunks: ChunkWorker, jobs: Jobs) -> None:
+    """Do all that waits."""
+    while chunks.work_one(jobs):
+        pass
+    chunks.rest()

@@ -1,6 +1,7 @@
 """Batches while what works on them is killed: every seed exactly once, over real processes and servers."""
 
 import json
+import os
 import signal
 import time
 from collections import Counter
@@ -114,6 +115,28 @@ def test_without_workers_the_service_works(data: Path) -> None:
         answer = client.post("/v1/batches", json=SHORT)
         assert 202 == answer.status_code
         expect_each_once(client, answer.headers["Location"], SHORT)
+
+
+@pytest.mark.usefixtures("log_left_alone")
+def test_a_fault_of_ours_ends_no_worker(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw is logged, and the worker goes on to the next look."""
+    looks: list[object] = []
+
+    def look(*_: object) -> bool:
+        looks.append(_)
+        if len(looks) == 1:
+            raise ZeroDivisionError
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    monkeypatch.setattr("service.batches.worker.ChunkWorker.work_one", look)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        done = CliRunner().invoke(app, ["worker", "--data", str(data)])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert (0, True, 2) == (done.exit_code, done.stdout.endswith("Stopped.\n"), len(looks))
 
 
 def test_a_worker_needs_the_collection(tmp_path: Path) -> None:
