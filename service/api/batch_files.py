@@ -74,8 +74,8 @@ def _line(result: BatchResult) -> bytes:
     if result.answer is not None:
         out = SearchOut.of(result.answer, next_cursor=result.next_cursor)
         line |= out.model_dump(mode="json", exclude={"took_ms"})
-    elif result.problem is not None:
-        line["problem"] = described(result.problem)
+    elif (problem := result.problem) is not None:
+        line["problem"] = described(problem)
     return orjson.dumps(line) + b"\n"
 
 
@@ -104,8 +104,8 @@ def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
 
 def _problem(result: BatchResult) -> str | None:
     """Why a query has no papers; ``None`` where it has some."""
-    if result.problem is not None:
-        return str(described(result.problem)["detail"])
+    if (problem := result.problem) is not None:
+        return str(described(problem)["detail"])
     return None if result.answer is None else result.answer.detail
 
 

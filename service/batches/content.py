@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import orjson
 import pyarrow as pa
 from pydantic import TypeAdapter
 
@@ -105,7 +104,7 @@ def queries_of(chunk: LeasedChunk) -> Iterator[SearchQuery]:
 
 def stored_results(results: Sequence[BatchResult]) -> bytes:
     """The results of a chunk as they are kept: a line each, compressed."""
-    return packed(b"\n".join(orjson.dumps(_RESULT.dump_python(each, mode="json")) for each in results))
+    return packed(b"\n".join(map(_RESULT.dump_json, results)))
 
 
 def read_results(stored: bytes, start: int, stop: int) -> list[BatchResult]:

@@ -81,9 +81,10 @@ def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
 
     So a paper whose id ends in ``.bib`` is found by its id. Raises PaperNotFoundError.
     """
-    if engine.identifiers.position(name) is None:
-        for suffix, form in SUFFIXES.items():
-            position = engine.identifiers.position(name.removesuffix(suffix))
-            if name.endswith(suffix) and position is not None:
-                return position, form
-    return engine.position(name), None
+    find = engine.identifiers.position
+    if (position := find(name)) is not None:
+        return position, None
+    for suffix, form in SUFFIXES.items():
+        if name.endswith(suffix) and (position := find(name.removesuffix(suffix))) is not None:
+            return position, form
+    return engine.snapshot.position(name), None
