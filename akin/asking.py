@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,7 @@ from models.types import Facet, Paper
 from service.api.schemas.search import QueryIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
+from service.search.query import Seed
 
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 # Which papers may answer, for every command that asks.
@@ -29,15 +29,6 @@ Fields = Annotated[list[str] | None, typer.Option(help="Only this field; may be 
 HasFacets = Annotated[
     list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class AskedPaper:
-    """Exactly one of an indexed paper's id, a paper and a short text."""
-
-    paper_id: str | None = None
-    paper: Paper | None = None
-    text: str | None = None
 
 
 def read_aspect(
@@ -76,7 +67,7 @@ def _choice(
         ) from error
 
 
-def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> AskedPaper:
+def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> Seed:
     """The paper behind ``paper_id`` or in the one of ``sources`` given (``-``: standard input), or ``text``.
 
     A file holds the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
@@ -88,10 +79,10 @@ def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> Aske
             "Name the query once: --paper ID, --abstract FILE, --text TEXT, or - for standard input."
         )
     if paper_id:
-        return AskedPaper(paper_id)
+        return Seed(paper_id)
     if text:
-        return AskedPaper(text=_text(text))
-    return AskedPaper(paper=_parse(_read(given[0])))
+        return Seed(text=_text(text))
+    return Seed(paper=_parse(_read(given[0])))
 
 
 def _read(source: str) -> str:

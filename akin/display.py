@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.types import Paper, RankedPaper
-from service.search.engine import SearchAnswer
+from service.search.query import SearchAnswer
 
 
 def search_answer(answer: SearchAnswer) -> Group:
@@ -35,9 +35,10 @@ def notes(warnings: Sequence[str]) -> list[Text]:
 
 def _query(answer: SearchAnswer) -> Text:
     text = Text("Akin to: ", style="bold")
-    text.append(answer.query.title or answer.query.abstract[:80], style="bold blue")
-    for number, sentence in enumerate(answer.query.sentences):
-        chosen, away = number in answer.selected, number in answer.unlike
+    (seed,) = answer.seeds
+    text.append(seed.paper.title or seed.paper.abstract[:80], style="bold blue")
+    for number, sentence in enumerate(seed.paper.sentences):
+        chosen, away = number in seed.selected, number in seed.unlike
         mark, style = ("▶", "bold") if chosen else ("▷", "red") if away else (" ", "dim")
         text.append(f"\n  {mark} {number:>2} ", style=style)
         text.append(sentence.text, style="" if chosen else style)

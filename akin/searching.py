@@ -1,5 +1,6 @@
 """``akin search``: one query paper in, ranked and explained papers out."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -14,7 +15,7 @@ from models.types import Facet, Filters
 from service.api.schemas.search import SearchOut
 from service.collection.generations import open_engine
 from service.search.aspect import DEFAULT_CONTRAST
-from service.search.engine import SearchQuery
+from service.search.query import SearchQuery
 
 _out = Console(highlight=False)
 
@@ -55,13 +56,10 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
 ) -> None:
     """Papers akin to one paper, or to a short text, with the sentences that match marked."""
-    query = read_query(paper_id=paper, sources=(source, abstract), text=text)
+    seed = read_query(paper_id=paper, sources=(source, abstract), text=text)
     aspect = read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight)
-    chosen = SearchQuery(
-        paper_id=query.paper_id,
-        paper=query.paper,
-        text=query.text,
-        aspect=aspect,
+    query = SearchQuery(
+        (replace(seed, aspect=aspect),),
         filters=Filters(
             year_from,
             year_to,
@@ -74,7 +72,7 @@ def search(
         tau=tau,
         limit=limit,
     )
-    answer = open_engine(settings_of(data=data, device=device)).search(chosen)
+    answer = open_engine(settings_of(data=data, device=device)).search(query)
     if as_json:
         typer.echo(SearchOut.of(answer).model_dump_json())
     else:

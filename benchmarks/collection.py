@@ -17,7 +17,8 @@ from indexer.backends.exact import ExactIndex
 from models.types import Paper
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect
-from service.search.engine import SearchAnswer, SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchAnswer, SearchQuery, Seed
 from service.settings import Settings
 
 TOP = 20
@@ -38,7 +39,7 @@ def largest_gap(answer: SearchAnswer) -> float:
 
 def pasted(paper: Paper) -> SearchQuery:
     """The paper as someone would paste it."""
-    return SearchQuery(paper=Paper("", paper.title, paper.abstract, paper.sentences), limit=TOP)
+    return SearchQuery((Seed(paper=Paper("", paper.title, paper.abstract, paper.sentences)),), limit=TOP)
 
 
 def agreement(
@@ -47,7 +48,7 @@ def agreement(
     """Mean share of the top 20 both backends return, and the times of each, in ms."""
     shares, own_ms, exact_ms = [], [], []
     for paper in track(papers, "Comparing backends"):
-        query = SearchQuery(paper_id=paper.id, limit=TOP)
+        query = SearchQuery((Seed(paper.id),), limit=TOP)
         own, full = engine.search(query), exact.search(query)
         shares.append(len(set(ids(own)) & set(ids(full))) / len(ids(full)))
         own_ms.append(own.took_ms)
@@ -81,8 +82,8 @@ def main() -> None:
         pasted_ms.append(answer.took_ms)
         gaps.append(largest_gap(answer))
         first += ids(answer)[0] == paper.id
-        whole = ids(engine.search(SearchQuery(paper_id=paper.id, limit=TOP)))
-        one = ids(engine.search(SearchQuery(paper_id=paper.id, aspect=Aspect(sentences=(0,)), limit=TOP)))
+        whole = ids(engine.search(SearchQuery((Seed(paper.id),), limit=TOP)))
+        one = ids(engine.search(SearchQuery((Seed(paper.id, aspect=Aspect(sentences=(0,))),), limit=TOP)))
         never += paper.id not in whole and paper.id not in one
         changed += whole != one
     table = Table(

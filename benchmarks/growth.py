@@ -23,7 +23,8 @@ from indexer.growth import compact
 from indexer.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
 from service.search.candidates import find_candidates
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 
 SMALL_ADDS = 50
 TOP = 20
@@ -55,7 +56,7 @@ class Collections:
 def answers(snapshot: Snapshot, ids: Sequence[str], annotator: Annotator) -> list[list[tuple[str, float]]]:
     """The first results of each query, with scores."""
     engine = SearchEngine(snapshot, lambda: annotator, n_candidates=200)
-    found = [engine.search(SearchQuery(paper_id=paper_id, limit=TOP)).results for paper_id in ids]
+    found = [engine.search(SearchQuery((Seed(paper_id),), limit=TOP)).results for paper_id in ids]
     return [[(ranked.paper.id, ranked.score) for ranked in results] for results in found]
 
 

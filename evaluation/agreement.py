@@ -11,7 +11,8 @@ import numpy as np
 
 from models.errors import EncoderError, InputError, SnapshotError
 from models.types import ProgressFn
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 
 DEPTH: Final = 20
 _PASTED: Final = 10  # so many papers are pasted too: reading one takes a hundred times as long as an id
@@ -54,12 +55,12 @@ def compare(
     times: tuple[list[float], list[float]] = ([], [])
     for engine in (one, other):
         for paper_id in ids[:1]:
-            _ask(engine, SearchQuery(paper_id=paper_id))  # opens the index
+            _ask(engine, SearchQuery((Seed(paper_id),)))  # opens the index
     for done, paper_id in enumerate(ids):
         on_progress("Comparing", done, len(ids))
         found = []
         for engine, own_times in zip((one, other), times, strict=True):
-            results, took_ms = _ask(engine, SearchQuery(paper_id=paper_id, limit=DEPTH))
+            results, took_ms = _ask(engine, SearchQuery((Seed(paper_id),), limit=DEPTH))
             found.append(results)
             own_times.append(took_ms)
         firsts.append((found[0], found[1]))
@@ -119,7 +120,7 @@ def _pasted_ms(engine: SearchEngine, ids: Sequence[str]) -> float | None:
     # The weights that a collection was made with long ago may be gone.
     with suppress(EncoderError, InputError, SnapshotError):
         _ = engine.annotator
-        return _median([_ask(engine, SearchQuery(paper=paper, limit=DEPTH))[1] for paper in papers])
+        return _median([_ask(engine, SearchQuery((Seed(paper=paper),), limit=DEPTH))[1] for paper in papers])
     return None
 
 

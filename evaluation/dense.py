@@ -13,9 +13,8 @@ from evaluation.vectors import CollectionVectors
 from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import EncodedPaper, Facet, Paper, RankedPaper, Unit
-from service.search.aspect import Aspect, focused
-from service.search.rerank import Part
-from service.search.rerank import explain as explain_plan
+from service.search.aspect import Aspect, Part, focused
+from service.search.explain import explain as explain_plan
 
 # Papers compared in one call; bounds memory where the pool is a whole collection.
 _BLOCK_PAPERS = 8_192
@@ -112,7 +111,8 @@ def explain(
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
     part = Part(chosen, tuple(numbers))
     return tuple(
-        explain_plan(paper, [part], [plans[i]], unit=Unit.SENTENCE) for i, paper in enumerate(ranked.values())
+        explain_plan(paper, [part], [(0, plans[i])], np.ones(1), unit=Unit.SENTENCE)
+        for i, paper in enumerate(ranked.values())
     )
 
 

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -176,6 +177,15 @@ class Snapshot:
             own, living = segment.column(name), self.living[start:end]
             chunks += (own if living.all() else pa.compute.if_else(pa.array(living), own, None)).chunks
         return pa.chunked_array(chunks, type=None if chunks else pa.string())
+
+    def values(self, name: str, positions: Int64[np.ndarray, " k"]) -> list[Any]:
+        """One column of the papers at ``positions``, in that order; indexer/columns.py names them."""
+        values = np.empty(len(positions), dtype=object)
+        for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
+            own = (positions >= start) & (positions < end)
+            values[own] = segment.column(name).take(pa.array(positions[own] - start)).to_pylist()
+        taken: list[Any] = values.tolist()
+        return taken
 
     def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_positions"]:
         """Which papers are there and pass ``filters``; read-only, it may be shared between callers."""

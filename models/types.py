@@ -211,13 +211,16 @@ class Candidate:
 class Alignment:
     """How much one query sentence and one result sentence count together; ``distance`` is L2.
 
-    Both are ``None`` where an encoder gives one vector for a whole paper.
+    Both are ``None`` where an encoder gives one vector for a whole paper. ``seed`` is the number of the query
+    paper in its list, which is that of the negatives where ``negative``.
     """
 
     query_sentence: int | None
     sentence: int | None
     weight: float
     distance: float
+    seed: int = 0
+    negative: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ HTTP = {"fastapi", "starlette", "uvicorn", "jinja2"}
 
 
 @pytest.mark.parametrize(
-    "module", ["service.search.engine", "service.search.recommend", "service.batches.worker"]
+    "module", ["service.search.engine", "service.search.query", "service.batches.worker"]
 )
 def test_the_core_loads_no_http(module: str) -> None:
     """In a fresh interpreter, searching, recommending and working on batches need no web framework."""

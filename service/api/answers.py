@@ -15,12 +15,15 @@ from service.cache.annotations import fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache
 from service.collection.cursors import Cursors
-from service.search.engine import SearchEngine, SearchQuery
-from service.search.recommend import RecommendQuery, recommend
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery
 
 # Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _TIME: Final = b'"took_ms":'  # the last member of every answer, and the one that is not the same each time
+
+# A page of a ranked list.
+RankedOut = SearchOut | RecommendationsOut
 
 
 class Answers:
@@ -72,21 +75,12 @@ def _timeless(answer: BaseModel) -> bytes:
     return content[: content.rindex(_TIME) + len(_TIME)]
 
 
-def answer_search(engine: SearchEngine, cursors: Cursors, query: SearchQuery) -> SearchOut:
-    """The page of the ranked list that ``query`` asks for, with the cursor of the next one.
+def answer_page(
+    out: type[RankedOut], engine: SearchEngine, cursors: Cursors, query: SearchQuery
+) -> RankedOut:
+    """The page of the ranked list that ``query`` asks for, as ``out``, with the cursor of the next one.
 
-    Raises PaperNotFoundError, SentenceSelectionError, DeadlineError.
+    Raises PaperNotFoundError, SentenceSelectionError, EncoderMismatchError, DeadlineError.
     """
     answer = engine.search(query)
-    return SearchOut.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))
-
-
-def answer_recommendations(
-    engine: SearchEngine, cursors: Cursors, query: RecommendQuery
-) -> RecommendationsOut:
-    """The same for papers akin to many.
-
-    Raises EncoderMismatchError, DeadlineError.
-    """
-    answer = recommend(engine, query)
-    return RecommendationsOut.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))
+    return out.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))

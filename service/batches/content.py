@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 import models.errors
 from indexer.job import ChunkContent, LeasedChunk, NewJob
 from models.errors import AkinError
-from service.search.engine import SearchAnswer, SearchQuery
+from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50
 _CHUNK_PAPERS: Final = 500  # of all its answers together: what a worker and a reader hold in memory
@@ -99,7 +99,7 @@ def queries_of(chunk: LeasedChunk) -> Iterator[SearchQuery]:
     # What they share is read once: it may hold lists of thousands of ids.
     shared = _QUERY.validate_python(json.loads(unpacked(chunk.shared)))
     for paper_id in queries:
-        yield replace(shared, paper_id=paper_id)
+        yield shared.of_paper(paper_id)
 
 
 def stored_results(results: Sequence[BatchResult]) -> bytes:

@@ -16,7 +16,8 @@ from service.batches.content import BatchResult, queries_of, stored_results
 from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
 from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery
 from service.timings import USUAL
 
 _LOOK_S: Final = 0.005
@@ -124,9 +125,9 @@ class ChunkWorker:
         try:
             answer = engine.search(query)
         except (InputError, DeadlineError) as error:
-            return BatchResult.of_error(seed, query.paper_id, error)
+            return BatchResult.of_error(seed, query.seeds[0].paper_id, error)
         next_cursor = self._cursors.following(answer.next_page, query, engine)
-        return BatchResult(seed, query.paper_id, answer, next_cursor)
+        return BatchResult(seed, query.seeds[0].paper_id, answer, next_cursor)
 
     def _give_way(self, attempt: _Attempt) -> None:
         until = time.monotonic() + self._patience_s

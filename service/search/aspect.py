@@ -116,6 +116,47 @@ def focused(
     return np.ascontiguousarray(np.where(norms > 0, turned * scale, chosen))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Query sentences that are compared with a paper by one plan.
+
+    ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``;
+    ``away``: papers should be unlike them. ``weight`` (over 0) is how much the part counts beside others.
+    ``seed`` is the number of the query paper in its list, which is that of the negatives where ``negative``.
+    """
+
+    vectors: Float32[np.ndarray, "n_query dim"]
+    sentences: tuple[int, ...]
+    away: bool = False
+    weight: float = 1.0
+    seed: int = 0
+    negative: bool = False
+
+
+def query_parts(
+    aspect: Aspect,
+    selection: Selection,
+    vectors: Float32[np.ndarray, "n_sentence dim"],
+    *,
+    unit: Unit,
+    weight: float = 1.0,
+    seed: int = 0,
+    negative: bool = False,
+) -> list[Part]:
+    """The sentences to be like, turned by the focus; then those to be unlike, as they are.
+
+    Of a ``negative`` paper all are to be unlike. What to keep away from keeps its topic, so it is not turned.
+    """
+    turn = 0.0 if negative or unit is Unit.DOCUMENT else aspect.turn
+    kept = selection.like if unit is Unit.SENTENCE else (0,)
+    chosen = focused(vectors, kept, focus=turn)
+    parts = [Part(chosen, selection.like, negative, weight, seed, negative)]
+    if aspect.unlike is not None and selection.unlike:
+        unlike = vectors[list(selection.unlike)]
+        parts.append(Part(unlike, selection.unlike, True, weight * aspect.unlike.weight, seed, negative))
+    return parts
+
+
 def facets_missing(aspect: Aspect, paper: Paper, *, n_vectors: int) -> str:
     """One sentence that says which facets were asked for in vain, and which the query has instead."""
     unlike = () if aspect.unlike is None else aspect.unlike.facets

@@ -1,33 +1,85 @@
 """Candidates: papers that hold the sentences nearest to the query's (single match, semantics 3.3)."""
 
+from collections.abc import Sequence
+from typing import Final
+
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int64
 
 from indexer.snapshot import Snapshot
-from models.types import Candidate
+from models.sentences import wording
+from models.types import Candidate, Paper
 from service.context import check_deadline, stage
+from service.search.aspect import Part
+from service.search.query import Kinship
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
-CANDIDATES_PER_RESULT = 5
+CANDIDATES_PER_RESULT: Final = 5
 # So many times as many where papers are ranked by more than what found them, as with contrast: on 20,000 real
 # abstracts 99.9 % of the first 20 papers are then those of re-ranking all (95.9 % without), at 6 ms more.
-MORE_CANDIDATES = 5
+MORE_CANDIDATES: Final = 5
 
-# Where to start and how to widen. On 20,000 real abstracts 1.15 searches a query suffice, and a query takes
-# three quarters of the time that 3 hits a paper take, with the same results.
-_HITS_PER_PAPER = 1.5
-_WIDEN = 2
+# How to widen. On 20,000 real abstracts 1.15 searches for a paper suffice, and a query takes three quarters
+# of the time that 3 hits a paper take, with the same results.
+_HITS_PER_PAPER: Final = 1.5
+_WIDEN: Final = 2
 # So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
 # which of millions of rows it may return takes longer.
-_FEW_PAPERS = 32
+_FEW_PAPERS: Final = 32
 # How many times as many papers each further search of a long list asks for.
-_DEEPER = 2
+_DEEPER: Final = 2
+
+# For several seeds. Measured: docs/why.md, "Several seeds". Sentences that are searched for; of more, each
+# seed keeps those nearest to its own mean.
+_MAX_SENTENCES: Final = 512
+# Hits of all sentences together, for each paper wanted, and of one sentence at least.
+_HITS_OF_ALL: Final = 4
+_MIN_HITS: Final = 20
+# Sentences searched for between two looks at the deadline.
+_BATCH: Final = 64
 
 
-def depth_for(limit: int, *, least: int, contrast: bool) -> int:
-    """How many papers are re-ranked together for ``limit`` results; ``least`` without contrast."""
+def depth_for(parts: Sequence[Part], limit: int, *, least: int) -> int:
+    """How many papers are re-ranked together for ``limit`` results; ``least`` for a single part."""
     n_papers = max(least, limit * CANDIDATES_PER_RESULT)
-    return n_papers * MORE_CANDIDATES if contrast else n_papers
+    if _several_seeds(parts):
+        return max(least * MORE_CANDIDATES, n_papers)
+    return n_papers * MORE_CANDIDATES if len(parts) > 1 else n_papers
+
+
+@stage("candidates")
+def list_candidates(
+    snapshot: Snapshot,
+    parts: Sequence[Part],
+    *,
+    akin_to: Kinship = Kinship.SOME,
+    n_papers: int,
+    first: int,
+    allowed: Bool[np.ndarray, " n_papers"],
+    omitted: Sequence[Paper] = (),
+) -> list[int]:
+    """The positions of the first ``n_papers`` of a list that is the same however far it is read.
+
+    The nearest come first. Fewer if fewer are allowed. ``first`` papers come from one search, the rest from
+    wider ones, in order, but for what was found before: an approximate index may find other papers when it is
+    asked for more. The list depends on ``first``. Papers with the title or the abstract of one of ``omitted``
+    are left out, letter case and spacing aside. Raises DeadlineError.
+    """
+    several = _several_seeds(parts)
+    query = _central_sentences(parts, akin_to) if several else parts[0].vectors
+    same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
+    listed: dict[int, None] = {}
+    seen: set[int] = set()
+    n_searched = first
+    while True:
+        found = find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed, exact=not several)
+        new = [each.position for each in found if each.position not in seen]
+        seen.update(new)
+        listed.update(dict.fromkeys(_without(snapshot, new, same)))
+        # Fewer than asked for: there are no more.
+        if len(listed) >= n_papers or len(seen) < n_searched:
+            return list(listed)[:n_papers]
+        n_searched *= _DEEPER
 
 
 def find_candidates(
@@ -36,61 +88,58 @@ def find_candidates(
     *,
     n_papers: int,
     allowed: Bool[np.ndarray, " n_papers"],
+    exact: bool = True,
 ) -> list[Candidate]:
     """The ``n_papers`` allowed papers nearest by single match, best first; fewer only when fewer are allowed.
 
-    A paper's score is -min over (query sentence, its sentence) of L2. The search widens until the list is
-    what an unlimited one would give: a paper absent from every sentence's hits is farther than the nearest
-    of the hit lists' ends. Ties are broken by position. Raises DeadlineError.
+    A paper's score is -min over (query sentence, its sentence) of L2. The search widens until there are
+    enough papers and, if ``exact``, until the list is what an unlimited one would give: a paper absent from
+    every sentence's hits is farther than the nearest of the hit lists' ends. Ties are broken by position.
+    Raises DeadlineError.
     """
     n_allowed = int(np.count_nonzero(allowed))
     wanted = min(n_papers, n_allowed)
     if wanted == 0:
         return []
     n_dropped = len(allowed) - n_allowed
-    few = n_dropped <= _FEW_PAPERS
+    # Many sentences with few hits each would find the same few dropped papers again and again.
+    few = n_dropped <= _FEW_PAPERS if exact else n_dropped == 0
     allowed_rows = None if few else allowed[snapshot.paper_of_row]
     n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))
-    n_hits = min(int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER), n_rows)
+    if exact:
+        n_hits = int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER)
+    else:
+        n_hits = max(_MIN_HITS, _HITS_OF_ALL * wanted // len(query))
     while True:
-        check_deadline()
-        hits = snapshot.index.search(query, n_hits, allowed=allowed_rows)
-        found = hits.rows >= 0
-        papers, scores = _best_by_paper(snapshot.paper_of_row[hits.rows[found]], hits.scores[found])
+        n_hits = min(n_hits, n_rows)
+        papers, scores, unseen = _nearest(snapshot, query, n_hits, allowed_rows)
         papers, scores = papers[allowed[papers]], scores[allowed[papers]]
-        # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
-        unseen = float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf)))
-        if n_hits == n_rows or (len(papers) >= wanted and scores[wanted - 1] >= unseen):
+        enough = len(papers) >= wanted and (not exact or scores[wanted - 1] >= unseen)
+        if enough or n_hits == n_rows:
             return [
                 Candidate(int(paper), float(score))
                 for paper, score in zip(papers[:wanted], scores[:wanted], strict=True)
             ]
-        n_hits = min(n_hits * _WIDEN, n_rows)
+        n_hits *= _WIDEN
 
 
-@stage("candidates")
-def list_candidates(
+def _nearest(
     snapshot: Snapshot,
     query: Float32[np.ndarray, "n_query dim"],
-    *,
-    n_papers: int,
-    first: int,
-    allowed: Bool[np.ndarray, " n_papers"],
-) -> list[Candidate]:
-    """The first ``n_papers`` of a list that is the same however far it is read; fewer if fewer are allowed.
-
-    ``first`` papers come from one search, the rest from wider ones, in order, but for what was found before:
-    an approximate index may find other papers when it is asked for more. The list depends on ``first``.
-    """
-    listed: dict[int, Candidate] = {}
-    n_searched = first
-    while True:
-        for candidate in find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed):
-            listed.setdefault(candidate.position, candidate)
-        # Fewer than asked for: there are no more.
-        if n_searched >= n_papers or len(listed) < n_searched:
-            return list(listed.values())[:n_papers]
-        n_searched *= _DEEPER
+    n_hits: int,
+    allowed_rows: Bool[np.ndarray, " n_rows"] | None,
+) -> tuple[Int64[np.ndarray, " k"], Float32[np.ndarray, " k"], float]:
+    """The papers among the hits of all sentences, best first, their scores, and what bounds those unseen."""
+    papers, scores, unseen = [], [], -np.inf
+    for start in range(0, len(query), _BATCH):
+        check_deadline()
+        hits = snapshot.index.search(query[start : start + _BATCH], n_hits, allowed=allowed_rows)
+        found = hits.rows >= 0
+        papers.append(snapshot.paper_of_row[hits.rows[found]])
+        scores.append(hits.scores[found])
+        # Where a list is full, its end bounds what it left out; an exhausted list left nothing out.
+        unseen = max(unseen, float(np.max(np.where(found[:, -1], hits.scores[:, -1], -np.inf))))
+    return *_best_by_paper(np.concatenate(papers), np.concatenate(scores)), unseen
 
 
 def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,3 +150,38 @@ def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, 
     papers, scores = papers[first], scores[first]
     best = np.lexsort((papers, -scores))
     return papers[best], scores[best]
+
+
+def _several_seeds(parts: Sequence[Part]) -> bool:
+    return len({(part.seed, part.negative) for part in parts}) > 1
+
+
+def _central_sentences(parts: Sequence[Part], akin_to: Kinship) -> Float32[np.ndarray, "n_query dim"]:
+    """What to search for: near to any sentence of a seed, or, for what all have in common, to their mean."""
+    seeds = [part for part in parts if not part.away]
+    if akin_to is Kinship.ALL and len(seeds) > 1:
+        means = [part.vectors.mean(axis=0) for part in seeds]
+        mean = np.average(means, axis=0, weights=[part.weight for part in seeds])
+        return mean[None].astype(np.float32)
+    per_seed = max(_MAX_SENTENCES // len(seeds), 1)
+    return np.concatenate([_central(part.vectors, per_seed) for part in seeds])
+
+
+def _central(vectors: Float32[np.ndarray, "n_query dim"], n: int) -> Float32[np.ndarray, "n_central dim"]:
+    """The ``n`` vectors nearest to the mean of all; all where there are no more."""
+    if len(vectors) <= n:
+        return vectors
+    distances = np.linalg.norm(vectors - vectors.mean(axis=0), axis=1)
+    return vectors[np.sort(np.argsort(distances, kind="stable")[:n])]
+
+
+def _without(snapshot: Snapshot, positions: list[int], same: set[str]) -> list[int]:
+    """The ``positions`` of papers with another title and abstract than those worded ``same``."""
+    if not same or not positions:
+        return positions
+    texts = (snapshot.values(name, np.array(positions)) for name in ("title", "abstract"))
+    return [
+        position
+        for position, title, abstract in zip(positions, *texts, strict=True)
+        if not same & {wording(title), wording(abstract)}
+    ]

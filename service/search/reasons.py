@@ -20,6 +20,7 @@ class Reason(StrEnum):
 
 # The same for a person, but for what depends on the query.
 DETAILS = {
+    Reason.NO_SEED_RESOLVED: "None of the seeds can be used; unresolved says of each why.",
     Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
     Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
 }

@@ -1,4 +1,4 @@
-"""Re-rank: score candidates by transport on full-precision vectors and explain each score by its plan."""
+"""Re-rank: candidates compared with the parts of a query by transport on full-precision vectors."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,31 +7,27 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from indexer.snapshot import Snapshot
-from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings
-from models.types import (
-    Alignment,
-    Candidate,
-    EncoderSpec,
-    Highlight,
-    Omitted,
-    Paper,
-    RankedPaper,
-    Unit,
-)
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
+from models.types import EncoderSpec
 from service.context import check_deadline, stage
-from service.search.aspect import Aspect, Selection, focused
-from service.search.compare import compare
-
-# Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
-_LIGHTEST = 1e-10
-
-# The most cells and highlights of one result, so that no answer grows with the square of its abstracts.
-MOST_ALIGNMENTS = 64
-MOST_HIGHLIGHTS = 32
+from service.search.aspect import Part
+from service.search.combine import own_weights, seed_weights
+from service.search.query import Kinship
 
 # The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
 # docs/why.md, "A temperature for unit vectors".
 _TAU_OF_UNIT_VECTORS = 0.15
+# Cells of one block, a cell being one query sentence beside one of a paper: a block takes 0.5 ms with usual
+# abstracts, some 20 ms with those that transport finds hardest. A pair of papers is never split.
+BLOCK_CELLS = 4_096
+# Papers whose vectors are read at once.
+_BATCH = 256
+# Plans are kept for the explanation while there are so few parts; else they are made again for what is shown.
+_MAX_KEPT = 2
+# What is usual for a seed is measured on so many papers, evenly spread through the collection.
+_SAMPLE_PAPERS = 100
+# Distances below this are no measure of anything: all papers sampled are the seed over again.
+_MIN_DISTANCE = 1e-6
 
 
 def default_tau(spec: EncoderSpec) -> float:
@@ -41,146 +37,144 @@ def default_tau(spec: EncoderSpec) -> float:
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
 
 
-# Papers whose vectors are read at once.
-_TOGETHER = 256
-
-
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Query sentences that are compared with a paper by one plan, which counts ``weight`` times in its score.
+class Ranked:
+    """The papers at ``positions``, best first, with their scores and what each part counts in them.
 
-    ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``.
-    The weight is 1 for the part that papers should be like, negative for one they should be unlike.
+    ``plans[b][p]`` are those of part ``p`` with batch ``b`` of the papers as they were compared, where they
+    were kept; ``order[i]`` is where paper ``i`` stood then.
     """
 
-    vectors: Float32[np.ndarray, "n_query dim"]
-    sentences: tuple[int, ...]
-    weight: float = 1.0
+    positions: Int64[np.ndarray, " k"]
+    scores: Float64[np.ndarray, " k"]
+    weights: Float64[np.ndarray, "n_parts k"]
+    order: Int64[np.ndarray, " k"]
+    plans: tuple[tuple[Plans, ...], ...] = ()
 
 
-def query_parts(
-    aspect: Aspect, selection: Selection, vectors: Float32[np.ndarray, "n_sentence dim"], *, unit: Unit
-) -> list[Part]:
-    """The sentences to be like, turned by the focus; then those to be unlike, as they are."""
-    if unit is Unit.DOCUMENT:
-        return [Part(vectors, selection.like)]
-    parts = [Part(focused(vectors, selection.like, focus=aspect.turn), selection.like)]
-    if aspect.unlike is not None and selection.unlike:
-        # Unturned: the topic they carry is what to keep away from.
-        parts.append(Part(vectors[list(selection.unlike)], selection.unlike, -aspect.unlike.weight))
-    return parts
+class Comparison:
+    """Compares papers of a snapshot with the parts of a query, ``scorer`` and ``settings`` saying how."""
 
+    def __init__(
+        self, snapshot: Snapshot, parts: Sequence[Part], *, scorer: Scorer, settings: TransportSettings
+    ) -> None:
+        self._snapshot = snapshot
+        self.parts = parts
+        self._scorer = scorer
+        self._settings = settings
 
-def rerank(
-    snapshot: Snapshot,
-    parts: Sequence[Part],
-    candidates: Sequence[Candidate],
-    *,
-    skip: int = 0,
-    limit: int,
-    scorer: Scorer,
-    settings: TransportSettings,
-    unit: Unit,
-) -> list[RankedPaper]:
-    """The best ``limit`` candidates but the first ``skip``, with their alignments, best first.
+    def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
+        """The papers at ``positions`` by their scores, ties by position.
 
-    Ties are broken by position. Raises DeadlineError.
-    """
-    positions = np.array([candidate.position for candidate in candidates], dtype=np.int64)
-    with stage("rerank"):
-        compared = [
-            _compare(snapshot, parts, together, scorer=scorer, settings=settings)
-            for together in np.split(positions, range(_TOGETHER, len(positions), _TOGETHER))
-        ]
-    totals = np.concatenate([total_scores(parts, plans) for plans in compared])
-    best = np.lexsort((positions, -totals))[skip : skip + limit].tolist()
-    with stage("explain"):
-        return [
-            explain(
-                snapshot.paper(int(positions[i])),
-                parts,
-                [plans[i % _TOGETHER] for plans in compared[i // _TOGETHER]],
-                unit=unit,
+        Of one seed each part counts as it was asked; of several as ``combine.seed_weights`` has it. Raises
+        DeadlineError.
+        """
+        with stage("rerank"):
+            compared = list(self._compare(positions)) if len(self.parts) <= _MAX_KEPT else []
+            scores = (
+                np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
+                if compared
+                else self._scores(positions)
             )
-            for i in best
-        ]
+            if len({(part.seed, part.negative) for part in self.parts}) == 1:
+                weights = own_weights(self.parts, len(positions))
+            else:
+                weights = seed_weights(
+                    scores, self._usual(), self.parts, akin_to=akin_to, negative_weight=negative_weight
+                )
+        totals = (weights * scores).sum(axis=0)
+        order = np.lexsort((positions, -totals))
+        return Ranked(positions[order], totals[order], weights[:, order], order, tuple(compared))
+
+    def plans(self, ranked: Ranked, first: int, last: int) -> list[list[tuple[int, Plan]]]:
+        """For the papers ``first`` to ``last`` of ``ranked``, the plans of the parts that count for each.
+
+        Each plan stands after its part's number. Raises DeadlineError.
+        """
+        if ranked.plans:
+            places = [divmod(at, _BATCH) for at in ranked.order[first:last].tolist()]
+            return [[(p, part[i]) for p, part in enumerate(ranked.plans[b])] for b, i in places]
+        plans: list[list[tuple[int, Plan]]] = [[] for _ in range(first, last)]
+        for number, part in enumerate(self.parts):
+            counting = np.flatnonzero(ranked.weights[number, first:last])
+            if len(counting):
+                rows, offsets = self._snapshot.gather(ranked.positions[first:last][counting])
+                compared = self._plans(part, rows, offsets)
+                for i, paper in enumerate(counting.tolist()):
+                    plans[paper].append((number, compared[i]))
+        return plans
+
+    def _compare(self, positions: Int64[np.ndarray, " k"]) -> Iterator[tuple[Plans, ...]]:
+        for batch in np.split(positions, range(_BATCH, len(positions), _BATCH)):
+            rows, offsets = self._snapshot.gather(batch)
+            yield tuple(self._plans(part, rows, offsets) for part in self.parts)
+
+    def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
+        rows, offsets = self._snapshot.gather(positions)
+        scores = np.empty((len(self.parts), len(positions)))
+        for own, part in zip(scores, self.parts, strict=True):
+            own[:] = self._plans(part, rows, offsets).scores
+        return scores
+
+    def _usual(self) -> Float64[np.ndarray, " n_parts"]:
+        """The mean distance of each part from the papers of the collection, on a sample."""
+        living = self._snapshot.positions
+        n_sampled = min(_SAMPLE_PAPERS, len(living))
+        sample = living[np.linspace(0, len(living) - 1, n_sampled).astype(np.int64)]
+        distances = -self._scores(sample).mean(axis=1)
+        usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
+        return usual
+
+    def _plans(
+        self,
+        part: Part,
+        rows: Float32[np.ndarray, "n_rows dim"],
+        offsets: Int64[np.ndarray, " k_plus_1"],
+    ) -> Plans:
+        return compare(part.vectors, rows, offsets, scorer=self._scorer, settings=self._settings)
 
 
-def _compare(
-    snapshot: Snapshot,
-    parts: Sequence[Part],
-    positions: Int64[np.ndarray, " k"],
+def compare(
+    query: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
     *,
-    scorer: Scorer,
-    settings: TransportSettings,
-) -> list[Plans]:
-    """Each part's plans with the papers at ``positions``."""
-    rows, offsets = snapshot.gather(positions)
-    return [compare(part.vectors, rows, offsets, scorer=scorer, settings=settings) for part in parts]
+    scorer: Scorer = Scorer.OT,
+    settings: TransportSettings = SERVING,
+    block_cells: int = BLOCK_CELLS,
+) -> Plans:
+    """What ``score_papers`` gives, to the bit, in blocks short enough for a deadline to be kept.
 
-
-def total_scores(parts: Sequence[Part], compared: Sequence[Plans]) -> Float64[np.ndarray, " k"]:
-    """The score of each paper: the sum of its parts', each counting its weight."""
-    totals: Float64[np.ndarray, " k"] = np.sum(
-        [part.weight * plans.scores for part, plans in zip(parts, compared, strict=True)], axis=0
-    )
-    return totals
-
-
-def highlights(
-    paper: Paper, weights: Float64[np.ndarray, " n_sentence"], *, lightest: float = 0.0
-) -> tuple[Highlight, ...]:
-    """The sentences heavier than ``lightest``, heaviest first, at most MOST_HIGHLIGHTS of them."""
-    heaviest = np.argsort(-weights, kind="stable")[:MOST_HIGHLIGHTS].tolist()
-    return tuple(
-        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(weights[j]))
-        for j in heaviest
-        if weights[j] > lightest
-    )
-
-
-def whole_paper(paper: Paper) -> tuple[Highlight, ...]:
-    """All of the abstract, where there is one vector a paper."""
-    return (Highlight(None, 0, len(paper.abstract), 1.0),)
-
-
-def explain(paper: Paper, parts: Sequence[Part], plans: Sequence[Plan], *, unit: Unit) -> RankedPaper:
-    """A paper with its score and the cells of the plans that make it up, each part's heaviest first.
-
-    Cells weigh as much as their part does, so those of a contrast are negative. Past MOST_ALIGNMENTS, shared
-    equally by the parts, a part's lightest cells are summed up. Highlights are the sentences that match what
-    the paper should be like, the first part; the lightest past MOST_HIGHLIGHTS are left out.
-
-    Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``; with one
-    vector a paper, the only cell belongs to the two whole abstracts. Raises DeadlineError.
+    A block has at most ``block_cells`` cells, or one paper. Raises DeadlineError, at most one block late.
     """
-    check_deadline()
-    if unit is Unit.DOCUMENT:
-        cell = Alignment(None, None, 1.0, float(plans[0].cost[0, 0]))
-        return RankedPaper(paper, plans[0].score, (cell,), whole_paper(paper), plans[0].converged)
-    paired = list(zip(parts, plans, strict=True))
-    cells = [list(_cells(part, plan)) for part, plan in paired]
-    most = max(MOST_ALIGNMENTS // len(cells), 1)
-    return RankedPaper(
-        paper,
-        score=sum(part.weight * plan.score for part, plan in paired),
-        alignments=tuple(cell for of_part in cells for cell in of_part[:most]),
-        highlights=highlights(paper, plans[0].mass.sum(axis=0), lightest=_LIGHTEST),
-        converged=all(plan.converged for plan in plans),
-        omitted=tuple(_summed(of_part[most:]) for of_part in cells if len(of_part) > most),
+    blocks = []
+    for first, last in _blocks(offsets, max(block_cells // max(len(query), 1), 1)):
+        check_deadline()
+        own = rows[offsets[first] : offsets[last]]
+        bounds = offsets[first : last + 1] - offsets[first]
+        blocks.append(score_papers(query, own, bounds, scorer=scorer, settings=settings))
+    if len(blocks) == 1:
+        return blocks[0]
+    return Plans(
+        mass=np.concatenate([block.mass for block in blocks]),
+        cost=np.concatenate([block.cost for block in blocks]),
+        offsets=np.array(offsets),
+        n_query=len(query),
+        scores=np.concatenate([block.scores for block in blocks]),
+        marginal_errors=np.concatenate([block.marginal_errors for block in blocks]),
+        gaps=np.concatenate([block.gaps for block in blocks]),
+        converged=np.concatenate([block.converged for block in blocks]),
+        n_iterations=np.concatenate([block.n_iterations for block in blocks]),
     )
 
 
-def _summed(cells: Sequence[Alignment]) -> Omitted:
-    weight = sum(cell.weight for cell in cells)
-    return Omitted(len(cells), weight, sum(cell.weight * cell.distance for cell in cells) / weight)
-
-
-def _cells(part: Part, plan: Plan) -> Iterator[Alignment]:
-    i, j = np.nonzero(plan.mass > _LIGHTEST)
-    masses, distances = plan.mass[i, j], plan.cost[i, j]
-    order = np.lexsort((j, i, -masses))
-    for row, column, mass, distance in zip(
-        *(values[order].tolist() for values in (i, j, masses, distances)), strict=True
-    ):
-        yield Alignment(part.sentences[row], column, part.weight * mass, distance)
+def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], most: int) -> Iterator[tuple[int, int]]:
+    """The first paper of each block of ``most`` rows and the one past its last; an empty one for no paper."""
+    first, n_papers = 0, len(offsets) - 1
+    while True:
+        last = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+        last = min(max(last, first + 1), n_papers)
+        yield first, last
+        if last == n_papers:
+            return
+        first = last

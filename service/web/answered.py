@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from models.types import Paper
-from service.api.answers import Answers, answer_recommendations, answer_search
+from service.api.answers import Answers, RankedOut, answer_page
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
@@ -25,7 +25,7 @@ class Answered:
     engine: SearchEngine
     asked: Asked
     paper: Paper | None
-    out: SearchOut | RecommendationsOut
+    out: RankedOut
     first_rank: int
 
 
@@ -63,24 +63,15 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked)
     paper = read(engine, asked)
     asked = asked.settled(() if paper is None else paper.sentences)
     body = asked.request()
-    if isinstance(body, RecommendationsIn):
-        recommended, engine = paging.at(body.cursor, body.to_query())
-        content = answers.content(
-            engine,
-            recommended,
-            lambda: answer_recommendations(engine, paging.cursors, recommended),
-            reads_text=any(seed.paper is not None for seed in (*recommended.seeds, *recommended.negatives)),
-        )
-        found = RecommendationsOut.model_validate_json(content)
-        return Answered(engine, asked, paper, found, recommended.page.offset + 1)
     query, engine = paging.at(body.cursor, body.to_query())
+    out: type[RankedOut] = RecommendationsOut if isinstance(body, RecommendationsIn) else SearchOut
     content = answers.content(
         engine,
         query,
-        lambda: answer_search(engine, paging.cursors, query),
-        reads_text=query.paper_id is None,
+        lambda: answer_page(out, engine, paging.cursors, query),
+        reads_text=query.reads_text,
     )
-    return Answered(engine, asked, paper, SearchOut.model_validate_json(content), query.page.offset + 1)
+    return Answered(engine, asked, paper, out.model_validate_json(content), query.page.offset + 1)
 
 
 def sources(answered: Answered) -> list[Source]:

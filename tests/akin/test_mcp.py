@@ -28,7 +28,8 @@ from indexer.keys import Keys, Scope
 from models.types import Facet
 from service.app import create_app
 from service.search.aspect import Aspect
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.servers.loopback import served
@@ -92,7 +93,7 @@ def test_a_model_searches_over_standard_input_and_output(
         assert {tool.name for tool in listed} == TOOLS
         assert all(tool.annotations is not None and tool.annotations.read_only_hint for tool in listed)
         text = text_of(await client.call_tool("search_papers", {"paper_id": PAPER, "facet": ["method"]}))
-        query = SearchQuery(paper_id=PAPER, aspect=Aspect(facets=(Facet.METHOD,)), limit=5)
+        query = SearchQuery((Seed(PAPER, aspect=Aspect(facets=(Facet.METHOD,))),), limit=5)
         expected = plain_engine.search(query)
         assert [ranked.paper.id for ranked in expected.results] == found_ids(text)
         assert list(expected.selected) == [int(n) for n in re.findall(r"counts \[(\d+)\]", text)]

@@ -16,7 +16,8 @@ from models.errors import InputError, UnknownNameError
 from models.transport import SERVING, Scorer
 from models.types import Facet, Unit
 from service.search.aspect import Aspect
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.system_examples import (
@@ -76,7 +77,7 @@ def test_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Enco
     engine = SearchEngine(hashed_snapshot, lambda: annotated(hashing), n_candidates=100)
     for query in queries:
         answer = engine.search(
-            SearchQuery(paper_id=query.paper.id, aspect=Aspect(facets=(Facet.METHOD,)), limit=10)
+            SearchQuery((Seed(query.paper.id, aspect=Aspect(facets=(Facet.METHOD,))),), limit=10)
         )
         expected = {result.paper.id: result.score for result in answer.results}
         found = {paper_id: ranked.scores[query.id][paper_id] for paper_id in ranked.ranking(query.id)[:10]}

@@ -17,7 +17,8 @@ from models.encoder import Encoder
 from models.errors import InputError
 from models.types import Facet, Paper
 from service.search.aspect import Aspect
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
 from tests.support.examples.set_examples import lines, write
@@ -118,9 +119,10 @@ def test_tagged_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashin
     ranked = evaluated.rank("hashing:ot:focus:tagged")
     annotator = Annotator(hashing, tagger=LastIsMethod())
     engine = SearchEngine(hashed_snapshot, lambda: annotator, n_candidates=100)
+    aspect = Aspect(facets=(Facet.METHOD,))
     for query in queries:
         answer = engine.search(
-            SearchQuery(paper=without_facets(query.paper), aspect=Aspect(facets=(Facet.METHOD,)), limit=11)
+            SearchQuery((Seed(paper=without_facets(query.paper), aspect=aspect),), limit=11)
         )
         expected = {each.paper.id: each.score for each in answer.results if each.paper.id != query.paper.id}
         # The snapshot stores float16, of which a pasted paper knows nothing.

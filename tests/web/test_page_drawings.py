@@ -20,9 +20,8 @@ from service.api.schemas.recommendations import RecommendationsOut
 from service.api.schemas.search import AlignmentOut, OmittedOut, ResultOut, SearchOut
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect, Contrast
-from service.search.engine import SearchEngine, SearchQuery
-from service.search.recommend import RecommendQuery, recommend
-from service.search.seeds import Seed
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from service.web import render
 from service.web.views.alignment import Source, draw_alignment, share_in_words
@@ -44,7 +43,7 @@ def engine(hashed_data: Path) -> SearchEngine:
 
 def search(engine: SearchEngine, paper_id: str = "demo:p01-m03", **query: Any) -> SearchOut:
     """An answer as routes and pages get it."""
-    return SearchOut.of(engine.search(SearchQuery(paper_id=paper_id, **query)))
+    return SearchOut.of(engine.search(SearchQuery((Seed(paper_id),), **query)))
 
 
 def source(engine: SearchEngine, paper_id: str = "demo:p01-m03") -> Source:
@@ -146,9 +145,9 @@ def test_one_sentence_may_meet_several(engine: SearchEngine) -> None:
 def test_several_seeds_are_told_apart(engine: SearchEngine) -> None:
     """Rows of several papers say which paper and which of its sentences; those of negatives count against."""
     ids = ["demo:p00-m01", "demo:p02-m02"]
-    seeds = tuple(Seed(each, None, Aspect(), 1.0) for each in ids)
-    negatives = (Seed("demo:p05-m05", None, Aspect(), 1.0),)
-    out = RecommendationsOut.of(recommend(engine, RecommendQuery(seeds=seeds, negatives=negatives)))
+    seeds = tuple(map(Seed, ids))
+    negatives = (Seed("demo:p05-m05"),)
+    out = RecommendationsOut.of(engine.search(SearchQuery(seeds=seeds, negatives=negatives)))
     snapshot = engine.snapshot
     papers = [snapshot.paper(snapshot.position(seed.id or "")) for seed in out.seeds]
     sources = [
@@ -331,7 +330,7 @@ def test_examples_find_something(engine: SearchEngine, hashed_snapshot: Snapshot
     for example in examples:
         contrast = None if example.unlike is None else Contrast(facets=(example.unlike,))
         aspect = Aspect(facets=() if example.facet is None else (example.facet,), unlike=contrast)
-        query = SearchQuery(paper_id=example.paper_id or None, text=example.text or None, aspect=aspect)
+        query = SearchQuery((Seed(example.paper_id or None, text=example.text or None, aspect=aspect),))
         answer = engine.search(query)
         assert answer.results
         assert () == answer.warnings

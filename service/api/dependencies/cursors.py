@@ -7,8 +7,9 @@ from fastapi import Depends, Request
 
 from service.api.errors import RESPONSES
 from service.api.services import services_of
-from service.collection.cursors import Cursors, PagedQuery
+from service.collection.cursors import Cursors
 from service.search.engine import SearchEngine
+from service.search.query import SearchQuery
 
 # What the OpenAPI document says beside the usual of an endpoint that takes cursors.
 CURSOR_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -26,7 +27,7 @@ class Paging:
     cursors: Cursors
     request: Request
 
-    def at(self, cursor: str | None, query: PagedQuery) -> tuple[PagedQuery, SearchEngine]:
+    def at(self, cursor: str | None, query: SearchQuery) -> tuple[SearchQuery, SearchEngine]:
         """``query`` at the page that ``cursor`` stands for, the first without one, and who answers it.
 
         Raises CursorError, CursorExpiredError.

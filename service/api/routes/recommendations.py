@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from service.access.policy import READ, requires
-from service.api.answers import answer_recommendations
+from service.api.answers import RankedOut, answer_page
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
@@ -26,10 +26,9 @@ def recommendations(
     """Papers akin to the seeds and unlike the negatives, with the sentences that match, seed by seed."""
     query, engine = paging.at(body.cursor, body.to_query())
 
-    def answered() -> RecommendationsOut:
-        return answer_recommendations(engine, paging.cursors, query)
+    def answered() -> RankedOut:
+        return answer_page(RecommendationsOut, engine, paging.cursors, query)
 
     if form is Format.JSON:
-        pasted = any(seed.paper is not None for seed in (*query.seeds, *query.negatives))
-        return answers.respond(engine, query, answered, reads_text=pasted, headers=VARIES)
+        return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
     return ranked_file(form, answered(), name="akin-recommendations", first_rank=query.page.offset + 1)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from service.access.policy import READ, requires
-from service.api.answers import answer_search
+from service.api.answers import RankedOut, answer_page
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
@@ -25,10 +25,9 @@ def search(
     """Papers akin to the one given, with the sentences that match and how much each match counts."""
     query, engine = paging.at(body.cursor, body.to_query())
 
-    def answered() -> SearchOut:
-        return answer_search(engine, paging.cursors, query)
+    def answered() -> RankedOut:
+        return answer_page(SearchOut, engine, paging.cursors, query)
 
     if form is Format.JSON:
-        pasted = query.paper_id is None
-        return answers.respond(engine, query, answered, reads_text=pasted, headers=VARIES)
+        return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
     return ranked_file(form, answered(), name="akin-search", first_rank=query.page.offset + 1)

@@ -29,9 +29,8 @@ from service.api.schemas.semantic_scholar import (
     field_set,
     unresolved_places,
 )
-from service.search.engine import SearchQuery
+from service.search.query import SearchQuery, Seed
 from service.search.reasons import Reason
-from service.search.recommend import recommend
 from service.search.title_search import find_titles
 
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES, route_class=JSONBodyRoute)
@@ -59,7 +58,7 @@ def recommend_for_lists(
     body: ListsIn, engine: EngineDep, fields: Fields = None, limit: Limit = 100
 ) -> RecommendedOut:
     """Papers akin to some of the positive ones and far from the negative ones, best first."""
-    answer = recommend(engine, body.to_query(limit))
+    answer = engine.search(body.to_query(limit))
     if answer.reason is Reason.NO_SEED_RESOLVED:
         raise PaperNotFoundError("No paper of this collection has any of the positive ids given.")
     papers = [result.paper for result in answer.results]
@@ -79,7 +78,7 @@ def recommend_for_paper(
     pool: Annotated[Pool, Query(alias="from", description="Either: a collection is one pool.")] = Pool.RECENT,
 ) -> RecommendedOut:
     """Papers akin to one paper, best first."""
-    answer = engine.search(SearchQuery(paper_id=engine.identifiers.resolve(paper_id), limit=limit))
+    answer = engine.search(SearchQuery((Seed(engine.identifiers.resolve(paper_id)),), limit=limit))
     return _recommended([ranked.paper for ranked in answer.results], fields)
 
 

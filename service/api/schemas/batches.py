@@ -8,7 +8,7 @@ from indexer.job import Job, JobState
 from service.api.schemas.alternatives import Shape, any_of
 from service.api.schemas.base import PaperId
 from service.api.schemas.search import FirstPageIn, SearchShapeIn
-from service.search.engine import SearchQuery
+from service.search.query import SearchQuery, Seed
 
 MOST_QUERIES = 10_000
 
@@ -44,7 +44,7 @@ class BatchIn(SearchShapeIn):
         """What to ask; with ``seeds`` the one query that is asked for each of them."""
         if self.queries is not None:
             return [query.to_query() for query in self.queries]
-        return [self.to_shape()]
+        return [self.to_shape(Seed())]
 
 
 class BatchOut(BaseModel):

@@ -18,10 +18,17 @@ from service.api.schemas.search import (
     number_tuple,
 )
 from service.search.aspect import Aspect
-from service.search.combine import DEFAULT_NEGATIVE_WEIGHT, Kinship
+from service.search.query import (
+    DEFAULT_NEGATIVE_WEIGHT,
+    AskedSeed,
+    Kinship,
+    SearchAnswer,
+    SearchQuery,
+    Seed,
+    SeedReason,
+    UnresolvedSeed,
+)
 from service.search.reasons import Reason
-from service.search.recommend import RecommendAnswer, RecommendQuery
-from service.search.seeds import ResolvedSeed, Seed, SeedReason, UnresolvedSeed
 
 MOST_SEEDS = 500
 
@@ -47,7 +54,7 @@ class SeedIn(QueryIn):
     def to_seed(self) -> Seed:
         """The same as a domain value."""
         aspect = Aspect(number_tuple(self.sentences), facet_tuple(self.facet))
-        return Seed(self.paper_id, self.to_paper(), aspect, self.weight)
+        return Seed(self.paper_id, self.to_paper(), aspect=aspect, weight=self.weight)
 
 
 class RecommendationsIn(Strict):
@@ -76,15 +83,17 @@ class RecommendationsIn(Strict):
             raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
         return self
 
-    def to_query(self) -> RecommendQuery:
+    def to_query(self) -> SearchQuery:
         """The same as a domain value."""
-        return RecommendQuery(
+        return SearchQuery(
             seeds=tuple(seed.to_seed() for seed in self.seeds),
             negatives=tuple(seed.to_seed() for seed in self.negatives),
             akin_to=self.akin_to,
             negative_weight=self.negative_weight,
             filters=self.filters.to_filters(),
             limit=self.limit,
+            skip_unresolved=True,
+            omit_pasted=True,
         )
 
 
@@ -117,7 +126,7 @@ class SeedOut(BaseModel):
     dropped_sentences: int
 
     @classmethod
-    def of(cls, seed: ResolvedSeed) -> "SeedOut":
+    def of(cls, seed: AskedSeed) -> "SeedOut":
         """From the domain value."""
         return cls(
             seed=seed.number,
@@ -163,7 +172,7 @@ class RecommendationsOut(BaseModel):
     """Papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
 
     ``seeds`` are those that counted, ``unresolved`` the others; both begin with seeds and end with negatives.
-    ``next_cursor`` leads to the next page and is null at the end of the list, which has a thousand papers.
+    ``next_cursor`` leads to the next page and is null at the end of the list, after 10,000 papers at most.
     """
 
     results: list[RecommendationOut]
@@ -177,7 +186,7 @@ class RecommendationsOut(BaseModel):
     took_ms: float
 
     @classmethod
-    def of(cls, answer: RecommendAnswer, *, next_cursor: str | None = None) -> "RecommendationsOut":
+    def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "RecommendationsOut":
         """From the domain value and the cursor of its next page."""
         return cls(
             results=[RecommendationOut.model_validate(each) for each in answer.results],

@@ -28,7 +28,7 @@ from service.api.schemas.base import (
 from service.api.schemas.filters import FiltersIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
-from service.search.engine import SearchAnswer, SearchQuery
+from service.search.query import SearchAnswer, SearchQuery, Seed
 from service.search.reasons import Reason
 
 _ShortText = Annotated[
@@ -172,15 +172,16 @@ class SearchShapeIn(Strict):
         expect_one_choice(self.sentences, self.facet)
         return self
 
-    def to_shape(self) -> SearchQuery:
-        """The same as a domain value that names no paper."""
+    def to_shape(self, seed: Seed) -> SearchQuery:
+        """The same as a domain value: a search for what is akin to ``seed``, whose aspect is the one here."""
+        aspect = Aspect(
+            number_tuple(self.sentences),
+            facet_tuple(self.facet),
+            self.focus,
+            None if self.unlike is None else self.unlike.to_contrast(),
+        )
         return SearchQuery(
-            aspect=Aspect(
-                number_tuple(self.sentences),
-                facet_tuple(self.facet),
-                self.focus,
-                None if self.unlike is None else self.unlike.to_contrast(),
-            ),
+            (replace(seed, aspect=aspect),),
             filters=self.filters.to_filters(),
             scorer=self.scorer,
             tau=self.tau,
@@ -196,7 +197,7 @@ class FirstPageIn(SearchShapeIn):
     def to_query(self) -> SearchQuery:
         """The same as a domain value, from the first page."""
         query = self.query
-        return replace(self.to_shape(), paper_id=query.paper_id, paper=query.to_paper(), text=query.text)
+        return self.to_shape(Seed(query.paper_id, query.to_paper(), query.text))
 
 
 class SearchIn(FirstPageIn):
@@ -291,13 +292,14 @@ class SearchOut(BaseModel):
     @classmethod
     def of(cls, answer: SearchAnswer, *, next_cursor: str | None = None) -> "SearchOut":
         """From the domain value and the cursor of its next page."""
+        (seed,) = answer.seeds
         query = QueryOut(
-            id=answer.query.id or None,
-            title=answer.query.title,
-            sentences=[QuerySentenceOut.model_validate(each) for each in answer.query.sentences],
-            selected=answer.selected,
-            unlike=answer.unlike,
-            dropped_sentences=answer.dropped_sentences,
+            id=seed.paper.id or None,
+            title=seed.paper.title,
+            sentences=[QuerySentenceOut.model_validate(each) for each in seed.paper.sentences],
+            selected=seed.selected,
+            unlike=seed.unlike,
+            dropped_sentences=seed.dropped_sentences,
         )
         return cls(
             query=query,

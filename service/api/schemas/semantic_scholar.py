@@ -10,8 +10,7 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 from models.errors import QueryError
 from models.types import Paper
 from service.api.schemas.base import Strict
-from service.search.recommend import RecommendQuery
-from service.search.seeds import Seed, UnresolvedSeed
+from service.search.query import SearchQuery, Seed, UnresolvedSeed
 
 MAX_IDS = 500
 _MAX_FIELDS_CHARS = 4_000
@@ -161,12 +160,14 @@ class ListsIn(Strict):
             raise QueryError(f"There are more than {MAX_IDS} ids in the two lists; leave some out.")
         return self
 
-    def to_query(self, limit: int) -> RecommendQuery:
+    def to_query(self, limit: int) -> SearchQuery:
         """The same as a domain value."""
-        return RecommendQuery(
+        return SearchQuery(
             seeds=tuple(Seed(paper_id=name) for name in self.positive),
             negatives=tuple(Seed(paper_id=name) for name in self.negative or ()),
             limit=limit,
+            skip_unresolved=True,
+            omit_pasted=True,
         )
 
 

@@ -20,7 +20,8 @@ from indexer.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from tests.support.annotators import annotated, hashing_annotator
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus, written_before
 from tests.support.servers.patience import soon
@@ -63,7 +64,7 @@ def absorb_into(data: Path, encoder: Encoder) -> Absorbed:
 def found_by(snapshot: Snapshot, paper_id: str) -> list[tuple[str, float]]:
     """What a search by an indexed paper finds, with scores."""
     engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
-    answer = engine.search(SearchQuery(paper_id=paper_id, limit=20))
+    answer = engine.search(SearchQuery((Seed(paper_id),), limit=20))
     return [(ranked.paper.id, ranked.score) for ranked in answer.results]
 
 

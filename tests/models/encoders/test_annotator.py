@@ -11,7 +11,8 @@ from models.encoder import Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import EncodedPaper, Facet, Paper
 from service.search.aspect import Aspect
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from tests.support.annotators import FirstColumns, KeywordTagger, annotated
 from tests.support.builds import Counting
 from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert
@@ -79,8 +80,8 @@ def test_a_pasted_paper_gets_its_facets(hashed_snapshot: Snapshot, hashing: Enco
     """A query without labels is tagged on the way in, so that a facet of it can be asked for."""
     engine = SearchEngine(hashed_snapshot, lambda: annotated(hashing), n_candidates=20)
     pasted = paper("Lakes", "Lakes rise.", "We propose a dam.", "We show that it holds.")
-    answer = engine.search(SearchQuery(paper=pasted, aspect=Aspect(facets=(Facet.METHOD,)), limit=3))
-    assert (1,) == answer.selected
+    answer = engine.search(SearchQuery((Seed(paper=pasted, aspect=Aspect(facets=(Facet.METHOD,))),), limit=3))
+    assert (1,) == answer.seeds[0].selected
     assert 3 == len(answer.results)
     expected = [Facet.BACKGROUND, Facet.METHOD, Facet.RESULT]
-    assert expected == [sentence.facet for sentence in answer.query.sentences]
+    assert expected == [sentence.facet for sentence in answer.seeds[0].paper.sentences]

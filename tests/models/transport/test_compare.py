@@ -9,8 +9,8 @@ import pytest
 from models.errors import DeadlineError
 from models.transport import Plans, Scorer, score_papers
 from service.context import Deadline, set_deadline
-from service.search import compare as blocks
-from service.search.compare import compare
+from service.search import rerank
+from service.search.rerank import compare
 from tests.support.examples.vectors import clustered_vectors
 
 
@@ -47,7 +47,7 @@ def test_a_deadline_ends_a_comparison_between_blocks(monkeypatch: pytest.MonkeyP
                 deadline.abandon()
             return score_papers(*args, **kwargs)  # type: ignore[arg-type]  # passed on
 
-        monkeypatch.setattr(blocks, "score_papers", counted)
+        monkeypatch.setattr(rerank, "score_papers", counted)
         compare(*papers, block_cells=1)
 
     with pytest.raises(DeadlineError):

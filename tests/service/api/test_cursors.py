@@ -19,13 +19,13 @@ from models.types import Facet, Filters, Paper, Sentence
 from service.api.schemas.base import MAX_CURSOR_CHARS
 from service.collection.cursors import Cursors
 from service.search.aspect import Aspect, Contrast
-from service.search.engine import SearchQuery
 from service.search.paging import Page, Stretch, stretches
+from service.search.query import SearchQuery, Seed
 from service.secret import SECRET_FILE, Secret, read_secret
 from service.settings import Settings
 
 CURSORS = Cursors(Secret(b"k" * 32, shared=True))
-QUERY = SearchQuery(paper_id="a/b", filters=Filters(exclude_ids=frozenset({"x", "y", "z"})))
+QUERY = SearchQuery((Seed("a/b"),), filters=Filters(exclude_ids=frozenset({"x", "y", "z"})))
 COUNTS = st.integers(0, 2**32 - 1)
 
 
@@ -78,7 +78,7 @@ PASTED = Paper("", "t", "One. Two.", (Sentence("One.", 0, 4), Sentence("Two.", 5
 @pytest.mark.parametrize(
     "other",
     [
-        replace(QUERY, paper_id="a/c"),
+        QUERY.of_paper("a/c"),
         replace(QUERY, paper_id=None, paper=PASTED),
         replace(QUERY, aspect=Aspect(sentences=(0,))),
         replace(QUERY, aspect=Aspect(facets=(Facet.METHOD,))),

@@ -15,7 +15,8 @@ from indexer.keys import Keys, Scope
 from models.encoder import Encoder
 from models.errors import OverloadedError
 from service.app import create_app
-from service.search.engine import SearchAnswer, SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchAnswer, SearchQuery
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import many_papers

@@ -27,7 +27,8 @@ from models.encoder import Encoder
 from models.errors import ServiceError
 from models.types import Filters
 from service.app import create_app
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -372,7 +373,7 @@ def test_an_engine_that_is_not_used_any_more_closes_its_files_at_once(data: Path
         engine = engine_of(data)
         engine.warm_up()
         filters = Filters(year_from=1900, exclude_ids=frozenset({"p9"}))
-        assert engine.search(SearchQuery(paper_id="p5", filters=filters)).results
+        assert engine.search(SearchQuery((Seed("p5"),), filters=filters)).results
         assert still_open()
         for thread in threading.enumerate():
             if thread.name == "titles":  # read in the background

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from models.encoder import Encoder
 from models.transport import Scorer
 from service.app import create_app
-from service.search.rerank import MOST_ALIGNMENTS, MOST_HIGHLIGHTS
+from service.search.explain import MAX_ALIGNMENTS, MAX_HIGHLIGHTS
 from service.settings import Settings
 from tests.support.builds import build_quietly, write_corpus
 
@@ -59,12 +59,12 @@ def test_what_is_summed_up_still_adds_up(client: TestClient, scorer: Scorer) -> 
     for result in client.post("/v1/search", json=body).json()["results"]:
         weight, score = totals(result)
         assert (1, result["score"]) == (pytest.approx(weight, abs=1e-6), pytest.approx(score, abs=1e-5))
-        assert len(result["alignments"]) <= MOST_ALIGNMENTS
-        assert len(result["highlights"]) <= MOST_HIGHLIGHTS
+        assert len(result["alignments"]) <= MAX_ALIGNMENTS
+        assert len(result["highlights"]) <= MAX_HIGHLIGHTS
         weights = [cell["weight"] for cell in result["alignments"]]
         assert sorted(weights, reverse=True) == weights
         for omitted in result["omitted"]:
-            assert len(weights) == MOST_ALIGNMENTS
+            assert len(weights) == MAX_ALIGNMENTS
             assert 0 < omitted["weight"] / omitted["count"] <= min(weights) + 1e-12
     assert (scorer is Scorer.SINGLE) == (result["omitted"] == [])
 
@@ -82,13 +82,13 @@ def test_contrast_is_summed_up_by_itself(client: TestClient) -> None:
         assert (1, -0.5) == (pytest.approx(near, abs=1e-6), pytest.approx(away, abs=1e-6))
         assert result["score"] == pytest.approx(score + penalty, abs=1e-5)
         signs = [cell["weight"] > 0 for cell in result["alignments"]]
-        assert (MOST_ALIGNMENTS // 2, MOST_ALIGNMENTS // 2) == (signs.count(True), signs.count(False))
+        assert (MAX_ALIGNMENTS // 2, MAX_ALIGNMENTS // 2) == (signs.count(True), signs.count(False))
         assert 2 == len(result["omitted"])
 
 
 def test_few_alignments_are_all_shown(client: TestClient) -> None:
     """Where there are no more than there is room for, none is left out."""
-    for scorer, n in (("single", 1), ("mean_min", MOST_ALIGNMENTS)):
+    for scorer, n in (("single", 1), ("mean_min", MAX_ALIGNMENTS)):
         query = {"abstract": long_abstract(500)[:n]}
         body = {"query": query, "filters": {"ids": ["p1"]}, "scorer": scorer, "sentences": list(range(n))}
         (result,) = client.post("/v1/search", json=body).json()["results"]

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from models.transport import SERVING, Scorer, score_papers
 from models.types import Paper, Sentence, Unit
 from service.app import create_app
-from service.search.rerank import Part, explain, total_scores
+from service.search.aspect import Part
+from service.search.combine import own_weights
+from service.search.explain import explain
 from service.settings import Settings
 
 
@@ -36,7 +38,7 @@ def test_contrast_decomposes(seed: int, sizes: tuple[int, int, int], weight: flo
     rng = np.random.default_rng(seed)
     n_like, n_unlike, n_sentence = sizes
     like = Part(unit_vectors(rng, n_like), tuple(range(n_like)))
-    unlike = Part(unit_vectors(rng, n_unlike), tuple(range(n_like, n_like + n_unlike)), -weight)
+    unlike = Part(unit_vectors(rng, n_unlike), tuple(range(n_like, n_like + n_unlike)), True, weight)
     rows, offsets = unit_vectors(rng, n_sentence), np.array([0, n_sentence])
     parts = [like, unlike]
     compared = [
@@ -44,12 +46,18 @@ def test_contrast_decomposes(seed: int, sizes: tuple[int, int, int], weight: flo
         for part in parts
     ]
     sentences = tuple(Sentence("x.", 3 * i, 3 * i + 2) for i in range(n_sentence))
+    weights = own_weights(parts, 1)
     ranked = explain(
-        Paper("p", "T", "x. " * n_sentence, sentences), parts, [p[0] for p in compared], unit=Unit.SENTENCE
+        Paper("p", "T", "x. " * n_sentence, sentences),
+        parts,
+        [(number, plans[0]) for number, plans in enumerate(compared)],
+        weights[:, 0],
+        unit=Unit.SENTENCE,
     )
     cells = [*ranked.alignments, *ranked.omitted]
     assert -sum(c.weight * c.distance for c in cells) == pytest.approx(ranked.score, abs=1e-5)
-    assert total_scores(parts, compared)[0] == pytest.approx(ranked.score, abs=1e-12)
+    scores = np.array([plans.scores for plans in compared])
+    assert (weights * scores).sum() == pytest.approx(ranked.score, abs=1e-12)
     assert 1 == pytest.approx(sum(c.weight for c in cells if c.weight > 0), abs=1e-6)
     assert -weight == pytest.approx(sum(c.weight for c in cells if c.weight < 0), abs=1e-6)
     assert {c.query_sentence for c in ranked.alignments if c.weight > 0} <= set(like.sentences)

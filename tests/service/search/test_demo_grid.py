@@ -18,10 +18,8 @@ from models.facets import load_tagger
 from models.transport import Scorer
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper
 from service.search.aspect import Aspect, Contrast
-from service.search.combine import Kinship
-from service.search.engine import SearchEngine, SearchQuery
-from service.search.recommend import RecommendQuery, recommend
-from service.search.seeds import Seed
+from service.search.engine import SearchEngine
+from service.search.query import Kinship, SearchQuery, Seed
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -121,9 +119,9 @@ def precision_at_9(engine: SearchEngine, aspect: Aspect, scorer: Scorer) -> tupl
     same_row = same_column = 0
     for position in range(len(engine.snapshot)):
         paper_id = engine.snapshot.paper(position).id
-        answer = engine.search(SearchQuery(paper_id=paper_id, aspect=aspect, scorer=scorer, limit=N_RELEVANT))
+        answer = engine.search(SearchQuery((Seed(paper_id, aspect=aspect),), scorer=scorer, limit=N_RELEVANT))
         cells = [cell(result.paper.id) for result in answer.results]
-        assert len(cells) == (N_RELEVANT if answer.selected else 0)
+        assert len(cells) == (N_RELEVANT if answer.seeds[0].selected else 0)
         row, column = cell(paper_id)
         same_row += sum(found[0] == row for found in cells)
         same_column += sum(found[1] == column for found in cells)
@@ -174,12 +172,12 @@ def test_seeds_of_one_method_find_the_method(engine: SearchEngine, akin_to: Kins
     found = 0
     for column in range(10):
         ids = [f"demo:p0{(column + step) % 10}-m0{column}" for step in (0, 3, 6)]
-        query = RecommendQuery(
+        query = SearchQuery(
             seeds=tuple(Seed(each, aspect=Aspect(facets=(Facet.METHOD,))) for each in ids),
             negatives=tuple(Seed(each, aspect=Aspect(facets=(Facet.BACKGROUND,))) for each in ids * unlike),
             akin_to=akin_to,
             limit=7,
         )
-        results = recommend(engine, query).results
+        results = engine.search(query).results
         found += sum(result.paper.id.endswith(f"-m0{column}") for result in results)
     assert RECOMMENDED[akin_to, unlike] == pytest.approx(found / 70, abs=0.01)

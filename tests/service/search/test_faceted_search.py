@@ -22,7 +22,8 @@ from models.types import Facet, Filters, Paper, Sentence
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect
-from service.search.engine import SearchEngine, SearchQuery
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import many_papers, write_corpus
@@ -236,9 +237,9 @@ def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Pat
     for name, expected in (("keywords", ()), ("others", ("indexed_with_other_tagger:keywords",))):
         annotator = Annotator(hashing, tagger=KeywordTagger(name))
         engine = SearchEngine(open_snapshot(hashed_data), lambda made=annotator: made, n_candidates=50)
-        answer = engine.search(SearchQuery(paper=given, aspect=Aspect(facets=(Facet.METHOD,))))
+        answer = engine.search(SearchQuery((Seed(paper=given, aspect=Aspect(facets=(Facet.METHOD,))),)))
         assert expected == answer.warnings
-        assert () == engine.search(SearchQuery(paper=given)).warnings
+        assert () == engine.search(SearchQuery((Seed(paper=given),))).warnings
 
 
 def test_a_collection_outlives_the_weights_it_was_indexed_with(tmp_path: Path) -> None:

@@ -5,28 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.types import Paper
+from service.search.aspect import Part
 from service.search.combine import Kinship, seed_weights
-from service.search.seeds import ResolvedSeed
 
 
-def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> ResolvedSeed:
+def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> Part:
     """A seed of which only list and weight matter."""
-    return ResolvedSeed(
-        number=number,
-        negative=negative,
-        paper=Paper(f"s{number}", "", "", ()),
-        position=number,
-        selected=(0,),
-        dropped_sentences=0,
-        vectors=np.zeros((1, 2), np.float32),
-        weight=weight,
-    )
+    vectors = np.zeros((1, 2), np.float32)
+    return Part(vectors, (0,), away=negative, weight=weight, seed=number, negative=negative)
 
 
 def merged(
     scores: list[list[float]],
-    seeds: list[ResolvedSeed],
+    seeds: list[Part],
     *,
     akin_to: Kinship = Kinship.SOME,
     usual: float = 1.0,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from indexer.snapshot import Snapshot, open_snapshot
-from service.search.combine import Kinship
-from service.search.seed_candidates import seed_candidates
-from service.search.seeds import ResolvedSeed
+from service.search.aspect import Part
+from service.search.candidates import list_candidates
+from service.search.query import Kinship
 
 
 @pytest.fixture(scope="module")
@@ -19,10 +19,10 @@ def snapshot(hashed_data: Path) -> Snapshot:
     return open_snapshot(hashed_data)
 
 
-def seeds_at(snapshot: Snapshot, *positions: int) -> list[ResolvedSeed]:
+def seeds_at(snapshot: Snapshot, *positions: int) -> list[Part]:
     """Whole indexed papers as seeds."""
     return [
-        ResolvedSeed(n, False, snapshot.paper(at), at, (), 0, snapshot.vectors(at), 1.0)
+        Part(snapshot.vectors(at), tuple(range(len(snapshot.vectors(at)))), seed=n)
         for n, at in enumerate(positions)
     ]
 
@@ -41,13 +41,13 @@ def test_the_nearest_come_first(snapshot: Snapshot, positions: tuple[int, ...]) 
     seeds = seeds_at(snapshot, *positions)
     allowed = np.ones(len(snapshot), dtype=bool)
     allowed[list(positions)] = False
-    found = seed_candidates(snapshot, seeds, akin_to=Kinship.SOME, n_papers=60, at_least=10, allowed=allowed)
+    found = list_candidates(snapshot, seeds, n_papers=60, first=60, allowed=allowed)
     vectors = np.concatenate([seed.vectors for seed in seeds])
     few = len(vectors) <= 512
     expected = by_comparing_all(snapshot, vectors, allowed)
-    assert expected[: 20 if few else 1] == found[: 20 if few else 1].tolist()
+    assert expected[: 20 if few else 1] == found[: 20 if few else 1]
     assert allowed[found].all()
-    assert len(set(found.tolist())) == len(found) <= 60
+    assert len(set(found)) == len(found) <= 60
 
 
 def test_no_more_sentences_are_searched_for_than_is_bearable(
@@ -64,7 +64,7 @@ def test_no_more_sentences_are_searched_for_than_is_bearable(
     monkeypatch.setattr(snapshot.index, "search", watch)
     allowed = np.ones(len(snapshot), dtype=bool)
     seeds = seeds_at(snapshot, *(list(range(100)) * 5))
-    seed_candidates(snapshot, seeds, akin_to=Kinship.SOME, n_papers=50, at_least=10, allowed=allowed)
+    list_candidates(snapshot, seeds, n_papers=50, first=50, allowed=allowed)
     queries = np.concatenate(searched)
     own = seeds[7].vectors
     central = own[np.argmin(np.linalg.norm(own - own.mean(axis=0), axis=1))]
@@ -76,17 +76,17 @@ def test_enough_papers_are_found_where_there_are_enough(snapshot: Snapshot, n_al
     """The search widens until it has as many as it must, or all that are allowed."""
     allowed = np.arange(len(snapshot)) < n_allowed
     seeds = seeds_at(snapshot, *[99] * 50)
-    found = seed_candidates(snapshot, seeds, akin_to=Kinship.SOME, n_papers=90, at_least=90, allowed=allowed)
+    found = list_candidates(snapshot, seeds, n_papers=90, first=90, allowed=allowed)
     assert min(n_allowed, 90) == len(found)
 
 
 def test_papers_akin_to_all_are_near_to_the_mean(snapshot: Snapshot) -> None:
     """The weighted mean of the seeds is what is searched for; of a single seed, its sentences."""
     allowed = np.ones(len(snapshot), dtype=bool)
-    arguments: dict[str, Any] = {"akin_to": Kinship.ALL, "n_papers": 20, "at_least": 10, "allowed": allowed}
+    arguments: dict[str, Any] = {"akin_to": Kinship.ALL, "n_papers": 20, "first": 20, "allowed": allowed}
     first, second = seeds_at(snapshot, 3, 77)
-    found = seed_candidates(snapshot, [first, replace(second, weight=3.0)], **arguments)
+    found = list_candidates(snapshot, [first, replace(second, weight=3.0)], **arguments)
     mean = (first.vectors.mean(axis=0) + 3 * second.vectors.mean(axis=0)) / 4
-    assert by_comparing_all(snapshot, mean[None], allowed)[:20] == found.tolist()
-    alone = seed_candidates(snapshot, [first], **arguments)
-    assert by_comparing_all(snapshot, first.vectors, allowed)[:20] == alone.tolist()
+    assert by_comparing_all(snapshot, mean[None], allowed)[:20] == found
+    alone = list_candidates(snapshot, [first], **arguments)
+    assert by_comparing_all(snapshot, first.vectors, allowed)[:20] == alone

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from indexer.snapshot import Snapshot
-from service.search.engine import SearchEngine, SearchQuery
-from service.search.recommend import RecommendQuery, recommend
-from service.search.seeds import Seed
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 
 
 def scores_of(snapshot: Snapshot, ask: Callable[[SearchEngine], Any]) -> list[float]:
@@ -28,7 +27,7 @@ def tuned(snapshot: Snapshot, tau: float | None) -> Snapshot:
 @pytest.mark.parametrize("named", [None, 5.0])
 def test_a_search_uses_what_its_encoder_was_tuned_at(hashed_snapshot: Snapshot, named: float | None) -> None:
     """Unless it names another."""
-    query = SearchQuery(paper_id="demo:p03-m07", limit=3)
+    query = SearchQuery((Seed("demo:p03-m07"),), limit=3)
     expected = scores_of(hashed_snapshot, lambda engine: engine.search(replace(query, tau=named or 7.0)))
     tuned(hashed_snapshot, 7.0)
     assert expected == scores_of(hashed_snapshot, lambda engine: engine.search(replace(query, tau=named)))
@@ -39,6 +38,6 @@ def test_a_search_uses_what_its_encoder_was_tuned_at(hashed_snapshot: Snapshot, 
 
 def test_recommendations_use_it_too(hashed_snapshot: Snapshot) -> None:
     """They name none."""
-    query = RecommendQuery(seeds=(Seed(paper_id="demo:p03-m07"),), limit=3)
-    before = scores_of(hashed_snapshot, lambda engine: recommend(engine, query))
-    assert before != scores_of(tuned(hashed_snapshot, 7.0), lambda engine: recommend(engine, query))
+    query = SearchQuery((Seed("demo:p03-m07"), Seed("demo:p00-m01")), limit=3)
+    before = scores_of(hashed_snapshot, lambda engine: engine.search(query))
+    assert before != scores_of(tuned(hashed_snapshot, 7.0), lambda engine: engine.search(query))

@@ -1,0 +1,130 @@
+"""A query and its answer: papers to start from, what of them matters; ranked and explained papers."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from models.transport import Scorer
+from models.types import Filters, Paper, RankedPaper
+from service.search.aspect import Aspect
+from service.search.paging import FIRST_PAGE, Page
+from service.search.reasons import Reason
+
+# Measured: docs/why.md, "Several seeds".
+DEFAULT_NEGATIVE_WEIGHT = 0.4
+
+
+class Kinship(StrEnum):
+    """To which of the seeds a paper should be akin: to some, for several interests, or to all together."""
+
+    SOME = "some"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """One of ``paper_id`` (or another name of an indexed paper), ``paper`` and ``text``; what of it matters.
+
+    ``text`` is a claim or a few words, of which no part can be chosen. ``weight`` (over 0) is how much the
+    seed counts beside the others of its list.
+    """
+
+    paper_id: str | None = None
+    paper: Paper | None = None
+    text: str | None = None
+    aspect: Aspect = field(default_factory=Aspect)
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """Papers to start from and papers to keep away from; a search has one seed.
+
+    ``negative_weight`` is how much being far from the negatives counts against being near to the seeds;
+    ``tau`` the temperature of the marginals (``None``: what suits the encoder). ``limit`` counts papers,
+    those after ``page.offset`` of the ranked list. ``skip_unresolved`` leaves out seeds that cannot be used,
+    and the answer says why; otherwise the first of them is an error. ``omit_pasted`` keeps papers that were
+    pasted out of the answer, recognised by title or abstract; those given by name are never in it.
+    """
+
+    seeds: tuple[Seed, ...]
+    negatives: tuple[Seed, ...] = ()
+    akin_to: Kinship = Kinship.SOME
+    negative_weight: float = DEFAULT_NEGATIVE_WEIGHT
+    filters: Filters = field(default_factory=Filters)
+    scorer: Scorer = Scorer.OT
+    tau: float | None = None
+    limit: int = 10
+    page: Page = FIRST_PAGE
+    skip_unresolved: bool = False
+    omit_pasted: bool = False
+
+    def of_paper(self, paper_id: str) -> "SearchQuery":
+        """The same for another paper in place of its seed."""
+        return replace(self, seeds=(replace(self.seeds[0], paper_id=paper_id),))
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the encoder has a part in the answer."""
+        return any(seed.paper_id is None for seed in (*self.seeds, *self.negatives))
+
+
+@dataclass(frozen=True, slots=True)
+class AskedSeed:
+    """Seed number ``number``, from 0, of its list (``negative``: of the negatives), as it was understood.
+
+    ``selected`` are the numbers of its sentences that count, ``unlike`` of those to be unlike;
+    ``dropped_sentences`` lie past the encoder's token limit.
+    """
+
+    number: int
+    negative: bool
+    paper: Paper
+    selected: tuple[int, ...]
+    unlike: tuple[int, ...] = ()
+    dropped_sentences: int = 0
+
+
+class SeedReason(StrEnum):
+    """Why a seed is left out."""
+
+    NOT_INDEXED = "not_indexed"
+    NO_SENTENCE_OF_THAT_FACET = "no_sentence_of_that_facet"
+    SELECTION_IMPOSSIBLE = "selection_impossible"
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A paper that an unknown id may have meant."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedSeed:
+    """Seed number ``number``, from 0, of its list, left out; ``detail`` says why in words."""
+
+    number: int
+    negative: bool
+    reason: SeedReason
+    detail: str
+    did_you_mean: tuple[Suggestion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Ranked papers, best first, the seeds that were used (negatives last), and those that could not be.
+
+    ``reason``, and ``detail``, which tells a person, are set when there are no results. ``next_page`` is
+    ``None`` at the end of the list. ``took_ms`` is wall time.
+    """
+
+    seeds: tuple[AskedSeed, ...]
+    unresolved: tuple[UnresolvedSeed, ...]
+    results: tuple[RankedPaper, ...]
+    next_page: Page | None
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    warnings: tuple[str, ...]
+    took_ms: float
