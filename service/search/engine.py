@@ -110,7 +110,8 @@ class SearchEngine:
         collection; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
         """
         started = time.perf_counter()
-        seeds, unresolved = self._reader.resolve(query)
+        reader = SeedReader(self.snapshot, self.position, lambda: self.annotator)
+        seeds, unresolved = reader.resolve(query)
         page = self._answer(query, seeds)
         return SearchAnswer(
             seeds=tuple(seed.asked for seed in seeds),
@@ -123,10 +124,6 @@ class SearchEngine:
             warnings=tuple(_warnings(seeds, page)),
             took_ms=(time.perf_counter() - started) * 1000,
         )
-
-    @cached_property
-    def _reader(self) -> SeedReader:
-        return SeedReader(self.snapshot, self.position, lambda: self.annotator)
 
     def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed]) -> _Page:
         """One page of the list: candidates, re-ranked a stretch at a time, and explained."""

@@ -41,9 +41,11 @@ def engine(hashed_data: Path) -> SearchEngine:
     return open_engine(Settings(data=hashed_data, device="cpu"))
 
 
-def search(engine: SearchEngine, paper_id: str = "demo:p01-m03", **query: Any) -> SearchOut:
+def search(
+    engine: SearchEngine, paper_id: str = "demo:p01-m03", aspect: Aspect | None = None, **query: Any
+) -> SearchOut:
     """An answer as routes and pages get it."""
-    return SearchOut.of(engine.search(SearchQuery((Seed(paper_id),), **query)))
+    return SearchOut.of(engine.search(SearchQuery((Seed(paper_id, aspect=aspect or Aspect()),), **query)))
 
 
 def source(engine: SearchEngine, paper_id: str = "demo:p01-m03") -> Source:

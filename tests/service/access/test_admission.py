@@ -17,6 +17,8 @@ from service.access.queue import Admission
 from service.app import create_app
 from service.context import Deadline, check_deadline, set_deadline
 from service.search.engine import SearchEngine
+from service.search.rerank import Comparison
+from service.search.seeds import SeedReader
 from service.settings import Settings
 
 
@@ -215,14 +217,14 @@ class Slow:
         self.gate = threading.Event()
         self.n_resolved = 0
         self.n_ranked = 0
-        resolve = SearchEngine._resolve
+        resolve = SeedReader.resolve
 
         def slow(*given: Any) -> Any:
             self.n_resolved += 1
             self.gate.wait(60)
             return resolve(*given)
 
-        monkeypatch.setattr(SearchEngine, "_resolve", slow)
+        monkeypatch.setattr(SeedReader, "resolve", slow)
 
 
 def serve(
@@ -287,7 +289,13 @@ def test_nobody_works_for_a_client_that_has_gone(
 ) -> None:
     """The one at work stops at its next stage, the one waiting never starts, and the place is free."""
     ranked: list[object] = []
-    monkeypatch.setattr("service.search.engine.rerank", lambda *given, **_: ranked.append(given) or [])
+    rank = Comparison.rank
+
+    def counted(*given: Any, **how: Any) -> Any:
+        ranked.append(given)
+        return rank(*given, **how)
+
+    monkeypatch.setattr(Comparison, "rank", counted)
 
     async def scenario(app: FastAPI) -> None:
         wires = [Wire(app, BODY), Wire(app, BODY)]

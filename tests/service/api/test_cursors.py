@@ -79,11 +79,16 @@ PASTED = Paper("", "t", "One. Two.", (Sentence("One.", 0, 4), Sentence("Two.", 5
     "other",
     [
         QUERY.of_paper("a/c"),
-        replace(QUERY, paper_id=None, paper=PASTED),
-        replace(QUERY, aspect=Aspect(sentences=(0,))),
-        replace(QUERY, aspect=Aspect(facets=(Facet.METHOD,))),
-        replace(QUERY, aspect=Aspect(focus=0.5)),
-        replace(QUERY, aspect=Aspect(facets=(Facet.METHOD,), unlike=Contrast(facets=(Facet.RESULT,)))),
+        replace(QUERY, seeds=(Seed(paper=PASTED),)),
+        replace(QUERY, seeds=(Seed("a/b", aspect=Aspect(sentences=(0,))),)),
+        replace(QUERY, seeds=(Seed("a/b", aspect=Aspect(facets=(Facet.METHOD,))),)),
+        replace(QUERY, seeds=(Seed("a/b", aspect=Aspect(focus=0.5)),)),
+        replace(
+            QUERY,
+            seeds=(
+                Seed("a/b", aspect=Aspect(facets=(Facet.METHOD,), unlike=Contrast(facets=(Facet.RESULT,)))),
+            ),
+        ),
         replace(QUERY, filters=replace(QUERY.filters, exclude_ids=frozenset({"x", "y"}))),
         replace(QUERY, filters=replace(QUERY.filters, ids=frozenset({"x"}))),
         replace(QUERY, filters=replace(QUERY.filters, authors=("x",))),
