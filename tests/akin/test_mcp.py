@@ -96,7 +96,7 @@ def test_a_model_searches_over_standard_input_and_output(
         query = SearchQuery((Seed(PAPER, aspect=Aspect(facets=(Facet.METHOD,))),), limit=5)
         expected = plain_engine.search(query)
         assert [ranked.paper.id for ranked in expected.results] == found_ids(text)
-        assert list(expected.selected) == [int(n) for n in re.findall(r"counts \[(\d+)\]", text)]
+        assert list(expected.seeds[0].selected) == [int(n) for n in re.findall(r"counts \[(\d+)\]", text)]
         refused = await client.call_tool("get_paper", {"paper_id": "nobody"})
         assert "No paper of this collection" in text_of(refused, failed=True)
 
