@@ -14,7 +14,7 @@ from indexer.durable import storage_errors
 from models.errors import InputError
 from models.sentences import split_sentences
 from models.types import Facet, Paper
-from service.api.schemas.search import QueryIn
+from service.api.schemas.search import PastedIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.search.query import Seed
@@ -125,13 +125,9 @@ def _text(text: str) -> str:
 
 def _paper(title: object, abstract: object) -> Paper:
     try:
-        query = QueryIn.model_validate({"title": title, "abstract": abstract})
+        return PastedIn.model_validate({"title": title, "abstract": abstract}).to_paper()
     except ValidationError as error:
         first = error.errors()[0]
         where = first["loc"][0] if first["loc"] else "paper"
         reason = first["msg"].removeprefix("Value error, ")
         raise InputError(f"The query's {where}: {reason}.") from error
-    paper = query.to_paper()
-    if paper is None:
-        raise InputError("The query holds no abstract; give a title, an empty line and the abstract.")
-    return paper

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NotRequired, TypedDict
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
+DetailName = Literal["abstract", "sentences", "alignments", "highlights"]
 ScorerName = Literal["ot", "single", "mean_min", "attention", "exact_ot"]
 
 
@@ -28,17 +29,24 @@ class Filters(TypedDict, total=False):
     has_facets: Sequence[FacetName]
 
 
-class SearchShape(TypedDict, total=False):
+class Results(TypedDict, total=False):
+    """Which papers to return, ``limit`` a page, and what of them: details to ``include``, alignments."""
+
+    filters: Filters
+    limit: int
+    include: Sequence[DetailName]
+    max_alignments: int
+
+
+class SearchShape(Results, total=False):
     """What of a query counts, and what to return."""
 
     sentences: Sequence[int]
     facet: FacetName | Sequence[FacetName]
     unlike: Unlike
     focus: float
-    filters: Filters
     scorer: ScorerName
     tau: float
-    limit: int
 
 
 class SearchRequest(SearchShape, total=False):
@@ -55,13 +63,16 @@ class SearchRequest(SearchShape, total=False):
 
 
 class Seed(TypedDict, total=False):
-    """A paper, the respect in which others should be akin to it, and how much it counts."""
+    """A paper or a short ``text``, the respect in which others should be akin to it, how much it counts."""
 
     paper_id: str
     title: str
     abstract: str | Sequence[str]
+    text: str
     sentences: Sequence[int]
     facet: FacetName | Sequence[FacetName]
+    unlike: Unlike
+    focus: float
     weight: float
 
 
@@ -80,18 +91,16 @@ class NewPaper(TypedDict):
     fields: NotRequired[Sequence[str]]
 
 
-class RecommendationsRequest(TypedDict, total=False):
-    """Papers to start from, papers to keep away from, and what to return.
+class RecommendationsRequest(Results, total=False):
+    """Papers to start from, by name or as a ``Seed``, papers to keep away from, and what to return.
 
     ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
     """
 
-    seeds: Sequence[Seed]
-    negatives: Sequence[Seed]
+    seeds: Sequence[str | Seed]
+    negatives: Sequence[str | Seed]
     akin_to: Literal["some", "all"]
     negative_weight: float
-    filters: Filters
-    limit: int
     cursor: str
 
 
@@ -108,7 +117,7 @@ class SentenceRequest(TypedDict, total=False):
 
 
 class BatchRequest(SearchShape, total=False):
-    """Many searches: ``queries``, each with its own keywords; or ids, ``seeds``, which share all others."""
+    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others."""
 
-    seeds: Sequence[str]
+    seeds: Sequence[str | Seed]
     queries: Sequence[SearchRequest]

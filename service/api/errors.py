@@ -1,7 +1,7 @@
 """Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -234,14 +234,18 @@ def _one_error(each: dict[str, Any]) -> dict[str, str]:
     """Where and what, without the offending value; keys the client made up are part of the value."""
     if each["type"] == "extra_forbidden":
         return {
-            "where": ".".join(map(str, each["loc"][:-1])),
+            "where": _where(each["loc"][:-1]),
             "problem": "holds a field that is not known here",
         }
-    # Of a union's parts pydantic names the types, which mean nothing to a client.
-    where = ".".join(str(part)[:40] for part in each["loc"] if _NAME.fullmatch(str(part)))
-    if each["type"] == "model_attributes_type" and where == "body":
+    where = _where(each["loc"])
+    if where == "body" and each["type"] != "missing" and not isinstance(each["input"], dict):
         return {"where": where, "problem": "is no JSON object, or lacks Content-Type: application/json"}
     return {"where": where, "problem": str(each["msg"])[:200]}
+
+
+def _where(loc: Sequence[str | int]) -> str:
+    """A place in a request; of a union's parts pydantic names the kinds, which mean nothing to a client."""
+    return ".".join(str(part)[:40] for part in loc if _NAME.fullmatch(str(part)))
 
 
 def _http_error(request: Request, error: Exception) -> Response:

@@ -177,6 +177,8 @@ class SearchEngine:
                         plans,
                         ranked.weights[:, place],
                         unit=encoder.unit,
+                        include=query.include,
+                        max_alignments=query.max_alignments,
                     )
 
 

@@ -1,6 +1,7 @@
 """Explain: the cells of transport plans that make up a paper's score, and the sentences that match."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,12 @@ from models.transport import Plan
 from models.types import Alignment, Highlight, Omitted, Paper, RankedPaper, Unit
 from service.context import check_deadline
 from service.search.aspect import Part
+from service.search.query import MAX_ALIGNMENTS, Detail
 
 # Cells lighter than this are left out of an explanation; 10,000 of them move a score by 1e-5 at distance 10.
 _LIGHTEST = 1e-10
 
-# The most cells and highlights of one result, so that no answer grows with the square of its abstracts.
-MAX_ALIGNMENTS = 64
+# The most highlights of one result.
 MAX_HIGHLIGHTS = 32
 
 
@@ -39,13 +40,15 @@ def explain(
     weights: Float64[np.ndarray, " n_parts"],
     *,
     unit: Unit,
+    include: Collection[Detail] = frozenset(Detail),
+    max_alignments: int = MAX_ALIGNMENTS,
 ) -> RankedPaper:
     """A paper with its score and the cells of ``plans`` that make it up.
 
     ``plans`` are those of the parts that count, each after its part's number; ``weights`` are how much each
     part counts, under 0 for what the paper should be unlike. The cells of what it should be like come first,
     then those of what it should be unlike, whose weights are under 0; of each side the heaviest first. Past
-    MAX_ALIGNMENTS, shared equally by the sides, a side's lightest cells are summed up. Highlights are the
+    ``max_alignments``, shared equally by the sides, a side's lightest cells are summed up. Highlights are the
     sentences that match what the paper should be like; the lightest past MAX_HIGHLIGHTS are left out.
 
     Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``; with one
@@ -55,15 +58,28 @@ def explain(
     cells = _cells(plans, weights)
     order = np.argsort(-np.abs(cells.weights), kind="stable")
     sides = [cells.at(order[held[order]]) for held in (cells.weights > 0, cells.weights < 0) if held.any()]
-    most = MAX_ALIGNMENTS // len(sides)
-    heaviest = (side.at(slice(most)) for side in sides)
+    most = max_alignments // len(sides)
+    heaviest = (side.at(slice(most)) for side in sides) if Detail.ALIGNMENTS in include else ()
     return RankedPaper(
-        paper,
+        _shown(paper, include),
         score=sum(float(weights[number]) * plan.score for number, plan in plans),
         alignments=tuple(cell for side in heaviest for cell in _alignments(side, parts, unit=unit)),
-        highlights=_highlights(paper, cells, unit=unit),
+        highlights=_highlights(paper, cells, unit=unit) if Detail.HIGHLIGHTS in include else (),
         converged=all(plan.converged for _, plan in plans),
-        omitted=tuple(_summed(side.at(slice(most, None))) for side in sides if len(side.weights) > most),
+        omitted=tuple(_summed(side.at(slice(most, None))) for side in sides if len(side.weights) > most)
+        if Detail.ALIGNMENTS in include
+        else (),
+    )
+
+
+def _shown(paper: Paper, include: Collection[Detail]) -> Paper:
+    """As much of a paper as is to be told."""
+    if Detail.ABSTRACT in include and Detail.SENTENCES in include:
+        return paper
+    return replace(
+        paper,
+        abstract=paper.abstract if Detail.ABSTRACT in include else "",
+        sentences=paper.sentences if Detail.SENTENCES in include else (),
     )
 
 

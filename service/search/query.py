@@ -13,6 +13,19 @@ from service.search.reasons import Reason
 DEFAULT_NEGATIVE_WEIGHT = 0.4
 
 
+# The most alignments of one result, so that no answer grows with the square of its abstracts.
+MAX_ALIGNMENTS = 64
+
+
+class Detail(StrEnum):
+    """What a result may hold beside its paper's title and metadata, and its score."""
+
+    ABSTRACT = "abstract"
+    SENTENCES = "sentences"
+    ALIGNMENTS = "alignments"
+    HIGHLIGHTS = "highlights"
+
+
 class Kinship(StrEnum):
     """To which of the seeds a paper should be akin: to some, for several interests, or to all together."""
 
@@ -44,6 +57,8 @@ class SearchQuery:
     those after ``page.offset`` of the ranked list. ``skip_unresolved`` leaves out seeds that cannot be used,
     and the answer says why; otherwise the first of them is an error. ``omit_pasted`` keeps papers that were
     pasted out of the answer, recognised by title or abstract; those given by name are never in it.
+    Details of results that are not to ``include`` are left empty, and of the alignments past
+    ``max_alignments`` (0 to MAX_ALIGNMENTS) only the sum is told.
     """
 
     seeds: tuple[Seed, ...]
@@ -55,6 +70,8 @@ class SearchQuery:
     tau: float | None = None
     limit: int = 10
     page: Page = FIRST_PAGE
+    include: frozenset[Detail] = frozenset(Detail)
+    max_alignments: int = MAX_ALIGNMENTS
     skip_unresolved: bool = False
     omit_pasted: bool = False
 

@@ -14,7 +14,7 @@ import akin
 from akin import batch_answers, queries
 from akin.client import Retries
 from models.errors import ServiceError
-from service.api.schemas.batches import BatchIn, BatchOut
+from service.api.schemas.batches import BatchOut, QueriesBatchIn, SeedsBatchIn
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings
@@ -142,5 +142,7 @@ def test_what_breaks_is_taken_up_again() -> None:
 
 def test_the_fields_are_those_of_the_service() -> None:
     """What a batch takes and tells has the same names on both sides."""
-    assert set(BatchIn.model_fields) == set(queries.BatchRequest.__annotations__)
+    assert set(SeedsBatchIn.model_fields) | set(QueriesBatchIn.model_fields) == set(
+        queries.BatchRequest.__annotations__
+    )
     assert set(BatchOut.model_fields) == set(batch_answers.Batch.__annotations__)

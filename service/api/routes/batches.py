@@ -72,7 +72,7 @@ def start_batch(
     """Starts a batch of up to 10,000 searches on the collection as it is now."""
     new = new_job(
         body.to_queries(),
-        seeds=body.seeds or (),
+        seeds=body.names,
         owner=_owner(caller),
         idempotency_key=idempotency_key,
         generation=engine.snapshot.generation,

@@ -2,7 +2,15 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    model_validator,
+)
 from pydantic.config import JsonDict
 
 from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
@@ -103,6 +111,27 @@ class Strict(BaseModel):
         if isinstance(given, dict) and len(given) > len(cls.model_fields):
             raise ValueError("it holds a field that is not known here")
         return given
+
+
+def kind_of(*keys: str, problem: str) -> Discriminator:
+    """Tells the kinds of a request apart by the one of ``keys`` that it holds; their tags are ``tag(key)``.
+
+    A text by itself is of the kind ``tag("")``. ``problem`` says what to give where there are none or many.
+    """
+
+    def kind(given: object) -> str | None:
+        if isinstance(given, str):
+            return tag("")
+        held = given if isinstance(given, dict) else getattr(given, "__dict__", {})
+        found = [key for key in keys if key in held]
+        return tag(found[0]) if len(found) == 1 else None
+
+    return Discriminator(kind, custom_error_type="kind", custom_error_message=problem)
+
+
+def tag(key: str) -> str:
+    """The tag of requests with ``key``; the space keeps it from being taken for a part of a request."""
+    return f"with {key}"
 
 
 class Out(BaseModel):

@@ -1,50 +1,62 @@
 """``/v1/batches``: many searches asked for together, and how far they are."""
 
-from typing import Annotated
+from dataclasses import replace
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, Tag
 
 from indexer.job import Job, JobState
-from service.api.schemas.alternatives import Shape, any_of
-from service.api.schemas.base import PaperId
-from service.api.schemas.search import FirstPageIn, SearchShapeIn
+from service.api.schemas.base import Strict, kind_of, tag
+from service.api.schemas.search import FirstPageIn, SearchShapeIn, SeedIn, to_seed
+from service.search.aspect import Aspect
 from service.search.query import SearchQuery, Seed
 
 MOST_QUERIES = 10_000
 
 
-_ONE_KIND = (
-    Shape(["seeds"], null=["queries", "facet"]),
-    Shape(["seeds"], null=["queries", "sentences"]),
-    Shape(["queries"], null=["seeds"], alone=True),
-)
+class SeedsBatchIn(SearchShapeIn):
+    """A search for each of many papers, all of one shape."""
 
-
-class BatchIn(SearchShapeIn):
-    """Many searches: ``queries``, each of its own shape, or one shape for every paper of ``seeds``."""
-
-    model_config = ConfigDict(json_schema_extra=any_of(_ONE_KIND))
-
-    seeds: Annotated[list[PaperId], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] | None = (
-        Field(default=None, description="Ids of indexed papers; all other fields go for each of them.")
+    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
+        description="Names of indexed papers, or seeds as in recommendations, each of which may have an "
+        "aspect of its own; all other fields go for each of them."
     )
-    queries: (
-        Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] | None
-    ) = Field(default=None, description="Bodies of /v1/search without cursor; no other field goes with them.")
 
-    @model_validator(mode="after")
-    def _one_kind(self) -> "BatchIn":
-        if (self.seeds is None) == (self.queries is None):
-            raise ValueError("give either seeds or queries")
-        if self.queries is not None and self.model_fields_set - {"queries", "seeds"}:
-            raise ValueError("with queries, what to look for and return stands in each of them")
-        return self
+    @property
+    def names(self) -> list[str]:
+        """The seeds, where all are names of papers."""
+        names = [seed for seed in self.seeds if isinstance(seed, str)]
+        return names if len(names) == len(self.seeds) else []
 
     def to_queries(self) -> list[SearchQuery]:
-        """What to ask; with ``seeds`` the one query that is asked for each of them."""
-        if self.queries is not None:
-            return [query.to_query() for query in self.queries]
-        return [self.to_shape(Seed())]
+        """What to ask; where all seeds are ``names``, the one query that is asked for each of them."""
+        if self.names:
+            return [self.to_shape(Seed())]
+        shared = self.to_shape(Seed())
+        return [replace(shared, seeds=(self._seed(given, shared.seeds[0].aspect),)) for given in self.seeds]
+
+    def _seed(self, given: SeedIn, aspect: Aspect) -> Seed:
+        seed = to_seed(given)
+        return seed if seed.aspect != Aspect() else replace(seed, aspect=aspect)
+
+
+class QueriesBatchIn(Strict):
+    """Many searches, each of its own shape."""
+
+    queries: Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
+        Field(description="Bodies of /v1/search without cursor.")
+    )
+    names: ClassVar[tuple[()]] = ()
+
+    def to_queries(self) -> list[SearchQuery]:
+        """What to ask."""
+        return [query.to_query() for query in self.queries]
+
+
+BatchIn = Annotated[
+    Annotated[SeedsBatchIn, Tag(tag("seeds"))] | Annotated[QueriesBatchIn, Tag(tag("queries"))],
+    kind_of("seeds", "queries", problem="give either seeds or queries"),
+]
 
 
 class BatchOut(BaseModel):

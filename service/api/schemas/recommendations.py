@@ -2,29 +2,17 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
-from service.api.schemas.alternatives import ONE_CHOICE, any_of
-from service.api.schemas.base import WHOLE, CursorIn, Facets, Out, SentenceOut, Strict, facet_tuple
-from service.api.schemas.filters import FiltersIn
-from service.api.schemas.search import (
-    ONE_PAPER,
-    AlignmentOut,
-    Numbers,
-    QueryIn,
-    ResultOut,
-    expect_one_choice,
-    number_tuple,
-)
-from service.search.aspect import Aspect
+from service.api.schemas.base import CursorIn, Out, SentenceOut
+from service.api.schemas.search import AlignmentOut, ResultOut, ResultsIn, SeedIn, to_seed
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
     Kinship,
     SearchAnswer,
     SearchQuery,
-    Seed,
     SeedReason,
     UnresolvedSeed,
 )
@@ -33,31 +21,7 @@ from service.search.reasons import Reason
 MOST_SEEDS = 500
 
 
-class SeedIn(QueryIn):
-    """A paper, the respect in which others should be akin to it, and how much it counts."""
-
-    model_config = ConfigDict(json_schema_extra=any_of(ONE_PAPER, ONE_CHOICE))
-
-    sentences: Numbers | None = Field(
-        default=None, description="Numbers, from 0, of the sentences that count."
-    )
-    facet: Facets | None = Field(default=None, description="Count the sentences of this facet, or of these.")
-    weight: Annotated[float, Field(ge=0.01, le=100)] = Field(
-        default=1.0, description="How much it counts beside the others of its list."
-    )
-
-    @model_validator(mode="after")
-    def _one_aspect(self) -> "SeedIn":
-        expect_one_choice(self.sentences, self.facet)
-        return self
-
-    def to_seed(self) -> Seed:
-        """The same as a domain value."""
-        aspect = Aspect(number_tuple(self.sentences), facet_tuple(self.facet))
-        return Seed(self.paper_id, self.to_paper(), aspect=aspect, weight=self.weight)
-
-
-class RecommendationsIn(Strict):
+class RecommendationsIn(ResultsIn):
     """Papers to start from, papers to keep away from, and what to return."""
 
     seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
@@ -72,8 +36,6 @@ class RecommendationsIn(Strict):
         default=DEFAULT_NEGATIVE_WEIGHT,
         description="How much being far from the negatives counts against being near to the seeds.",
     )
-    filters: FiltersIn = FiltersIn()
-    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = 10
     cursor: CursorIn | None = None
 
     @model_validator(mode="after")
@@ -86,12 +48,11 @@ class RecommendationsIn(Strict):
     def to_query(self) -> SearchQuery:
         """The same as a domain value."""
         return SearchQuery(
-            seeds=tuple(seed.to_seed() for seed in self.seeds),
-            negatives=tuple(seed.to_seed() for seed in self.negatives),
+            seeds=tuple(to_seed(seed) for seed in self.seeds),
+            negatives=tuple(to_seed(seed) for seed in self.negatives),
             akin_to=self.akin_to,
             negative_weight=self.negative_weight,
-            filters=self.filters.to_filters(),
-            limit=self.limit,
+            **self.returned(),
             skip_unresolved=True,
             omit_pasted=True,
         )

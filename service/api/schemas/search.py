@@ -1,14 +1,14 @@
 """``POST /v1/search``: the query, its aspect and filters, and the ranked, explained papers."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
+from pydantic.config import JsonDict
 
 from indexer.rows import MAX_SENTENCES
 from models.transport import Scorer
-from models.types import Facet, Paper
-from service.api.schemas.alternatives import ONE_CHOICE, Shape, any_of
+from models.types import Paper
 from service.api.schemas.base import (
     NOT_BLANK,
     WHOLE,
@@ -23,181 +23,254 @@ from service.api.schemas.base import (
     Strict,
     Title,
     facet_tuple,
+    kind_of,
     pasted_paper,
+    tag,
 )
 from service.api.schemas.filters import FiltersIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
-from service.search.query import SearchAnswer, SearchQuery, Seed
+from service.search.query import MAX_ALIGNMENTS, Detail, SearchAnswer, SearchQuery, Seed
 from service.search.reasons import Reason
 
-_ShortText = Annotated[
-    str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK
-]
 Numbers = Annotated[
     list[Annotated[int, Field(ge=0), WHOLE]], Field(fail_fast=True, min_length=1, max_length=MAX_SENTENCES)
 ]
 
 
-def number_tuple(given: list[int] | None) -> tuple[int, ...] | None:
-    """The sentence numbers as a request holds them; ``None`` where it holds none."""
-    return None if given is None else tuple(given)
+class IndexedIn(Strict):
+    """A paper of the collection, by its id, DOI, arXiv id or address."""
+
+    paper_id: PaperId
+
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        return Seed(self.paper_id)
 
 
-def expect_one_choice(sentences: list[int] | None, facet: Facet | list[Facet] | None) -> None:
-    """Refuse sentences beside a facet; raises ValueError."""
-    if sentences is not None and facet is not None:
-        raise ValueError("choose sentences or a facet, not both")
+class PastedIn(Strict):
+    """A title and an abstract, as text or as the list of its sentences."""
 
-
-# An indexed paper, or a pasted one.
-ONE_PAPER = (
-    Shape(["paper_id"], null=["abstract"], empty=["title"]),
-    Shape(["abstract"], null=["paper_id"]),
-)
-_PAPER_OR_TEXT = (
-    Shape(["paper_id"], null=["abstract", "text"], empty=["title"]),
-    Shape(["abstract"], null=["paper_id", "text"]),
-    Shape(["text"], null=["paper_id", "abstract"], empty=["title"]),
-)
-
-
-class QueryIn(Strict):
-    """The paper to start from: an indexed one by id, or a pasted title and abstract."""
-
-    model_config = ConfigDict(json_schema_extra=any_of(ONE_PAPER))
-
-    paper_id: PaperId | None = None
     title: Title = ""
-    abstract: Abstract | None = Field(default=None, description="Text, or the list of its sentences.")
+    abstract: Abstract = Field(description="Text, or the list of its sentences.")
 
-    @model_validator(mode="after")
-    def _one_paper(self) -> "QueryIn":
-        if (self.paper_id is None) == (self.abstract is None):
-            raise ValueError("give either paper_id, or title and abstract")
-        if self.paper_id is not None and self.title:
-            raise ValueError("a title goes with an abstract, not with paper_id")
-        return self
+    def to_paper(self) -> Paper:
+        """The same as a paper; it has sentences where they came as a list."""
+        return pasted_paper(self.title, self.abstract)
 
-    def to_paper(self) -> Paper | None:
-        """The pasted paper; ``None`` where an id was given."""
-        return None if self.abstract is None else pasted_paper(self.title, self.abstract)
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        return Seed(paper=self.to_paper())
 
 
-class SearchQueryIn(QueryIn):
-    """What to start from: a paper, or a short text such as a claim."""
+class TextIn(Strict):
+    """A short text, such as a claim: one sentence without a facet, of which no part can be chosen."""
 
-    model_config = ConfigDict(json_schema_extra=any_of(_PAPER_OR_TEXT))
+    text: Annotated[
+        str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK
+    ]
 
-    text: (
-        Annotated[str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK]
-        | None
-    ) = Field(
-        default=None,
-        description="Taken as one sentence without facet, so sentences, facet, unlike and focus stay out.",
-    )
-
-    @model_validator(mode="after")
-    def _one_paper(self) -> "SearchQueryIn":
-        n_given = sum(given is not None for given in (self.paper_id, self.abstract, self.text))
-        if n_given != 1:
-            raise ValueError("give either paper_id, or title and abstract, or text")
-        if self.abstract is None and self.title:
-            raise ValueError("a title goes with an abstract, not with paper_id or text")
-        return self
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        return Seed(text=self.text)
 
 
-class UnlikeIn(Strict):
-    """The respect in which papers should differ from the query: some of its sentences, or a facet of them."""
+QueryIn = Annotated[
+    Annotated[IndexedIn, Tag(tag("paper_id"))]
+    | Annotated[PastedIn, Tag(tag("abstract"))]
+    | Annotated[TextIn, Tag(tag("text"))],
+    kind_of("paper_id", "abstract", "text", problem="give either paper_id, or title and abstract, or text"),
+]
 
-    model_config = ConfigDict(
-        json_schema_extra=any_of(
-            [
-                Shape(["sentences"], null=["facet"]),
-                Shape(["facet"], null=["sentences"]),
-            ]
-        )
-    )
 
-    sentences: Numbers | None = Field(default=None, description="Numbers, from 0, of query sentences.")
-    facet: Facets | None = Field(default=None, description="A facet, or a list of them.")
+class _UnlikeIn(Strict):
+    """How much a contrast counts."""
+
     weight: Annotated[float, Field(gt=0, le=1)] = Field(
         default=DEFAULT_CONTRAST,
         description="How much being far from these counts against being near to the others.",
     )
 
-    @model_validator(mode="after")
-    def _one_choice(self) -> "UnlikeIn":
-        if (self.sentences is None) == (self.facet is None):
-            raise ValueError("unlike takes sentences or a facet, one of the two")
-        return self
+
+class UnlikeSentencesIn(_UnlikeIn):
+    """The respect in which papers should differ from the query: some of its sentences."""
+
+    sentences: Numbers = Field(description="Numbers, from 0, of query sentences.")
 
     def to_contrast(self) -> Contrast:
         """The same as a domain value."""
-        return Contrast(number_tuple(self.sentences), facet_tuple(self.facet), self.weight)
+        return Contrast(sentences=tuple(self.sentences), weight=self.weight)
 
 
-class SearchShapeIn(Strict):
-    """The respect in which papers should be akin to a query, and what to return; not the query itself."""
+class UnlikeFacetIn(_UnlikeIn):
+    """The respect in which papers should differ from the query: a facet of it, or several."""
 
-    model_config = ConfigDict(json_schema_extra=any_of(ONE_CHOICE))
+    facet: Facets = Field(description="A facet, or a list of them.")
+
+    def to_contrast(self) -> Contrast:
+        """The same as a domain value."""
+        return Contrast(facets=facet_tuple(self.facet), weight=self.weight)
+
+
+UnlikeIn = Annotated[
+    Annotated[UnlikeSentencesIn, Tag(tag("sentences"))] | Annotated[UnlikeFacetIn, Tag(tag("facet"))],
+    kind_of("sentences", "facet", problem="unlike takes sentences or a facet, one of the two"),
+]
+
+# In the words of JSON Schema what AspectIn checks: sentences or a facet, or neither.
+_ONE_CHOICE: JsonDict = {
+    "not": {
+        "required": ["sentences", "facet"],
+        "properties": {name: {"not": {"type": "null"}} for name in ("sentences", "facet")},
+    }
+}
+
+
+class AspectIn(Strict):
+    """The respect in which papers should be akin to a paper."""
+
+    model_config = ConfigDict(json_schema_extra=_ONE_CHOICE)
 
     sentences: Numbers | None = Field(
-        default=None, description="Numbers, from 0, of the query sentences that count."
+        default=None, description="Numbers, from 0, of the paper's sentences that count."
     )
     facet: Facets | None = Field(
         default=None,
-        description="Count the query sentences of this facet, or of these; objective counts as background.",
+        description="Count the paper's sentences of this facet, or of these; objective counts as background.",
     )
     unlike: UnlikeIn | None = Field(
         default=None,
-        description="Contrast: prefer papers far from these query sentences; where nothing else is chosen, "
-        "all the others are to be like.",
+        description="Contrast: prefer papers far from these sentences of the paper; where nothing else is "
+        "chosen, all the others are to be like.",
     )
     focus: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="How far chosen sentences are turned away from the rest of their abstract; "
         "by default what suits the facet, the least where there are several.",
     )
+
+    @model_validator(mode="after")
+    def _one_aspect(self) -> "AspectIn":
+        if self.sentences is not None and self.facet is not None:
+            raise ValueError("choose sentences or a facet, not both")
+        return self
+
+    def to_aspect(self) -> Aspect:
+        """The same as a domain value."""
+        return Aspect(
+            None if self.sentences is None else tuple(self.sentences),
+            facet_tuple(self.facet),
+            self.focus,
+            None if self.unlike is None else self.unlike.to_contrast(),
+        )
+
+
+class _WeightIn(Strict):
+    """How much a seed counts."""
+
+    weight: Annotated[float, Field(ge=0.01, le=100)] = Field(
+        default=1.0, description="How much it counts beside the others of its list."
+    )
+
+
+class IndexedSeedIn(AspectIn, IndexedIn, _WeightIn):
+    """A paper of the collection, the respect in which others should be akin to it, and how much it counts."""
+
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        return Seed(self.paper_id, aspect=self.to_aspect(), weight=self.weight)
+
+
+class PastedSeedIn(AspectIn, PastedIn, _WeightIn):
+    """A pasted paper, the respect in which others should be akin to it, and how much it counts."""
+
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        return Seed(paper=self.to_paper(), aspect=self.to_aspect(), weight=self.weight)
+
+
+class TextSeedIn(TextIn, _WeightIn):
+    """A short text, and how much it counts."""
+
+    def to_seed(self) -> Seed:
+        """The same as a domain value."""
+        return Seed(text=self.text, weight=self.weight)
+
+
+# One of many papers to start from; a name by itself is that of an indexed paper.
+SeedIn = Annotated[
+    Annotated[PaperId, Tag(tag(""))]
+    | Annotated[IndexedSeedIn, Tag(tag("paper_id"))]
+    | Annotated[PastedSeedIn, Tag(tag("abstract"))]
+    | Annotated[TextSeedIn, Tag(tag("text"))],
+    kind_of(
+        "paper_id",
+        "abstract",
+        "text",
+        problem="give the name of a paper, or either paper_id, or title and abstract, or text",
+    ),
+]
+
+
+def to_seed(given: SeedIn) -> Seed:
+    """The same as a domain value."""
+    return Seed(given) if isinstance(given, str) else given.to_seed()
+
+
+class ResultsIn(Strict):
+    """Which papers to return, and what of them."""
+
     filters: FiltersIn = FiltersIn()
+    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(default=10, description="Papers on this page.")
+    include: Annotated[
+        list[Annotated[Detail, Field(strict=False)]], Field(fail_fast=True, max_length=len(Detail))
+    ] = Field(
+        default=list(Detail),
+        description="What results hold beside the paper's title, its metadata and the score; what is not "
+        "named is left empty.",
+    )
+    max_alignments: Annotated[int, Field(ge=0, le=MAX_ALIGNMENTS), WHOLE] = Field(
+        default=MAX_ALIGNMENTS,
+        description="The most alignments of a result; the lightest of more are summed up in omitted.",
+    )
+
+    def returned(self) -> dict[str, Any]:
+        """The same as arguments of a query."""
+        return {
+            "filters": self.filters.to_filters(),
+            "limit": self.limit,
+            "include": frozenset(self.include),
+            "max_alignments": self.max_alignments,
+        }
+
+
+class SearchShapeIn(AspectIn, ResultsIn):
+    """The respect in which papers should be akin to a query, and what to return; not the query itself."""
+
     scorer: Annotated[Scorer, Field(strict=False)] = Scorer.OT
     tau: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
         default=None,
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
-    limit: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(default=10, description="Papers on this page.")
-
-    @model_validator(mode="after")
-    def _one_aspect(self) -> "SearchShapeIn":
-        expect_one_choice(self.sentences, self.facet)
-        return self
 
     def to_shape(self, seed: Seed) -> SearchQuery:
         """The same as a domain value: a search for what is akin to ``seed``, whose aspect is the one here."""
-        aspect = Aspect(
-            number_tuple(self.sentences),
-            facet_tuple(self.facet),
-            self.focus,
-            None if self.unlike is None else self.unlike.to_contrast(),
-        )
         return SearchQuery(
-            (replace(seed, aspect=aspect),),
-            filters=self.filters.to_filters(),
+            (replace(seed, aspect=self.to_aspect()),),
             scorer=self.scorer,
             tau=self.tau,
-            limit=self.limit,
+            **self.returned(),
         )
 
 
 class FirstPageIn(SearchShapeIn):
     """A search from its first page: a query, and all of ``SearchShapeIn``."""
 
-    query: SearchQueryIn
+    query: QueryIn
 
     def to_query(self) -> SearchQuery:
         """The same as a domain value, from the first page."""
-        query = self.query
-        return self.to_shape(Seed(query.paper_id, query.to_paper(), query.text))
+        return self.to_shape(self.query.to_seed())
 
 
 class SearchIn(FirstPageIn):
@@ -242,8 +315,9 @@ class HighlightOut(Out):
 class ResultOut(Out):
     """One paper with its score, higher is better.
 
-    It is minus the sum of weight x distance over ``alignments`` and, where there are more than 64 of them and
-    the lightest are summed up (one entry, or one each for the sentences to be like and unlike), ``omitted``.
+    It is minus the sum of weight x distance over ``alignments`` and ``omitted``: where there are more than
+    ``max_alignments``, the lightest are summed up there, in one entry, or in one each for the sentences to be
+    like and unlike.
     """
 
     paper: PaperOut

@@ -4,25 +4,23 @@ from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, Field, Tag
 
 from models.facets import FACETS
 from models.sentences import MAX_SENTENCE_CHARS
 from models.types import Facet, Paper
-from service.api.schemas.alternatives import Shape, any_of
 from service.api.schemas.base import (
     NOT_BLANK,
     WHOLE,
     WITH_TEXT,
-    Abstract,
     Facets,
     Out,
     PaperId,
     SentenceOut,
     Strict,
-    Title,
     facet_tuple,
-    pasted_paper,
+    kind_of,
+    tag,
 )
 from service.api.schemas.filters import FiltersIn
 from service.resolve.analysis import Analysis
@@ -35,31 +33,23 @@ _PARTS = 10_000
 _Sentence = Annotated[str, Field(max_length=MAX_SENTENCE_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK]
 
 
-class SentenceQueryIn(Strict):
-    """The sentence to start from: a text, or sentence number ``sentence``, from 0, of an indexed paper."""
+class SentenceTextIn(Strict):
+    """A text, taken as one sentence without context."""
 
-    model_config = ConfigDict(
-        json_schema_extra=any_of(
-            [
-                Shape(["text"], null=["paper_id", "sentence"]),
-                Shape(["paper_id", "sentence"], null=["text"]),
-            ]
-        )
-    )
+    text: _Sentence
 
-    text: (
-        Annotated[str, Field(max_length=MAX_SENTENCE_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK] | None
-    ) = Field(default=None, description="Taken as one sentence without context.")
-    paper_id: PaperId | None = None
-    sentence: Annotated[int, Field(ge=0), WHOLE] | None = None
 
-    @model_validator(mode="after")
-    def _one_sentence(self) -> "SentenceQueryIn":
-        if (self.paper_id is None) == (self.text is None):
-            raise ValueError("give either text, or paper_id and sentence")
-        if (self.paper_id is None) != (self.sentence is None):
-            raise ValueError("paper_id and sentence go together")
-        return self
+class IndexedSentenceIn(Strict):
+    """Sentence number ``sentence``, from 0, of a paper of the collection."""
+
+    paper_id: PaperId
+    sentence: Annotated[int, Field(ge=0), WHOLE]
+
+
+SentenceQueryIn = Annotated[
+    Annotated[SentenceTextIn, Tag(tag("text"))] | Annotated[IndexedSentenceIn, Tag(tag("paper_id"))],
+    kind_of("text", "paper_id", problem="give either text, or paper_id and sentence"),
+]
 
 
 class SentenceSearchIn(Strict):
@@ -78,9 +68,7 @@ class SentenceSearchIn(Strict):
     def to_query(self) -> SentenceQuery:
         """The same as a domain value."""
         return SentenceQuery(
-            text=self.query.text or "",
-            paper_id=self.query.paper_id,
-            sentence=self.query.sentence or 0,
+            **self.query.model_dump(),
             by=self.by,
             facets=facet_tuple(self.facet),
             filters=self.filters.to_filters(),
@@ -173,17 +161,6 @@ class SentenceSearchOut(BaseModel):
             warnings=answer.warnings,
             took_ms=round(answer.took_ms, 3),
         )
-
-
-class AnalyzeIn(Strict):
-    """A title and an abstract, as text or as the list of its sentences."""
-
-    title: Title = ""
-    abstract: Abstract = Field(description="Text, or the list of its sentences.")
-
-    def to_paper(self) -> Paper:
-        """The same as a domain value."""
-        return pasted_paper(self.title, self.abstract)
 
 
 class AnalyzedSentenceOut(SentenceOut):

@@ -127,7 +127,7 @@ def test_limit_place_and_order_of_ids_do_not_matter() -> None:
 @pytest.mark.parametrize("paper_id", ["\ud800", "\0", "🙂"])
 def test_any_text_can_be_digested(paper_id: str) -> None:
     """Half a surrogate pair in an id, or a number of hundreds of digits, is no reason to fail."""
-    query = replace(QUERY, paper_id=paper_id, aspect=Aspect(sentences=(10**400,)))
+    query = replace(QUERY, seeds=(Seed(paper_id, aspect=Aspect(sentences=(10**400,))),))
     page, _ = CURSORS.read(CURSORS.write(Page(1, 2), query, GENERATION), query)
     assert Page(1, 2) == page
 

@@ -42,3 +42,25 @@ def test_errors_are_described_once(document: dict[str, Any]) -> None:
     assert {"type", "title", "status", "detail"} <= set(
         document["components"]["schemas"]["ProblemOut"]["required"]
     )
+
+
+@pytest.mark.parametrize(
+    ("request_body", "part", "kinds"),
+    [
+        ("SearchIn", "query", {"IndexedIn", "PastedIn", "TextIn"}),
+        ("SentenceSearchIn", "query", {"IndexedSentenceIn", "SentenceTextIn"}),
+        ("RecommendationsIn", "seeds", {"IndexedSeedIn", "PastedSeedIn", "TextSeedIn"}),
+    ],
+)
+def test_kinds_of_queries_are_schemas_of_their_own(
+    document: dict[str, Any], request_body: str, part: str, kinds: set[str]
+) -> None:
+    """A reader, or a generator of clients, sees what goes together: none has a field of another."""
+    given = document["components"]["schemas"][request_body]["properties"][part]
+    given = given.get("items", given)
+    named = {each["$ref"].rpartition("/")[2] for each in given["oneOf"] if "$ref" in each}
+    assert kinds == named
+    for kind in kinds:
+        schema = document["components"]["schemas"][kind]
+        assert schema["additionalProperties"] is False
+        assert 1 == len({"paper_id", "abstract", "text"} & set(schema["required"]))

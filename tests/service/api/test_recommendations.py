@@ -277,3 +277,70 @@ def test_strange_ids_are_only_unknown(client: TestClient) -> None:
     answer = recommend(client, *by_id(*strange))
     assert len(strange) == len(answer["unresolved"])
     assert not any(each["did_you_mean"] for each in answer["unresolved"])
+
+
+def test_a_name_alone_is_a_seed(client: TestClient) -> None:
+    """As a text it means what it means as an object, among seeds and negatives alike."""
+    by_object = recommend(client, *by_id(ID, "demo:p00-m03"), negatives=by_id("demo:p05-m05"))
+    by_name = recommend(client, ID, "demo:p00-m03", negatives=["demo:p05-m05"])  # type: ignore[arg-type]
+    assert (found(by_object), by_object["seeds"]) == (found(by_name), by_name["seeds"])
+
+
+def test_a_seed_alone_is_a_search(client: TestClient) -> None:
+    """One seed, with all that a search takes: contrast, focus, or a short text."""
+    for seed in (
+        {"paper_id": ID, "facet": "method", "unlike": {"facet": "background", "weight": 0.7}},
+        {"paper_id": ID, "sentences": [1], "focus": 0.8},
+        {"text": "Rivers flood towns."},
+    ):
+        own = {name: seed[name] for name in ("paper_id", "text") if name in seed}
+        aspect = {name: value for name, value in seed.items() if name not in own}
+        searched = client.post("/v1/search", json={"query": own, **aspect}).json()["results"]
+        recommended = recommend(client, seed)["results"]
+        assert [each["paper"]["id"] for each in searched] == [each["paper"]["id"] for each in recommended]
+        assert [each["score"] for each in searched] == [each["score"] for each in recommended]
+
+
+def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> None:
+    """Of several seeds, what one should be unlike has weights below 0, which sum with those of negatives."""
+    seeds = [{"paper_id": ID, "unlike": {"facet": "background"}}, *by_id("demo:p00-m03")]
+    for result in recommend(client, *seeds, negative_weight=0.5)["results"]:
+        away = [cell for cell in result["alignments"] if cell["weight"] < 0]
+        assert {(0, False)} == {(cell["seed"], cell["negative"]) for cell in away}
+        assert -sum(cell["weight"] * cell["distance"] for cell in cells(result)) == pytest.approx(
+            result["score"], abs=1e-5
+        )
+
+
+@pytest.mark.parametrize("path", ["search", "recommendations"])
+def test_results_hold_what_was_asked_for(client: TestClient, path: str) -> None:
+    """What is not to be included is empty, and nothing else changes; all is there where nothing is said."""
+    body = {"query": {"paper_id": ID}} if path == "search" else {"seeds": by_id(ID, "demo:p00-m03")}
+    whole = client.post(f"/v1/{path}", json=body).json()["results"]
+    empty = {"abstract": "", "sentences": [], "alignments": [], "omitted": [], "highlights": []}
+    for include, kept in (
+        ([], set()),
+        (["abstract"], {"abstract"}),
+        (["sentences", "highlights"], {"sentences", "highlights"}),
+        (["alignments"], {"alignments", "omitted"}),
+    ):
+        results = client.post(f"/v1/{path}", json={**body, "include": include}).json()["results"]
+        gone = {name: value for name, value in empty.items() if name not in kept}
+        expected = [
+            {**each, **{name: gone[name] for name in each if name in gone}}
+            | {"paper": {**each["paper"], **{name: gone[name] for name in each["paper"] if name in gone}}}
+            for each in whole
+        ]
+        assert expected == results
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_alignments_past_the_most_are_summed_up(client: TestClient, most: int) -> None:
+    """However few are asked for, they and what is omitted make the score."""
+    body = {"query": {"paper_id": ID}, "unlike": {"facet": "background"}, "max_alignments": most}
+    for result in client.post("/v1/search", json=body).json()["results"]:
+        assert len(result["alignments"]) <= most
+        assert result["omitted"]
+        assert -sum(cell["weight"] * cell["distance"] for cell in cells(result)) == pytest.approx(
+            result["score"], abs=1e-5
+        )

@@ -120,6 +120,21 @@ def test_seeds_share_everything_else(client: TestClient) -> None:
     assert results[0]["results"] == results[60]["results"]
 
 
+def test_seeds_may_have_aspects_of_their_own(client: TestClient) -> None:
+    """As in recommendations: names, papers and texts mixed; what a seed says goes before what all share."""
+    seeds = [IDS[0], {"paper_id": IDS[1], "facet": "result"}, PASTED, {"text": "Rivers flood towns."}]
+    path = client.post("/v1/batches", json={"seeds": seeds, "limit": 2}).headers["Location"]
+    finished(client, path)
+    bodies = [
+        {"query": {"paper_id": IDS[0]}},
+        {"query": {"paper_id": IDS[1]}, "facet": "result"},
+        {"query": PASTED},
+        {"query": {"text": "Rivers flood towns."}},
+    ]
+    for line, body in zip(lines(client, path), bodies, strict=True):
+        assert single(client, {**body, "limit": 2})["results"] == line["results"]
+
+
 def test_results_are_read_on(client: TestClient) -> None:
     """From any number on, in any part; headers tell where to go on, and that there is no more."""
     seeds = [*IDS, *IDS[:10]]  # done in lots of fifty
