@@ -37,7 +37,7 @@ from service.collection.generations import PinnedEngines
 from service.collection.metrics import add_collection_metrics
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
-from service.observability.spans import Spans, open_spans
+from service.observability.tracing import Spans, open_spans
 from service.search.engine import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
