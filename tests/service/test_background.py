@@ -2,11 +2,14 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys
@@ -17,31 +20,42 @@ from service.degradation import Degradation, Outage
 from service.store import LazyStore
 from tests.support.servers.patience import soon
 
-USUAL = Degradation("swap", "An older generation answers.", "look into the log")
-AWAY = Degradation("swap", "The disk is away.", "mount it")
+USUAL = Degradation("tested", "An older generation answers.", "look into the log")
+AWAY = Degradation("tested", "The disk is away.", "mount it")
 
 
-def test_an_outage_is_logged_once() -> None:
+@pytest.fixture
+def logged(log_left_alone: None) -> Iterator[list[EventDict]]:
+    """Every line of the log."""
+    structlog.reset_defaults()
+    with capture_logs() as logged:
+        yield logged
+
+
+def ours(logged: list[EventDict]) -> list[EventDict]:
+    """The lines of what is tested: services of other tests go on meanwhile."""
+    return [line for line in logged if line.get("part") == USUAL.part]
+
+
+def test_an_outage_is_logged_once(logged: list[EventDict]) -> None:
     """However often a part fails, each problem has one line, and so has the end; users are told meanwhile."""
     outage = Outage(USUAL)
-    with capture_logs() as logged:
-        outage.end()
-        for problem in ("one", "one", "another"):
-            outage.begin(problem)
-        assert [USUAL] == outage.degradations()
-        outage.begin("another", AWAY)
-        assert [AWAY] == outage.degradations()
-        outage.end()
-        outage.end()
-        assert [] == outage.degradations()
-        outage.begin("another")
+    outage.end()
+    for problem in ("one", "one", "another"):
+        outage.begin(problem)
+    assert [USUAL] == outage.degradations()
+    outage.begin("another", AWAY)
+    assert [AWAY] == outage.degradations()
+    outage.end()
+    outage.end()
+    assert [] == outage.degradations()
+    outage.begin("another")
     assert [
         ("failed", "one"), ("failed", "another"), ("works_again", None), ("failed", "another"),
-    ] == [(line["event"], line.get("error")) for line in logged]  # fmt: skip
-    assert {"swap"} == {line["part"] for line in logged}
+    ] == [(line["event"], line.get("error")) for line in ours(logged)]  # fmt: skip
 
 
-def test_work_that_fails_is_tried_again() -> None:
+def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
     """Errors, those nobody foresaw too, end nothing; each is told by its class, and that it works again."""
     errors: list[Exception] = [
         StorageError("away"), SnapshotMissingError("none"), ZeroDivisionError("of a reader"),
@@ -56,11 +70,11 @@ def test_work_that_fails_is_tried_again() -> None:
     repeating = Repeating(
         work, every_s=0.001, failure=USUAL, failures={StorageError: AWAY, EncoderError: AWAY}
     )
-    with capture_logs() as logged, repeating:
+    with repeating:
         soon(lambda: len(told) > 5)
     assert [[], [AWAY], [USUAL], [USUAL], [], []] == told[:6]
-    assert ["failed", "failed", "failed", "works_again"] == [line["event"] for line in logged]
-    assert ["warning", "warning", "error", "info"] == [line["log_level"] for line in logged]
+    assert ["failed", "failed", "failed", "works_again"] == [line["event"] for line in ours(logged)]
+    assert ["warning", "warning", "error", "info"] == [line["log_level"] for line in ours(logged)]
     assert "of a reader" not in str(logged)
 
 
@@ -83,7 +97,9 @@ def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
                 soon(lambda: len(done) == 1 + at_once)  # noqa: B023 - called here
 
 
-def test_what_is_under_way_at_the_end_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_under_way_at_the_end_is_interrupted(
+    logged: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Work that takes longer than the end may take is given up, which is no failure of it."""
     monkeypatch.setattr("service.background.STOP_S", 0.1)
     begun, ended = threading.Event(), threading.Event()
@@ -97,13 +113,12 @@ def test_what_is_under_way_at_the_end_is_interrupted(monkeypatch: pytest.MonkeyP
         finally:
             ended.set()
 
-    with capture_logs() as logged:
-        with Repeating(work, every_s=1e6, failure=USUAL) as repeating:
-            assert begun.wait(60)
-            assert not ended.is_set()
-        assert ended.wait(60)
-        soon(lambda: not [each for each in threading.enumerate() if each.name == USUAL.part])
-    assert ([], []) == (logged, repeating.degradations())
+    with Repeating(work, every_s=1e6, failure=USUAL) as repeating:
+        assert begun.wait(60)
+        assert not ended.is_set()
+    assert ended.wait(60)
+    soon(lambda: not [each for each in threading.enumerate() if each.name == USUAL.part])
+    assert ([], []) == (ours(logged), repeating.degradations())
 
 
 def test_a_store_is_opened_when_it_is_needed_and_once(tmp_path: Path) -> None:
