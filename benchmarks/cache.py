@@ -24,7 +24,7 @@ from indexer.snapshot import open_snapshot
 from models.types import Paper
 from tests.support.servers.redis import HOW_TO_GET_ONE, RedisServer, find_program
 
-AWAY_S = 12.0  # two tries of the breaker
+AWAY_S = 12.0  # in which it is tried twice
 
 
 @contextmanager

@@ -37,7 +37,7 @@ from service.collection.generations import PinnedEngines
 from service.collection.metrics import add_collection_metrics
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
-from service.observability.spans import Spans, open_spans
+from service.observability.tracing import Spans, open_spans
 from service.search.engine import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
@@ -95,7 +95,6 @@ def create_app(
     keys = KeyRing(settings.catalog, keyless=settings.keyless, refresh_s=timings.keys_refresh_s)
     metrics, spans = Metrics(), open_spans(settings.otlp_endpoint, timeout_s=timings.export_timeout_s)
     queues = queues_of(settings)
-    batches = Batches(settings, timings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -104,22 +103,22 @@ def create_app(
         collection = ServedCollection(settings, engine, cache, timings)
         # Or its generation would be held as long as the process lives.
         engine = None if collection.engines.follows else engine
-        app.state.services = services = Services(
+        cursors = Cursors(read_secret(settings.data, settings.secret))
+        batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
+        app.state.services = Services(
             settings=settings,
             collection=collection,
             cache=cache,
             answers=Answers(cache, device=settings.device),
-            cursors=Cursors(read_secret(settings.data, settings.secret)),
+            cursors=cursors,
             batches=batches,
             metrics=metrics,
             degradations=[each.degradations for each in (keys, spans, cache, batches, collection)],
         )
-        async with keys.kept_fresh(), batches.worked_off(_worker(services, queues, timings)):
-            with collection:
-                yield
-                collection.stop()
-                batches.stop()
-                keys.stop()
+        with keys.kept_fresh(), batches.worked_off(), collection:
+            yield
+            for each in (collection, batches, keys):  # all at once, as their waits must not add up
+                each.stop()
         cache.close()
         await to_thread.run_sync(spans.close)
 
@@ -184,12 +183,14 @@ def _add_gauges(app: FastAPI, metrics: Metrics, cache: Cache) -> None:
     metrics.counter("akin_redis_errors", "Calls not answered", lambda: cache.stats().redis_errors)
 
 
-def _worker(services: Services, queues: Queues, timings: Timings) -> ChunkWorker:
+def _worker(
+    settings: Settings, collection: ServedCollection, cursors: Cursors, queues: Queues, timings: Timings
+) -> ChunkWorker:
     """What does batches in this process, giving way to requests."""
     return ChunkWorker(
-        PinnedEngines(services.settings, lambda: services.collection.engines.current),
-        services.cursors,
-        deadline_s=services.settings.deadline_s,
+        PinnedEngines(settings, lambda: collection.engines.current),
+        cursors,
+        deadline_s=settings.deadline_s,
         idle=lambda: queues.computing.idle,
         patience_s=timings.patience_s,
     )

@@ -7,24 +7,22 @@ from threading import Event, Thread
 from types import MappingProxyType, TracebackType
 from typing import Final
 
-import structlog
-
-from models.errors import AkinError
-from service.degradation import Degradation
+from models.errors import AkinError, DeadlineError
+from models.interruption import set_interruption
+from service.degradation import Degradation, Outage
 from service.observability.logging import raised_at
 
-# How long what is under way may take when the service ends; then it is left to the next process, as after a
-# crash.
+# How long what is under way may take when the service ends; then it is interrupted, and left to the next
+# process, as after a crash.
 STOP_S: Final = 5.0
-_log = structlog.get_logger(__name__)
 
 
 class Repeating:
-    """Calls ``work`` every ``every_s`` seconds, and at once when it is woken.
+    """Calls ``work`` every ``every_s`` seconds, and at once when it begins or is woken.
 
-    An error, one that nobody foresaw too, is logged once and kept in ``problem`` until ``work`` succeeds
-    again; ``failure`` says what follows from it, ``failures`` what from errors of some classes, the first
-    that matches.
+    An error, one that nobody foresaw too, is an ``outage`` until ``work`` succeeds again; ``failure`` says
+    what follows from it, ``failures`` what from errors of some classes, the first that matches. Without
+    ``at_once`` the first call too comes after ``every_s``.
     """
 
     def __init__(
@@ -34,19 +32,24 @@ class Repeating:
         every_s: float,
         failure: Degradation,
         failures: Mapping[type[AkinError], Degradation] = MappingProxyType({}),
+        at_once: bool = True,
     ) -> None:
         self._work = work
         self._every_s = every_s
-        self._failure = failure
-        self._failures = {**failures, AkinError: failure}
+        self._failures = failures
+        self._at_once = at_once
+        self._name = failure.part
         self._woken = Event()
         self._stopped = False
         self._end_by = math.inf
-        # A daemon: the process ends without it where it takes too long.
-        self._thread = Thread(target=self._run, name=failure.part, daemon=True)
-        self.problem: str | None = None
+        self._thread: Thread | None = None
+        self.outage = Outage(failure)
+        self.degradations = self.outage.degradations
 
     def __enter__(self) -> "Repeating":  # noqa: PYI034 - the tests' type checker knows no Self in methods
+        self._stopped, self._end_by = False, math.inf
+        # A daemon: the process ends without it where it takes too long.
+        self._thread = Thread(target=self._run, name=self._name, daemon=True)
         self._thread.start()
         return self
 
@@ -64,27 +67,34 @@ class Repeating:
     ) -> None:
         """Ends after what is under way, if that does not take too long."""
         self.stop()
-        self._thread.join(max(0.0, self._end_by - time.monotonic()))
-
-    def degradations(self) -> list[Degradation]:
-        """What does not work at the moment."""
-        return [self._failure] if self.problem is not None else []
+        if self._thread is not None:
+            self._thread.join(max(0.0, self._end_by - time.monotonic()))
 
     def _run(self) -> None:
-        while not self._stopped:
-            self._woken.clear()
+        set_interruption(self._expect_time)
+        if not self._at_once:
+            self._woken.wait(self._every_s)
+        while True:
+            self._woken.clear()  # before the look at what ``stop`` sets before it wakes
+            if self._stopped:
+                return
             try:
                 self._work()
-            except AkinError as error:
-                if self.problem != str(error):
-                    _log.warning("failed", part=self._failure.part, error=str(error))
-                self._failure = next(told for cls, told in self._failures.items() if isinstance(error, cls))
-                self.problem = str(error)
             except Exception as error:  # noqa: BLE001 - it would end the thread, and nobody would know
-                raised = raised_at(error)
-                if self.problem != raised:
-                    _log.error("failed", part=self._failure.part, exception=raised)
-                self.problem = raised
+                self._failed(error)
             else:
-                self.problem = None
+                self.outage.end()
             self._woken.wait(self._every_s)
+
+    def _expect_time(self) -> None:
+        if time.monotonic() > self._end_by:
+            raise DeadlineError("The service ends.")
+
+    def _failed(self, error: Exception) -> None:
+        if time.monotonic() > self._end_by:  # interrupted
+            return
+        if isinstance(error, AkinError):
+            failures = (told for cls, told in self._failures.items() if isinstance(error, cls))
+            self.outage.begin(str(error), next(failures, None))
+        else:
+            self.outage.begin(raised_at(error), fault=True)

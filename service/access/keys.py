@@ -1,25 +1,23 @@
 """The API keys as the running service knows them, and the caller of each request."""
 
-import asyncio
 import ipaddress
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import anyio
-import structlog
-from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
 from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
+from service.background import Repeating
 from service.context import ASIDE_S, with_deadline
 from service.degradation import Degradation
 from service.settings import Keyless
+from service.store import LazyStore
 from service.timings import USUAL
 
 _MAX_TOKEN_CHARS: Final = 200
@@ -29,7 +27,16 @@ _FORWARDED: Final = re.compile(
     r"forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|x-envoy-.*|cf-connecting-ip|true-client-ip|cdn-loop"
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
-_log = structlog.get_logger(__name__)
+NOT_READ: Final = Degradation(
+    "keys",
+    "The database of keys could not be read yet: every request that may need one gets 503.",
+    "Make the database reachable; its error is in the log.",
+)
+NOT_REFRESHED: Final = Degradation(
+    "keys",
+    "The database of keys cannot be read: keys made since are refused, revoked ones accepted.",
+    "Make the database reachable again; its error is in the log.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +63,12 @@ class KeyRing:
         refresh_s: float = USUAL.keys_refresh_s,
     ) -> None:
         self._place = place
-        self._refresh_s = refresh_s
         self._keyless = keyless
-        self._open: Keys | None = None
+        self._store = LazyStore(place, Keys.open)
         self._keys: dict[str, ApiKey] = {}
-        self._stale = False
         self._known = False
-        self._stopping = asyncio.Event()
+        # In a thread of its own: revocation must not queue behind searches.
+        self._refreshing = Repeating(self.read, every_s=refresh_s, failure=NOT_REFRESHED, at_once=False)
 
     @property
     def known(self) -> bool:
@@ -84,11 +90,7 @@ class KeyRing:
         self._known = True
 
     def _all(self) -> Sequence[ApiKey]:
-        if self._open is None:
-            if isinstance(self._place, Path) and not self._place.exists():
-                return ()
-            self._open = Keys.open(self._place)
-        return self._open.all()
+        return self._store.get().all() if self._store.is_there else ()
 
     def read_if_reachable(self) -> None:
         """Reads the keys, or leaves that for later where a server holds them that is away.
@@ -100,64 +102,29 @@ class KeyRing:
         except StorageError as error:
             if isinstance(self._place, Path):
                 raise
-            self._stale = True
-            _log.warning("keys_not_read", error=str(error))
+            self._refreshing.outage.begin(str(error))
 
     def close(self) -> None:
         """Closes the database."""
-        if self._open is not None:
-            self._open.close()
+        self._store.close()
 
-    @asynccontextmanager
-    async def kept_fresh(self) -> AsyncIterator[None]:
+    @contextmanager
+    def kept_fresh(self) -> Iterator[None]:
         """Reads the keys now, as ``read_if_reachable``, and then again and again until the context ends."""
-        # Never waits for the threads that compute: revocation must not queue behind searches.
-        limiter = CapacityLimiter(1)
-        self._stopping = asyncio.Event()  # of this event loop
-        await to_thread.run_sync(self.read_if_reachable, limiter=limiter)
-        task = asyncio.create_task(self._refresh(limiter))
+        self.read_if_reachable()
         try:
-            yield
+            with self._refreshing:
+                yield
         finally:
-            self.stop()
-            await asyncio.wait([task])
             self.close()
 
     def stop(self) -> None:
         """Begin nothing more; ``kept_fresh`` then ends soon."""
-        self._stopping.set()
+        self._refreshing.stop()
 
-    async def _refresh(self, limiter: CapacityLimiter) -> None:
-        while True:
-            with anyio.move_on_after(self._refresh_s):
-                await self._stopping.wait()
-            if self._stopping.is_set():
-                return
-            was_stale = self._stale
-            try:
-                await to_thread.run_sync(self.read, limiter=limiter)
-                self._stale = False
-            except StorageError as error:
-                self._stale = True
-                if not was_stale:
-                    _log.warning("keys_not_refreshed", error=str(error))
-            if was_stale and not self._stale:
-                _log.info("keys_refreshed_again")
-
-    def degradations(self) -> Iterator[Degradation]:
+    def degradations(self) -> list[Degradation]:
         """That the keys are those of some time ago."""
-        if not self._known:
-            yield Degradation(
-                "keys",
-                "The database of keys could not be read yet: every request that may need one gets 503.",
-                "Make the database reachable; its error is in the log under keys_not_read.",
-            )
-        elif self._stale:
-            yield Degradation(
-                "keys",
-                "The database of keys cannot be read: keys made since are refused, revoked ones accepted.",
-                "Make the database reachable again; its error is in the log under keys_not_refreshed.",
-            )
+        return self._refreshing.degradations() if self._known else [NOT_READ]
 
     def admit(self, request: Request, needed: Scope) -> Caller:
         """The caller of ``request``, which needs the scope ``needed``.

@@ -34,7 +34,6 @@ from models.errors import (
     StorageError,
 )
 from service.access.policy import Dialect
-from service.api.headers import standard_headers
 from service.api.middleware.routing import resolved_of
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
@@ -147,7 +146,7 @@ def problem(
         request_id=request.state.request_id,
         errors=errors or [],
     )
-    headers = {**standard_headers(request), **(headers or {})}
+    headers = dict(headers or {})
     if retry_later:
         headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
     if dialect is Dialect.PAGE:

@@ -2,7 +2,9 @@
 
 from typing import Final
 
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
+from starlette.types import Message, Send
 
 from service.api.services import services_of
 
@@ -16,7 +18,20 @@ SECURITY: Final = {
 NOTHING_RUNS: Final = "default-src 'none'; frame-ancestors 'none'"
 
 
-def standard_headers(request: Request, media_type: str = "") -> dict[str, str]:
+def with_standard_headers(send: Send, request: Request) -> Send:
+    """Sends the response to ``request`` with those headers that it does not have."""
+
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _standard_headers(request, headers.get("content-type", "")).items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return send_with_headers
+
+
+def _standard_headers(request: Request, media_type: str) -> dict[str, str]:
     """What every response carries: the request's id, the generation that answered, and how to treat it."""
     headers = {
         "X-Request-ID": request.state.request_id,

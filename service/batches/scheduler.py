@@ -1,117 +1,97 @@
 """Batches of the service: started, watched, ended, and worked off in the background."""
 
-import asyncio
-import math
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Lock
 from typing import Final
-
-import structlog
-from anyio import CapacityLimiter, to_thread
 
 from indexer.job import Job, NewJob
 from indexer.jobs import Jobs
 from indexer.migrations import open_database
-from models.errors import BatchNotFoundError, DeadlineError, StorageError
-from models.interruption import set_interruption
-from service.background import STOP_S
+from models.errors import BatchNotFoundError, StorageError
+from service.background import Repeating
 from service.batches.worker import ChunkWorker
 from service.collection.leases import KeptGenerations
 from service.context import ASIDE_S, locked, with_deadline
 from service.degradation import Degradation
-from service.observability.logging import raised_at
 from service.settings import Settings
+from service.store import LazyStore
 from service.timings import USUAL, Timings
 
 _POLL_S: Final = 1.0  # how often work is looked for that another process left, or started
 _EXPIRE_EVERY_S: Final = 600.0
 _OF_ONE_CALLER: Final = 4  # the share of one caller is a quarter
 _DAY_S: Final = 86_400
-_log = structlog.get_logger(__name__)
+NOT_DONE: Final = Degradation(
+    "batches",
+    "Batches are not done, for a fault of ours.",
+    "look into the log; they are tried again every second",
+)
+NOT_KEPT: Final = Degradation(
+    "batches",
+    "The database cannot be used: batches are neither taken nor done.",
+    "Make the database reachable again; its error is in the log.",
+)
 
 
 class Batches:
-    """The jobs of a catalog, opened when first needed, and the loop that sees to their being done.
+    """The jobs of a catalog, opened when first needed, and what has ``worker`` do them.
 
-    Every method raises StorageError while the database is away; the loop waits for it.
+    Every method raises StorageError while the database is away; the work waits for it.
     """
 
-    def __init__(self, settings: Settings, timings: Timings = USUAL) -> None:
-        self._timings = timings
-        self._place = settings.catalog
+    def __init__(self, settings: Settings, worker: ChunkWorker, timings: Timings = USUAL) -> None:
+        self._without_worker_s = timings.without_worker_s
+        self._worker = worker
         self._most = settings.batches
         self._max_age_s = settings.batch_days * _DAY_S
         self._left_to_workers = settings.workers
-        self._opened: Jobs | None = None
-        self._opening = threading.Lock()
+        self._store = LazyStore(
+            settings.catalog, lambda place: Jobs(open_database(place), lease_s=timings.lease_s)
+        )
         self._kept = KeptGenerations(settings.data)
-        self._keeping = threading.Lock()
-        self._wake = threading.Event()
-        self._stopping = False
-        self._end_by = math.inf
+        self._keeping = Lock()
         self._expire_at = 0.0
-        self._waits = False
         self._unattended_since: float | None = None
-
-    def degradations(self) -> Iterator[Degradation]:
-        """That batches wait for the database."""
-        if self._waits:
-            yield Degradation(
-                "batches",
-                "The database cannot be used: batches are neither taken nor done.",
-                "Make the database reachable again; its error is in the log under batches_waiting.",
-            )
+        self._working = Repeating(
+            self._work_off, every_s=_POLL_S, failure=NOT_DONE, failures={StorageError: NOT_KEPT}
+        )
+        self.degradations = self._working.degradations
 
     def start(self, new: NewJob) -> Job:
         """Stores a job and has it done; raises as ``Jobs.add``."""
         most_of_owner = max(1, self._most // _OF_ONE_CALLER)
-        jobs = self._jobs(make=True)
+        jobs = self._store.get()
         with locked(self._keeping):  # until the job is stored nothing else says that its generation is needed
             self._kept.keep(new.generation)
             job = jobs.add(new, most=self._most, most_of_owner=most_of_owner)
-        self._wake.set()
+        self._working.wake()
         return job
 
     def jobs(self) -> Jobs:
         """The jobs there are; raises BatchNotFoundError where there never was one."""
-        return self._jobs(make=False)
+        if not self._store.is_there:
+            raise BatchNotFoundError("There is no such batch: none was ever started here.")
+        return self._store.get()
 
-    def _jobs(self, *, make: bool) -> Jobs:
-        with locked(self._opening):
-            if self._opened is None:
-                if not make and isinstance(self._place, Path) and not self._place.exists():
-                    raise BatchNotFoundError("There is no such batch: none was ever started here.")
-                self._opened = Jobs(open_database(self._place), lease_s=self._timings.lease_s)
-            return self._opened
-
-    @asynccontextmanager
-    async def worked_off(self, worker: ChunkWorker) -> AsyncIterator[None]:
+    @contextmanager
+    def worked_off(self) -> Iterator[None]:
         """Sees to the jobs until the context ends, those of an earlier process included."""
-        self._stopping, self._end_by = False, math.inf
-        # Before requests come: what opening a database loads should not be loaded beside them.
-        await to_thread.run_sync(self._open_early)
-        task = asyncio.create_task(self._work(worker))
-        try:
+        with ExitStack() as ending:
+            ending.callback(self._store.close)
+            ending.callback(self._kept.keep_only, ())
+            # Before requests come: what opening a database loads should not be loaded beside them.
+            with suppress(StorageError, BatchNotFoundError):
+                self._look()
+            ending.enter_context(self._working)
+            ending.callback(self.stop)
             yield
-        finally:
-            self.stop()
-            worker.stop()
-            await asyncio.wait([task])
-            self._kept.keep_only(())
-            if self._opened is not None:
-                self._opened.close()
 
     def stop(self) -> None:
-        """Begin nothing more; ``worked_off`` then ends soon."""
-        self._stopping, self._end_by = True, min(self._end_by, time.monotonic() + STOP_S)
-        self._wake.set()
-
-    def _open_early(self) -> None:
-        with suppress(StorageError, BatchNotFoundError):
-            self._look()
+        """Begin nothing more, and end what is under way; ``worked_off`` then ends soon."""
+        self._working.stop()
+        self._worker.stop()
 
     def _look(self) -> Jobs:
         """The jobs, whose generations are kept from now on, and no other."""
@@ -124,37 +104,14 @@ class Batches:
 
         return with_deadline(ASIDE_S, looked_at)
 
-    async def _work(self, worker: ChunkWorker) -> None:
-        limiter = CapacityLimiter(1)  # never waits for the threads of requests, nor they for it
-        while not self._stopping:
-            turn = asyncio.ensure_future(to_thread.run_sync(self._turn, worker, limiter=limiter))
-            await asyncio.wait([turn])
-            error = turn.exception()
-            if error is not None:  # a fault of ours: the chunk is tried again a few times, then its job fails
-                _log.error("batch_work_failed", error=type(error).__name__, exception=raised_at(error))
-                await asyncio.sleep(_POLL_S)
+    def _work_off(self) -> None:
+        """Does one part of what waits, and then, where there may be more, another."""
+        if self._store.is_there and self._see_to_jobs():
+            self._working.wake()
+        else:
+            self._worker.rest()
 
-    def _expect_time(self) -> None:
-        if time.monotonic() > self._end_by:
-            raise DeadlineError("The service ends.")
-
-    def _turn(self, worker: ChunkWorker) -> None:
-        set_interruption(self._expect_time)
-        try:
-            busy = self._see_to_jobs(worker)
-            self._waits = False
-        except (BatchNotFoundError, DeadlineError):
-            busy = False
-        except StorageError as error:
-            if not self._waits:
-                _log.warning("batches_waiting", error=str(error))
-            busy, self._waits = False, True
-        if not busy:
-            worker.rest()
-            self._wake.wait(_POLL_S)
-            self._wake.clear()
-
-    def _see_to_jobs(self, worker: ChunkWorker) -> bool:
+    def _see_to_jobs(self) -> bool:
         """Whether there may be more to do at once."""
         jobs = self._look()
         if time.monotonic() >= self._expire_at:
@@ -162,7 +119,7 @@ class Batches:
             self._expire_at = time.monotonic() + _EXPIRE_EVERY_S
         if self._left_to_workers and not self._unattended(jobs):
             return False
-        return worker.work_one(jobs)
+        return self._worker.work_one(jobs)
 
     def _unattended(self, jobs: Jobs) -> bool:
         """Whether something waits that no worker has taken for a while."""
@@ -172,4 +129,4 @@ class Batches:
             return False
         if self._unattended_since is None:
             self._unattended_since = time.monotonic()
-        return time.monotonic() - self._unattended_since > self._timings.without_worker_s
+        return time.monotonic() - self._unattended_since > self._without_worker_s

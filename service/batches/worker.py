@@ -11,16 +11,21 @@ import structlog
 
 from indexer.job import LeasedChunk
 from indexer.jobs import Jobs
-from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError, StorageError
+from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError
+from service.background import Repeating
 from service.batches.content import BatchResult, queries_of, stored_results
 from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
 from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
+from service.degradation import Degradation
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery
 from service.timings import USUAL
 
 _LOOK_S: Final = 0.005
+_NOT_RENEWED: Final = Degradation(
+    "lease", "The part of a batch that is worked on may pass to another worker.", "look into the log"
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -137,25 +142,17 @@ class ChunkWorker:
     @contextmanager
     def _attempt(self, jobs: Jobs, chunk: LeasedChunk) -> Iterator[_Attempt]:
         """Renews the lease of a chunk until the context ends, or work on it no longer counts."""
-        attempt, ended = _Attempt(self._deadline_s), threading.Event()
+        attempt = _Attempt(self._deadline_s)
 
         def renew() -> None:
-            while not ended.wait(jobs.lease_s / 4):
-                try:
-                    if not with_deadline(ASIDE_S, lambda: jobs.renew(chunk)):
-                        attempt.give_up(lost=True)
-                        return
-                except StorageError as error:
-                    _log.warning("lease_not_renewed", error=str(error))
+            if not attempt.lost and not with_deadline(ASIDE_S, lambda: jobs.renew(chunk)):
+                attempt.give_up(lost=True)
 
-        thread = threading.Thread(target=renew, name="lease", daemon=True)
-        thread.start()
         self._under_way.add(attempt)
         if self._stopping.is_set():
             attempt.give_up(lost=False)
         try:
-            yield attempt
+            with Repeating(renew, every_s=jobs.lease_s / 4, failure=_NOT_RENEWED, at_once=False):
+                yield attempt
         finally:
             self._under_way.discard(attempt)
-            ended.set()
-            thread.join()

@@ -1,16 +1,15 @@
-"""Redis behind a breaker: asked for little, waited for briefly, and done without where it is away."""
+"""Redis: asked for little, waited for briefly, and done without where it is away."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-import structlog
-
 from models.errors import InputError, MissingPackageError
-from service.cache.breaker import Breaker
+from service.degradation import Degradation, Outage
 
 if TYPE_CHECKING:
     from redis import ConnectionPool, Redis
@@ -22,14 +21,21 @@ TIMEOUT_S: Final = (
 # For a call in all: names that do not resolve and answers that trickle in are no matter of single reads.
 _MOST_S: Final = 0.25
 _THREADS: Final = 8
+# After so many failures in a row it is away: one may be a busy moment.
+_MOST_FAILURES: Final = 3
+AWAY: Final = Degradation(
+    "redis",
+    "Redis does not answer: each process keeps answers and counts rates by itself.",
+    "Make Redis reachable again; what went wrong is in the log.",
+)
 _Answer = TypeVar("_Answer")
-_log = structlog.get_logger(__name__)
 
 
 class RedisStore:
     """A client of the Redis at ``url`` that never raises for its absence; connects when first asked.
 
-    Raises InputError for a URL that is none, MissingPackageError.
+    While it is away one call in ``pause_s`` seconds finds out whether it still is. ``clock`` gives seconds
+    that only ever rise. Raises InputError for a URL that is none, MissingPackageError.
     """
 
     def __init__(
@@ -38,10 +44,15 @@ class RedisStore:
         *,
         timeout_s: float = TIMEOUT_S,
         most_s: float = _MOST_S,
-        breaker: Breaker | None = None,
+        pause_s: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.breaker = breaker or Breaker()
         self._most_s = most_s
+        self._pause_s = pause_s
+        self._clock = clock
+        self._n_failures = 0  # in a row
+        self._not_before = 0.0
+        self.outage = Outage(AWAY)
         self._client = redis_client(url, timeout_s=timeout_s)
         exceptions = import_module("redis.exceptions")
         self._faults = (exceptions.RedisError, OSError)  # TimeoutError is an OSError
@@ -67,7 +78,7 @@ class RedisStore:
 
     def ask(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
         """What ``work`` gets from the client, or ``otherwise`` where Redis does not answer in time."""
-        if not self.breaker.allows():
+        if not self._may_ask():
             return otherwise
         future = self._threads.submit(work, self._client)
         try:
@@ -81,7 +92,7 @@ class RedisStore:
 
     async def ask_aside(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
         """The same for the event loop, which goes on meanwhile."""
-        if not self.breaker.allows():
+        if not self._may_ask():
             return otherwise
         future = self._threads.submit(work, self._client)
         try:
@@ -97,17 +108,28 @@ class RedisStore:
         self._client.close()
         self.pool.disconnect()
 
+    def _may_ask(self) -> bool:
+        if self.outage.problem is None:
+            return True
+        with self._lock:
+            may = self._clock() >= self._not_before
+            if may:  # the others do without until it is known what comes of it
+                self._not_before = self._clock() + self._pause_s
+            return may
+
     def _succeeded(self) -> None:
-        if self.breaker.succeeded():
-            _log.warning("redis_back")
+        self._n_failures = 0
+        self.outage.end()
 
     def _failed(self, error: Exception) -> None:
         with self._lock:
             self.errors += 1
+            self._n_failures += 1
+            self._not_before = self._clock() + self._pause_s
         if isinstance(error, self._refusals):
             self._succeeded()
-        elif self.breaker.failed():
-            _log.warning("redis_away", error=type(error).__name__, next_try_s=self.breaker.open_s)
+        elif self._n_failures >= _MOST_FAILURES and self.outage.problem is None:
+            self.outage.begin(type(error).__name__)
 
 
 def redis_client(url: str, *, timeout_s: float) -> "Redis":

@@ -4,13 +4,14 @@ Nothing in it is needed: whatever is away, slow, full, damaged or foreign is a m
 """
 
 import hmac
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-from service.cache.breaker import BreakerState
-from service.cache.lru import RecentValues
+from cachetools import LRUCache
+
 from service.cache.redis import PREFIX, RedisStore
 from service.cache.single_flight import Flights
 from service.degradation import Degradation
@@ -19,6 +20,8 @@ from service.settings import Settings
 
 KEEP_S: Final = 3_600  # in Redis: bounds what generations gone and readers' texts leave behind there
 _MOST_VALUE_BYTES: Final = 1 << 20  # larger ones would push out many, and take Redis' time from others
+# What Python takes for an entry beside the value: its name, the two objects' headers, the places in the map.
+_ENTRY_BYTES: Final = 300
 _TAG_BYTES: Final = 16
 _MIB: Final = 1 << 20
 
@@ -28,8 +31,8 @@ class CacheStats:
     """What came of all look-ups so far, and what is kept now.
 
     ``redis_misses`` include values that were damaged or foreign (``redis_refused``) and the time Redis was
-    away. ``joined`` look-ups waited for another that was making the same value. ``breaker`` is ``None``
-    without Redis; ``redis_errors`` are those of rate limits too.
+    away. ``joined`` look-ups waited for another that was making the same value.
+    ``redis_errors`` are those of rate limits too.
     """
 
     memory_hits: int = 0
@@ -41,7 +44,6 @@ class CacheStats:
     redis_refused: int = 0
     redis_errors: int = 0
     joined: int = 0
-    breaker: BreakerState | None = None
 
 
 class Cache:
@@ -54,16 +56,13 @@ class Cache:
     def __init__(self, *, memory_mib: int, redis: RedisStore | None = None, key: bytes = b"") -> None:
         self.redis = redis
         self._key = key
-        self._memory = RecentValues(memory_mib * _MIB)
+        self._memory: LRUCache[str, bytes] = LRUCache(
+            memory_mib * _MIB, getsizeof=lambda value: len(value) + _ENTRY_BYTES
+        )
         self._flights = Flights()
         self._lock = Lock()
         self._counts = {"memory_hits": 0, "memory_misses": 0, "redis_hits": 0, "redis_misses": 0}
         self._refused = 0
-
-    @property
-    def degraded(self) -> bool:
-        """Whether there is a Redis and it is done without."""
-        return self.redis is not None and self.redis.breaker.state is not BreakerState.CLOSED
 
     def value(self, name: str, make: Callable[[], bytes]) -> bytes:
         """The value of ``name``; made, by one of those who ask at the same time, where it is not kept.
@@ -79,49 +78,51 @@ class Cache:
         return CacheStats(
             **self._counts,
             memory_values=len(self._memory),
-            memory_bytes=self._memory.n_bytes,
+            memory_bytes=int(self._memory.currsize),
             redis_refused=self._refused,
             redis_errors=0 if redis is None else redis.errors,
             joined=self._flights.n_joined,
-            breaker=None if redis is None else redis.breaker.state,
         )
 
     def lookups(self) -> dict[tuple[str, ...], float]:
         """Look-ups so far by layer and outcome."""
         return {tuple(name.split("_")): float(count) for name, count in self._counts.items()}
 
-    def degradations(self) -> Iterator[Degradation]:
+    def degradations(self) -> list[Degradation]:
         """That Redis is done without."""
-        if self.degraded:
-            yield Degradation(
-                "redis",
-                "Redis does not answer: each process keeps answers and counts rates by itself.",
-                "Make Redis reachable again; what went wrong is in the log under redis_away.",
-            )
+        return [] if self.redis is None else self.redis.outage.degradations()
 
     def close(self) -> None:
         """Closes the connections to Redis."""
         if self.redis is not None:
             self.redis.close()
 
+    def _recent(self, name: str) -> bytes | None:
+        with self._lock:
+            return self._memory.get(name)
+
+    def _keep(self, name: str, value: bytes) -> None:
+        with self._lock, suppress(ValueError):  # larger than all that may be kept
+            self._memory[name] = value
+
     def _kept(self, name: str) -> bytes | None:
-        value = self._memory.get(name)
+        value = self._recent(name)
         self._count("memory", hit=value is not None)
         if value is None and self.redis is not None:
             value = self._open(name, self.redis.get(self._redis_key(name)))
             self._count("redis", hit=value is not None)
             if value is not None:
-                self._memory.put(name, value)
+                self._keep(name, value)
         return value
 
     def _made(self, name: str, make: Callable[[], bytes]) -> bytes:
         # Another may have made it between our look and our turn.
-        value = self._memory.get(name)
+        value = self._recent(name)
         if value is not None:
             return value
         value = make()
         if len(value) <= _MOST_VALUE_BYTES:
-            self._memory.put(name, value)
+            self._keep(name, value)
             if self.redis is not None:
                 self.redis.put(self._redis_key(name), self._tag(name, value) + value, keep_s=KEEP_S)
         return value

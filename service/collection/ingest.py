@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 import structlog
@@ -15,8 +14,9 @@ from models.errors import BuildLockedError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
 from service.collection.generations import Engines
-from service.context import ASIDE_S, locked, with_deadline
+from service.context import ASIDE_S, with_deadline
 from service.degradation import Degradation
+from service.store import LazyStore
 
 # How long a deletion waits for what is being published: as a rule a tenth of a second.
 _PATIENCE_S: Final = 5.0
@@ -51,11 +51,9 @@ class Ingest:
 
     def __init__(self, data: Path, place: str | Path, engines: Engines, *, keep: int) -> None:
         self._data = data
-        self._place = place
+        self._store = LazyStore(place, Catalog.open)
         self._engines = engines
         self._keep = keep
-        self._opened: Catalog | None = None
-        self._opening = Lock()
         self._shown = 0  # up to this change of the catalog, what is served shows it
         self._last = 0  # the last change, when it was last looked at
         self._quarantine = Quarantine()  # the same
@@ -168,8 +166,7 @@ class Ingest:
 
     def close(self) -> None:
         """Close the catalog."""
-        if self._opened is not None:
-            self._opened.close()
+        self._store.close()
 
     def _catalog(self) -> Catalog:
         """The catalog, as long as it is the collection's: another would accept papers and never show them.
@@ -178,17 +175,15 @@ class Ingest:
         """
         if not self._engines.follows:
             raise StorageError("This service has no data folder to write to; start it with --data DIR.")
-        with locked(self._opening):
-            if self._opened is None:
-                self._opened = Catalog.open(self._place)
+        catalog = self._store.get()
         # What is shown, before the catalog is asked: it may be ahead of the answer otherwise.
         shown, manifest = self._shown, self._engines.current.snapshot.manifest
         try:
-            last = expect_own_catalog(manifest, self._opened)
+            last = expect_own_catalog(manifest, catalog)
         except StorageError:
             if not is_interrupted():
-                self._opened.close()  # the next use opens what is there then
+                catalog.close()  # the next use opens what is there then
             raise
         if last < shown:
             self._shown = 0
-        return self._opened
+        return catalog

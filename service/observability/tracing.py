@@ -1,23 +1,30 @@
-"""Spans exported by OpenTelemetry over OTLP/HTTP, without users' texts; imported only where that is set."""
+"""The spans of requests and their stages, without users' texts: exported over OTLP/HTTP where that is set.
+
+Elsewhere OpenTelemetry's own tracer that makes none stands in, and only its interface is imported.
+"""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import version
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-import structlog
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-from opentelemetry.trace import Span, SpanKind, StatusCode, use_span
+from opentelemetry.trace import NoOpTracer, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from service.degradation import Degradation
-from service.observability.spans import Spans, Tell
+from models.errors import MissingPackageError
+from service.degradation import Degradation, Outage
 from service.timings import USUAL
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+LOST: Final = Degradation(
+    "traces",
+    "Traces are lost: the OpenTelemetry endpoint does not take them.",
+    "Start the collector, or set AKIN_OTLP_ENDPOINT to the base of its address.",
+)
 # What OpenTelemetry's conventions call what is told; everything else is ours.
 _ATTRIBUTES: Final = {
     "route": "http.route",
@@ -25,85 +32,103 @@ _ATTRIBUTES: Final = {
     "status": "http.response.status_code",
     "error": "error.type",
 }
-_log = structlog.get_logger(__name__)
 
 
-class ExportedSpans(Spans):
-    """Spans in batches, sent from a thread of their own; while the endpoint is away they are lost.
+class Spans:
+    """The spans of one application: made and sent by ``exporter``, and none without it."""
 
-    ``endpoint`` is the base of its URL, as in ``http://127.0.0.1:4318``; ``timeout_s`` is for one batch.
+    def __init__(self, exporter: "Exporter | None" = None) -> None:
+        self._exporter = exporter
+        self._tracer: Tracer = NoOpTracer() if exporter is None else exporter.tracer
+        self._propagator = TraceContextTextMapPropagator()
+
+    def degradations(self) -> list[Degradation]:
+        """That the endpoint takes no spans."""
+        return [] if self._exporter is None else self._exporter.outage.degradations()
+
+    def close(self) -> None:
+        """Exports what has not been; takes a few seconds at most."""
+        if self._exporter is not None:
+            self._exporter.close()
+
+    def request(self, name: str, traceparent: str) -> AbstractContextManager[Span]:
+        """A span for a request, part of the trace that ``traceparent`` (W3C; empty: none) names."""
+        # Without tracestate and baggage: these are a client's own words.
+        parent = self._propagator.extract({"traceparent": traceparent})
+        # An error's message may hold a text: it is not recorded.
+        return self._tracer.start_as_current_span(
+            name, parent, SpanKind.SERVER, record_exception=False, set_status_on_exception=False
+        )
+
+    def stage(self, name: str) -> AbstractContextManager[object]:
+        """A span for a stage of the request under way."""
+        return self._tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False)
+
+
+def describe(span: Span, attributes: Mapping[str, str | int]) -> None:
+    """Tells the span of a request how that was answered."""
+    span.set_attributes({_ATTRIBUTES.get(key, f"akin.{key}"): it for key, it in attributes.items()})
+    if int(attributes["status"]) >= 500:
+        span.set_status(StatusCode.ERROR)
+
+
+def open_spans(otlp_endpoint: str, *, timeout_s: float = USUAL.export_timeout_s) -> Spans:
+    """Spans exported to an endpoint, the base of its URL, as in ``http://127.0.0.1:4318``; none without.
+
+    One batch is given up after ``timeout_s`` seconds. Raises MissingPackageError.
+    """
+    if not otlp_endpoint:
+        return Spans()
+    try:
+        return Spans(Exporter(f"{otlp_endpoint.rstrip('/')}/v1/traces", timeout_s))
+    except ImportError as error:
+        raise MissingPackageError(
+            "AKIN_OTLP_ENDPOINT is set, and OpenTelemetry is not installed; run "
+            '`pip install "akin[telemetry]"`, or unset it.'
+        ) from error
+
+
+class Exporter:
+    """Sends the spans of ``tracer`` in batches, from a thread of its own.
+
+    While the endpoint is away they are lost. It has the methods of OpenTelemetry's SpanExporter, but is none:
+    what exports is imported here alone.
     """
 
-    def __init__(self, endpoint: str, *, timeout_s: float = USUAL.export_timeout_s) -> None:
-        # They log each batch that is lost, some with a traceback; ``_Exporter`` says it once.
+    def __init__(self, endpoint: str, timeout_s: float) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult  # noqa: PLC0415
+
+        # They log each batch that is lost, some with a traceback; the outage says it once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        self._exporter = _Exporter(f"{endpoint.rstrip('/')}/v1/traces", timeout_s)
+        self.outage = Outage(LOST)
+        self.closing = False
+        self._success, self._failure = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
+        self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)
+        self._processor = BatchSpanProcessor(cast("SpanExporter", self))
         resource = Resource.create({"service.name": "akin", "service.version": version("akin")})
         # Its own: the one that the process shares belongs to whoever embeds the application.
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._processor = BatchSpanProcessor(self._exporter)
         provider.add_span_processor(self._processor)
-        self._tracer = provider.get_tracer("akin")
-        self._propagator = TraceContextTextMapPropagator()
+        self.tracer = provider.get_tracer("akin")
 
-    @contextmanager
-    def request(self, name: str, traceparent: str) -> Iterator[Tell]:
-        """A span for a request, open until the context ends."""
-        # Without tracestate and baggage: these are a client's own words.
-        parent = self._propagator.extract({"traceparent": traceparent})
-        span = self._tracer.start_span(name, parent, kind=SpanKind.SERVER)
-
-        def tell(attributes: Mapping[str, str | int]) -> None:
-            span.set_attributes({_ATTRIBUTES.get(key, f"akin.{key}"): it for key, it in attributes.items()})
-            if int(attributes["status"]) >= 500:
-                span.set_status(StatusCode.ERROR)
-
-        with _current(span):
-            yield tell
-
-    def stage(self, name: str) -> AbstractContextManager[object]:
-        """A span within that of the request."""
-        return _current(self._tracer.start_span(name))
-
-    def degradations(self) -> Iterable[Degradation]:
-        """That the endpoint takes no spans."""
-        if self._exporter.failing:
-            yield Degradation(
-                "traces",
-                "Traces are lost: the OpenTelemetry endpoint does not take them.",
-                "Start the collector, or set AKIN_OTLP_ENDPOINT to the base of its address.",
-            )
+    def export(self, spans: "Sequence[ReadableSpan]") -> "SpanExportResult":
+        """Sends a batch; at the end not after one has failed."""
+        if self.closing and self.outage.problem is not None:
+            return self._failure
+        result = self._exporter.export(spans)
+        if result is self._success:
+            self.outage.end()
+        else:
+            self.outage.begin("the endpoint did not take a batch of spans")
+        return result
 
     def close(self) -> None:
         """Exports what has not been, unless the endpoint does not take it."""
-        self._exporter.closing = True
+        self.closing = True
         self._processor.shutdown()  # type: ignore[no-untyped-call]  # theirs
-
-
-def _current(span: Span) -> AbstractContextManager[Span]:
-    """Makes it the parent of spans to come. An error's message may hold a text: it is not recorded."""
-    return use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False)
-
-
-class _Exporter(SpanExporter):
-    """Exports over HTTP; says once when that begins to fail and once when it works again."""
-
-    def __init__(self, endpoint: str, timeout_s: float) -> None:
-        self._exporter = OTLPSpanExporter(endpoint=endpoint, timeout=timeout_s)
-        self.failing = False
-        self.closing = False
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Sends a batch; at the end not after one has failed."""
-        if self.closing and self.failing:
-            return SpanExportResult.FAILURE
-        result = self._exporter.export(spans)
-        if self.failing != (result is not SpanExportResult.SUCCESS):
-            self.failing = not self.failing
-            (_log.warning if self.failing else _log.info)(
-                "traces_not_exported" if self.failing else "traces_exported_again"
-            )
-        return result
 
     def shutdown(self) -> None:
         """Closes the connections."""

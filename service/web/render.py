@@ -6,7 +6,7 @@ from typing import Final
 from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from service.web.assets import load_assets
+from service.web.assets import address
 
 # What a browser lets a page do: scripts, styles and answers of this origin, and nothing that is in its text.
 PAGE_POLICY: Final = "; ".join(
@@ -44,5 +44,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["asset"] = load_assets().address
+    environment.globals["asset"] = address
     return environment

@@ -12,7 +12,6 @@ import pytest
 
 from indexer.snapshot import open_snapshot
 from service.app import create_app
-from service.cache.breaker import Breaker, BreakerState
 from service.cache.redis import RedisStore
 from service.cache.store import Cache
 from service.search.engine import SearchEngine
@@ -72,15 +71,15 @@ class Clock:
 
 @pytest.fixture
 def clock() -> Clock:
-    """The breaker's."""
+    """That by which Redis is asked again."""
     return Clock()
 
 
 @pytest.fixture
 def cache(redis_server: RedisServer, clock: Clock) -> Iterator[Cache]:
-    """A cache with nothing in front of Redis; the breaker tries again soon enough for a test."""
+    """A cache with nothing in front of Redis, which is asked again soon enough for a test."""
     # More patient than by default: this machine may have other things to do.
-    store = RedisStore(redis_server.url, timeout_s=0.2, most_s=1.0, breaker=Breaker(open_s=0.3, clock=clock))
+    store = RedisStore(redis_server.url, timeout_s=0.2, most_s=1.0, pause_s=0.3, clock=clock)
     cache = Cache(memory_mib=0, redis=store, key=b"k" * 32)
     yield cache
     cache.close()
@@ -108,7 +107,7 @@ def test_no_search_fails_whatever_becomes_of_redis(
         "killed": redis_server.stop,
         "started": redis_server.start,
     }
-    hits, errors, states = {}, {}, {}
+    hits, errors, degraded = {}, {}, {}
     with served(app) as address, Load(address, ids) as load:
         for name, begin in phases.items():
             clock.stopped_at = time.monotonic() if name in AWAY else None  # no time to try again
@@ -120,14 +119,14 @@ def test_no_search_fails_whatever_becomes_of_redis(
             after = cache.stats()
             hits[name] = after.redis_hits - before.redis_hits
             errors[name] = after.redis_errors - n_errors
-            states[name] = after.breaker
+            degraded[name] = bool(cache.degradations())
     assert {200} == set(load.statuses)
     # Those under way when a phase began may still have had their answer from the one before.
     assert [True, False, True, True, False, True] == [hits[name] > N_CLIENTS for name in phases]
-    assert {BreakerState.OPEN} == {states[name] for name in AWAY}
-    assert {BreakerState.CLOSED} == {states["resumed"], states["started"]}
-    assert (0, False) == (cache.stats().redis_refused, cache.degraded)
-    # Three failures open the breaker; those under way then fail too.
+    assert [True, True] == [degraded[name] for name in AWAY]
+    assert [False, False] == [degraded["resumed"], degraded["started"]]
+    assert (0, []) == (cache.stats().redis_refused, cache.degradations())
+    # After three failures it is not asked; those under way then fail too.
     assert [] == [name for name in AWAY if not 3 <= errors[name] <= 3 + N_CLIENTS]
 
 

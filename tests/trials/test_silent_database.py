@@ -209,7 +209,7 @@ def test_keys_that_are_being_read_are_waited_for_at_the_end(
     ring = KeyRing(catalog_place)
 
     async def used() -> None:
-        async with ring.kept_fresh():
+        with ring.kept_fresh():
             monkeypatch.setattr(Keys, "all", slowly)
             with anyio.fail_after(60):
                 while not reading.is_set():

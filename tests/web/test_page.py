@@ -16,8 +16,8 @@ from service.api.schemas.base import PaperOut
 from service.app import create_app
 from service.search.reasons import Reason
 from service.settings import Settings
+from service.web import assets
 from service.web.asked import Asked
-from service.web.assets import load_assets
 from service.web.cautions import caution
 from service.web.render import render
 from service.web.views.cards import web_address
@@ -45,18 +45,37 @@ def test_nothing_on_a_page_runs_or_is_styled_in_its_text(client: TestClient) -> 
 
 def test_static_files_are_kept_by_their_version_alone(client: TestClient) -> None:
     """Files of this version may be kept for ever, others not; what does not exist is not found."""
-    assets = load_assets()
-    for name in assets.by_name:
-        assert "immutable" in client.get(assets.address(name)).headers["cache-control"]
+    folder = f"/static/{assets.version()}"
+    for file in assets.FOLDER.iterdir():
+        answer = client.get(f"{folder}/{file.name}")
+        assert answer.headers["cache-control"].endswith("immutable")
+        assert (file.read_bytes(), "nosniff") == (answer.content, answer.headers["x-content-type-options"])
+        assert answer.headers["content-type"].split(";")[0] in {
+            "text/css",
+            "text/javascript",
+            "image/svg+xml",
+        }
     assert "no-store" == client.get("/static/older/page.css").headers["cache-control"]
-    assert 404 == client.get(f"/static/{assets.version}/..%2fasked.py").status_code
-    assert 404 == client.get(f"/static/{assets.version}/none.css").status_code
+    for name in ("..%2fasked.py", "none.css", "..", ".", "%2e%2e"):
+        assert 404 == client.get(f"{folder}/{name}").status_code
+    with pytest.raises(KeyError):
+        assets.address("none.css")
+
+
+@pytest.mark.parametrize("address", ["/static/older/page.css", "/docs/swagger-ui.css"])
+def test_a_file_that_a_browser_has_is_not_sent_again(client: TestClient, address: str) -> None:
+    """Asked for with the tag it was sent with, it is 304, empty, with the same headers otherwise."""
+    first = client.get(address)
+    again = client.get(address, headers={"If-None-Match": first.headers["etag"]})
+    assert (304, b"") == (again.status_code, again.content)
+    for name in ("cache-control", "content-security-policy", "x-content-type-options"):
+        assert first.headers[name] == again.headers[name]
+    assert 200 == client.get(address, headers={"If-None-Match": '"other"'}).status_code
 
 
 def test_scripts_stay_small() -> None:
     """All scripts of the pages together are under 30 kB."""
-    scripts = [file for name, file in load_assets().by_name.items() if name.endswith(".js")]
-    assert 0 < sum(len(file.content) for file in scripts) < 30_000
+    assert 0 < sum(script.stat().st_size for script in assets.FOLDER.glob("*.js")) < 30_000
 
 
 @pytest.mark.parametrize(
@@ -279,7 +298,7 @@ def test_before_anything_is_asked_the_page_tells_of_the_collection_whom_it_may(
         command = stranger.get(f"/?paper={PAPER}", headers={"X-API-Key": token})
         assert "Bearer $AKIN_KEY" in command.text
         assert "AKIN_KEY" not in client.get(f"/?paper={PAPER}").text
-        assert 200 == stranger.get(load_assets().address("page.css")).status_code
+        assert 200 == stranger.get(assets.address("page.css")).status_code
         assert 401 == stranger.get(f"/results.csv?paper={PAPER}").status_code
         known = stranger.get("/", headers={"X-API-Key": token})
         assert "About this collection" in known.text

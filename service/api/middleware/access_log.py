@@ -12,11 +12,12 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.errors import problem_of_ours
+from service.api.headers import with_standard_headers
 from service.api.middleware.routing import resolved_of
 from service.api.services import services_of
 from service.context import Stages, set_stages
 from service.observability.metrics import Metrics
-from service.observability.spans import Spans
+from service.observability.tracing import Spans, describe
 
 CLIENT_GONE: Final = 499  # nginx's number for it; no client sees it
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -47,28 +48,29 @@ class Observed:
         structlog.contextvars.bind_contextvars(request_id=request.state.request_id)
         set_stages(stages)
         exchange = _Exchange(receive, send)
+        send = with_standard_headers(exchange.send, request)
         route = resolved_of(scope).name
         method = method_name(scope)
         traceparent = request.headers.get("traceparent", "")
         started = time.perf_counter()
         with (
             self._metrics.in_flight.track_inprogress(),
-            self._spans.request(f"{method} {route}", traceparent) as tell,
+            self._spans.request(f"{method} {route}", traceparent) as span,
         ):
             try:
-                await self._app(scope, exchange.receive, exchange.send)
+                await self._app(scope, exchange.receive, send)
                 exchange.ended = True
             except Exception as error:  # noqa: BLE001 - servers log messages, which may hold what was sent
                 fault = problem_of_ours(request, error)
                 if exchange.started:
                     raise ConnectionAbortedError("An answer broke off; the log says why.") from None
-                await fault(scope, receive, exchange.send)
+                await fault(scope, receive, send)
             finally:
                 took_s = time.perf_counter() - started
                 outcome = _Outcome(route, method, exchange.status, exchange.problem(request))
                 self._metrics.requests.labels(route, method, str(outcome.status)).observe(took_s)
                 self._metrics.refused(outcome.error)
-                tell({**outcome.told(), "request_id": request.state.request_id})
+                describe(span, {**outcome.told(), "request_id": request.state.request_id})
                 _log_line(request, outcome, exchange.generation, took_s=took_s, stages=stages)
 
 

@@ -1,11 +1,10 @@
-"""The door: what every request passes on its way in, and every response on its way out."""
+"""The door: what every request passes on its way in."""
 
 import os
 from collections.abc import Callable
 from contextlib import suppress
 
 from anyio import to_thread
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Send
@@ -18,7 +17,6 @@ from service.access.policy import Policy
 from service.access.queue import N_STORING, Admission, Queues
 from service.access.rate_limit import RateLimits, refusal
 from service.api.errors import problem_of
-from service.api.headers import standard_headers
 from service.api.middleware.request_body import Bodies, refuse_the_rest
 from service.api.middleware.routing import expect_answerable, policy_of
 from service.cache.redis import RedisStore
@@ -61,12 +59,6 @@ class Door:
             await self._app(scope, receive, send)
             return
         request = Request(scope)
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                _add_headers(message, request)
-            await send(message)
-
         try:
             policy = policy_of(scope)
             if policy.scope is not None:
@@ -76,15 +68,13 @@ class Door:
                     request.state.caller = self._keys.admit(request, Scope.READ)
             expect_answerable(scope)
             if policy.queue is None:
-                await self._app(scope, receive, send_with_headers)
+                await self._app(scope, receive, send)
             else:
-                await self._compute(
-                    request, receive, send_with_headers, policy, self._queues.of(policy.queue)
-                )
+                await self._compute(request, receive, send, policy, self._queues.of(policy.queue))
         except BodyTooLargeError as error:
-            await refuse_the_rest(problem_of(request, error), scope, receive, send_with_headers)
+            await refuse_the_rest(problem_of(request, error), scope, receive, send)
         except (AkinError, HTTPException) as error:
-            await problem_of(request, error)(scope, receive, send_with_headers)
+            await problem_of(request, error)(scope, receive, send)
 
     async def _admit(self, request: Request, policy: Policy, needed: Scope) -> None:
         caller = self._keys.admit(request, needed)
@@ -131,9 +121,3 @@ def _leaving(send: Send, leave: Callable[[], None]) -> Send:
         await send(message)
 
     return send_and_leave
-
-
-def _add_headers(message: Message, request: Request) -> None:
-    headers = MutableHeaders(scope=message)
-    for name, value in standard_headers(request, headers.get("content-type", "")).items():
-        headers.setdefault(name, value)

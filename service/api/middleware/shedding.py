@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from models.errors import OverloadedError
 from service.access.queue import Queues
 from service.api.errors import problem_of
+from service.api.headers import with_standard_headers
 from service.api.middleware.access_log import method_name, request_id
 from service.api.middleware.routing import resolved_of
 from service.api.services import services_of
@@ -51,7 +52,7 @@ class Shedding:
         request = Request(scope)
         request.state.request_id = request_id(request.headers)
         request.state.engine = services_of(request.app).collection.engines.current
-        await problem_of(request, error)(scope, receive, send)
+        await problem_of(request, error)(scope, receive, with_standard_headers(send, request))
 
     def _count(self, scope: Scope, took_s: float) -> None:
         self._metrics.requests.labels(resolved_of(scope).name, method_name(scope), "503").observe(took_s)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from indexer.snapshot import Snapshot
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
+from service.web.views.years import stretch_in_words, stretch_length
 
 # Names that are listed, of venues and of fields.
 _MOST_NAMES: Final = 12
@@ -26,7 +27,6 @@ _SENTENCES: Final = range(4, 11)
 _TEXT: Final = range(40, 111)
 # CSS pixels: the chart of years, and the widest bar in it.
 _CHART_WIDTH, _CHART_HEIGHT, _WIDEST_BAR = 320.0, 56.0, 16.0
-_STRETCHES = (1, 2, 5, 10, 20, 50, 100, 1_000, 10_000)
 _MOST_BARS = 64
 
 _SEEN: "WeakKeyDictionary[Snapshot, CollectionView]" = WeakKeyDictionary()
@@ -139,7 +139,7 @@ def _most_frequent(counts: dict[str, int]) -> tuple[Named, ...]:
 
 def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:
     """A bar for each year, or for stretches of years where there are many; years without papers have none."""
-    length = next(n for n in _STRETCHES if last // n - first // n < _MOST_BARS)
+    length = stretch_length(first, last, most=_MOST_BARS)
     begin = first // length
     papers = np.zeros(last // length - begin + 1, dtype=int)
     for year, n_papers in years.items():
@@ -147,7 +147,7 @@ def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:
     pitch = min(_CHART_WIDTH / len(papers), _WIDEST_BAR)
     return tuple(
         Bar(
-            f"{_stretch_in_words((begin + i) * length, length)}: {n_papers:,}",
+            f"{stretch_in_words((begin + i) * length, length)}: {n_papers:,}",
             round(i * pitch, 2),
             round(pitch * 0.8, 2),
             round(max(_CHART_HEIGHT * n_papers / int(papers.max()), 1.0), 2),
@@ -155,10 +155,6 @@ def _bars(years: dict[int, int], first: int, last: int) -> tuple[Bar, ...]:
         for i, n_papers in enumerate(papers.tolist())
         if n_papers
     )
-
-
-def _stretch_in_words(start: int, length: int) -> str:
-    return str(start) if length == 1 else f"{start}–{start + length - 1}"
 
 
 def _examples(snapshot: Snapshot) -> Iterator[Example]:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.api.schemas.base import PaperOut
+from service.web.views.years import stretch_in_words, stretch_length
 
 # As many columns as fit a telephone; beyond, a column holds several years.
 _MOST_COLUMNS = 10
-_STRETCHES = (1, 2, 5, 10, 20, 50, 100, 1_000, 10_000)
 # CSS pixels: from a column to the next, from a dot to the one above it, around the drawing, for the years.
 _PITCHES = ((7, 44.0), (_MOST_COLUMNS, 33.0))
 _RISE, _MARGIN, _FOOT = 24.0, 4.0, 24.0
@@ -75,7 +75,7 @@ def draw_timeline(
     n_undated = len(ranked) - len(years)
     if not years:
         return TimelineView((), n_undated, "None of these papers states its year", 0.0, 0.0, 0.0)
-    length = _stretch(min(years), max(years))
+    length = stretch_length(min(years), max(years), most=_MOST_COLUMNS)
     of_stretch: dict[int, list[tuple[int, PaperOut]]] = defaultdict(list)
     for rank, paper in ranked:
         if paper.year is not None:
@@ -99,11 +99,6 @@ def draw_timeline(
     )
 
 
-def _stretch(first: int, last: int) -> int:
-    """How many years a column holds, so that few enough columns reach from ``first`` to ``last``."""
-    return next(n for n in _STRETCHES if last // n - first // n < _MOST_COLUMNS)
-
-
 def _column(
     start: int,
     length: int,
@@ -117,17 +112,15 @@ def _column(
         Dot(rank, f"{rank}. {paper.title} ({paper.year})", at, base - _RISE * (place + 0.5))
         for place, (rank, paper) in enumerate(ranked[:_MOST_DOTS])
     )
-    end = start + length - 1
-    years = str(start) if length == 1 else f"{start}–{end}"
     n_papers = "no paper" if not ranked else "1 paper" if len(ranked) == 1 else f"{len(ranked)} papers"
     return Column(
         label=str(start),
-        words=f"{years}: {n_papers}",
+        words=f"{stretch_in_words(start, length)}: {n_papers}",
         at=at,
         dots=dots,
         more=len(ranked) - len(dots),
         above=base - _RISE * len(dots) - 4,
-        href=link(start, end) if link and ranked else "",
+        href=link(start, start + length - 1) if link and ranked else "",
     )
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from shutil import copytree
@@ -270,6 +271,42 @@ def test_batches_give_way_to_searches(data: Path, monkeypatch: pytest.MonkeyPatc
         path = client.post("/v1/batches", json={"seeds": IDS[:5]}).headers["Location"]
         assert "done" == finished(client, path)["state"]
     assert len(looks) >= 2 * 5
+
+
+def test_what_is_worked_on_stays_leased(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a chunk takes longer than a lease, the lease is renewed; once it is another's, work ends."""
+    hold(monkeypatch)
+
+    def of_chunk(statement: str) -> list[Any]:
+        with closing(sqlite3.connect(data / CATALOG_FILE, isolation_level=None)) as catalog:
+            return catalog.execute(statement).fetchall()
+
+    def leases() -> list[Any]:
+        return of_chunk("SELECT lease, lease_until FROM job_chunks WHERE lease IS NOT NULL")
+
+    timings = Timings(patience_s=1e6, lease_s=1.2)
+    with client_of(data, device="cpu", timings=timings) as client:
+        client.post("/v1/batches", json={"seeds": IDS[:3]})
+        soon(lambda: leases() != [])
+        (lease, until), *_ = leases()
+        soon(lambda: leases()[0][1] > until)
+        assert lease == leases()[0][0]
+        of_chunk("UPDATE job_chunks SET lease = 'another', lease_until = 4e15")
+        under_way = client.app.state.services.batches._worker._under_way  # type: ignore[attr-defined]
+        soon(lambda: not under_way)
+        assert ["another"] == [each for each, _ in leases()]
+
+
+def test_a_fault_of_ours_holds_up_no_batch(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that nobody foresaw is told in /readyz, and batches are done once it does not come again."""
+    with monkeypatch.context() as broken:
+        broken.setattr("service.batches.worker.ChunkWorker.work_one", lambda *_: 1 / 0)
+        path = client.post("/v1/batches", json={"seeds": IDS[:3], "limit": 1}).headers["Location"]
+        soon(lambda: "batches" in degraded(client))
+        # As soon as a part is done, however much there is.
+        broken.setattr("service.batches.worker.ChunkWorker.work_one", lambda *_: True)
+        soon(lambda: not degraded(client))
+    assert "done" == finished(client, path)["state"]
 
 
 def test_an_interrupted_batch_goes_on_at_the_next_start(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

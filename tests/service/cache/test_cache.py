@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pytest
+import structlog
 from redis import Redis
+from structlog.testing import capture_logs
 
 from models.errors import DeadlineError, InputError, MissingPackageError, PaperNotFoundError
-from service.cache.breaker import Breaker, BreakerState
-from service.cache.lru import RecentValues
 from service.cache.redis import RedisStore
 from service.cache.single_flight import Flights
 from service.cache.store import KEEP_S, Cache, open_cache
@@ -48,16 +48,25 @@ def two_caches(server: RedisServer, *, other_key: bytes = KEY) -> Iterator[tuple
 
 def test_memory_is_bounded_and_keeps_what_was_used_last() -> None:
     """However much is put in, the bytes stay within the bound; what was just used outlives what was not."""
-    values = RecentValues(10_000)
-    for number in range(1_000):
-        values.put(str(number), b"v" * 700)
-        values.get("0")
-        assert values.n_bytes <= 10_000
-    assert (b"v" * 700, None, b"v" * 700) == (values.get("0"), values.get("1"), values.get("999"))
-    values.put("0", b"")
-    values.put("huge", b"v" * 10_001)
-    assert (b"", None) == (values.get("0"), values.get("huge"))
-    assert len(values) * 300 <= values.n_bytes <= 10_000
+    cache = Cache(memory_mib=1)
+    for number in range(100):
+        cache.value(str(number), lambda: b"v" * 70_000)
+        cache.value("0", never)
+        assert cache.stats().memory_bytes <= 1 << 20
+    assert [b"v" * 70_000] * 2 == [cache.value(name, never) for name in ("0", "99")]
+    assert b"anew" == cache.value("1", lambda: b"anew")
+    for _ in range(2):  # as large as all, so that with its place it is larger
+        assert 1 << 20 == len(cache.value("huge", lambda: b"v" * (1 << 20)))
+    assert 100 + 1 + 2 == cache.stats().memory_misses
+    assert b"anew" == cache.value("1", never)
+
+
+def test_a_value_without_content_takes_room_too() -> None:
+    """However many are kept, what Python takes for them is within the bound."""
+    cache = Cache(memory_mib=1)
+    for number in range(5_000):
+        cache.value(str(number), bytes)
+    assert (1 << 20) // 300 == cache.stats().memory_values
 
 
 def run_together(n: int, call: Callable[[int], object]) -> list[object]:
@@ -79,7 +88,7 @@ def test_equal_values_asked_for_at_once_are_made_once() -> None:
 
     def make() -> bytes:
         made.append(1)
-        time.sleep(0.2)
+        soon(lambda: cache.stats().joined == 15)
         return b"value"
 
     assert [b"value"] * 16 == run_together(16, lambda _: cache.value("name", make))
@@ -187,7 +196,7 @@ def test_a_damaged_or_foreign_value_is_a_miss(redis_server: RedisServer, damage:
         client.delete(key)
         client.lpush(key, b"x") if damaged is None else client.set(key, damaged)
         assert b"anew" == second.value("name", lambda: b"anew")
-        assert not second.degraded
+        assert not second.degradations()
 
 
 def test_services_with_other_secrets_share_nothing(redis_server: RedisServer) -> None:
@@ -206,21 +215,65 @@ def test_large_values_are_made_and_not_kept(redis_server: RedisServer) -> None:
         assert ([], 0) == (client.keys(), first.stats().memory_values)
 
 
-def test_a_paused_redis_costs_little_and_is_left_alone_until_it_is_back(redis_server: RedisServer) -> None:
-    """Three calls ask it in vain, further ones do not ask; once back, one try finds it."""
+def test_a_paused_redis_costs_little_and_is_left_alone_until_it_is_back(
+    redis_server: RedisServer, log_left_alone: None
+) -> None:
+    """Three calls ask it in vain, then one every five seconds; once back, the next of these finds it."""
     now = [0.0]
-    store = RedisStore(redis_server.url, timeout_s=0.05, breaker=Breaker(clock=lambda: now[0]))
+    store = RedisStore(redis_server.url, timeout_s=0.05, clock=lambda: now[0])
     cache = Cache(memory_mib=0, redis=store, key=KEY)
-    redis_server.pause()
-    assert [b"value"] * 50 == [cache.value("name", lambda: b"value") for _ in range(50)]
-    assert (3, BreakerState.OPEN, True) == (cache.stats().redis_errors, cache.stats().breaker, cache.degraded)
-    redis_server.resume()
-    cache.value("name", lambda: b"value")
-    assert cache.degraded
-    now[0] = 5.0
-    cache.value("name", lambda: b"value")
-    assert (False, b"value") == (cache.degraded, cache.value("name", never))
+
+    def ask(n: int) -> tuple[int, int]:
+        """Asks for values; calls that failed so far, and what is told."""
+        assert [b"value"] * n == [cache.value("name", lambda: b"value") for _ in range(n)]
+        return cache.stats().redis_errors, len(cache.degradations())
+
+    structlog.reset_defaults()
+    with capture_logs() as logged:
+        redis_server.pause()
+        assert (2, 0) == ask(1)  # it is read, then written to
+        assert (3, 1) == ask(50)
+        now[0] = 4.9
+        assert (3, 1) == ask(10)
+        now[0] = 5.0
+        assert (4, 1) == ask(10)
+        redis_server.resume()
+        assert (4, 1) == ask(10)
+        now[0] = 10.0
+        assert (4, 0) == ask(1)
+        assert b"value" == cache.value("name", never)
+    assert [("failed", "redis"), ("works_again", "redis")] == [
+        (e["event"], e["part"]) for e in logged if e.get("part") == "redis"
+    ]
     cache.close()
+
+
+def test_a_try_that_nothing_is_heard_of_is_followed_by_another() -> None:
+    """A Redis that is away is asked again although the call that was to find out never came to its end."""
+    now = [0.0]
+    store = RedisStore("redis://127.0.0.1:9", clock=lambda: now[0])
+    for _ in range(3):
+        store.get("name")
+    now[0] = 5.0
+    assert [True, False] == [store._may_ask() for _ in range(2)]
+    now[0] = 10.0
+    assert store._may_ask()
+    store.close()
+
+
+def test_failures_that_are_not_in_a_row_are_no_outage(redis_server: RedisServer) -> None:
+    """Two failures, a success and two failures more leave it asked."""
+    store = patient(redis_server)
+
+    def fail(_: Redis) -> None:
+        raise ConnectionError
+
+    for work in (fail, fail, Redis.ping, fail, fail):
+        store.ask(work, None)
+    assert (4, []) == (store.errors, store.outage.degradations())
+    store.ask(fail, None)
+    assert ["redis"] == [each.part for each in store.outage.degradations()]
+    store.close()
 
 
 def test_connections_that_a_restart_cut_are_no_failure(redis_server: RedisServer) -> None:

@@ -429,11 +429,11 @@ def test_a_damaged_generation_is_not_served(client: TestClient, data: Path, tmp_
         shutil.copytree(data / "snapshots" / "000002", manifest.parent)
         manifest.write_bytes(manifest.read_bytes().replace(b"000002", b"000003"))
         (data / "CURRENT").write_text("000003\n")
-        soon(lambda: client.app.state.services.collection.following.problem is not None)  # type: ignore[attr-defined]
+        soon(lambda: client.app.state.services.collection.following.outage.problem is not None)  # type: ignore[attr-defined]
         assert "000002" == client.get("/readyz").json()["generation"]
         assert 200 == client.post("/v1/search", json={"query": {"paper_id": "p5"}}).status_code
         rollback(data, "000002", catalog=catalog)
-    soon(lambda: client.app.state.services.collection.following.problem is None)  # type: ignore[attr-defined]
+    soon(lambda: client.app.state.services.collection.following.outage.problem is None)  # type: ignore[attr-defined]
 
 
 def test_the_client_writes(data: Path) -> None:

@@ -1,0 +1,38 @@
+"""A store of the catalog's database that is opened when it is first needed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Generic, TypeVar
+
+from indexer.store import Store
+from service.context import locked
+
+_Opened = TypeVar("_Opened", bound=Store)
+
+
+class LazyStore(Generic[_Opened]):
+    """What ``open_at`` opens at ``place``, a path or a URL, once; threads may share it."""
+
+    def __init__(self, place: str | Path, open_at: Callable[[str | Path], _Opened]) -> None:
+        self._place = place
+        self._open_at = open_at
+        self._opened: _Opened | None = None
+        self._opening = Lock()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is anything to open: no file of SQLite is, before somebody has stored something."""
+        return self._opened is not None or not isinstance(self._place, Path) or self._place.exists()
+
+    def get(self) -> _Opened:
+        """The store; made where there is none. Raises StorageError."""
+        with locked(self._opening):
+            if self._opened is None:
+                self._opened = self._open_at(self._place)
+            return self._opened
+
+    def close(self) -> None:
+        """Closes every connection; using it again opens new ones."""
+        if self._opened is not None:
+            self._opened.close()

@@ -1,0 +1,140 @@
+"""Work beside the requests: repeated, told of once when it fails, and ended with the service."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from indexer.catalog import CATALOG_FILE
+from indexer.keys import Keys
+from models.errors import EncoderError, SnapshotMissingError, StorageError
+from models.interruption import check_interruption
+from service.background import Repeating
+from service.degradation import Degradation, Outage
+from service.store import LazyStore
+from tests.support.servers.patience import soon
+
+USUAL = Degradation("tested", "An older generation answers.", "look into the log")
+AWAY = Degradation("tested", "The disk is away.", "mount it")
+
+
+@pytest.fixture
+def logged(log_left_alone: None) -> Iterator[list[EventDict]]:
+    """Every line of the log."""
+    structlog.reset_defaults()
+    with capture_logs() as logged:
+        yield logged
+
+
+def ours(logged: list[EventDict]) -> list[EventDict]:
+    """The lines of what is tested: services of other tests go on meanwhile."""
+    return [line for line in logged if line.get("part") == USUAL.part]
+
+
+def test_an_outage_is_logged_once(logged: list[EventDict]) -> None:
+    """However often a part fails, each problem has one line, and so has the end; users are told meanwhile."""
+    outage = Outage(USUAL)
+    outage.end()
+    for problem in ("one", "one", "another"):
+        outage.begin(problem)
+    assert [USUAL] == outage.degradations()
+    outage.begin("another", AWAY)
+    assert [AWAY] == outage.degradations()
+    outage.end()
+    outage.end()
+    assert [] == outage.degradations()
+    outage.begin("another")
+    assert [
+        ("failed", "one"), ("failed", "another"), ("works_again", None), ("failed", "another"),
+    ] == [(line["event"], line.get("error")) for line in ours(logged)]  # fmt: skip
+
+
+def test_work_that_fails_is_tried_again(logged: list[EventDict]) -> None:
+    """Errors, those nobody foresaw too, end nothing; each is told by its class, and that it works again."""
+    errors: list[Exception] = [
+        StorageError("away"), SnapshotMissingError("none"), ZeroDivisionError("of a reader"),
+    ]  # fmt: skip
+    told: list[list[Degradation]] = []
+
+    def work() -> None:
+        told.append(repeating.degradations())
+        if len(told) <= len(errors):
+            raise errors[len(told) - 1]
+
+    repeating = Repeating(
+        work, every_s=0.001, failure=USUAL, failures={StorageError: AWAY, EncoderError: AWAY}
+    )
+    with repeating:
+        soon(lambda: len(told) > 5)
+    assert [[], [AWAY], [USUAL], [USUAL], [], []] == told[:6]
+    assert ["failed", "failed", "failed", "works_again"] == [line["event"] for line in ours(logged)]
+    assert ["warning", "warning", "error", "info"] == [line["log_level"] for line in ours(logged)]
+    assert "of a reader" not in str(logged)
+
+
+def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
+    """It need not wait for its time; where it is to begin later it does, unless it is woken."""
+    done: list[float] = []
+    for at_once in (True, False):
+        repeating = Repeating(
+            lambda: done.append(time.monotonic()), every_s=1e6, failure=USUAL, at_once=at_once
+        )
+        for _ in range(2):
+            done.clear()
+            with repeating:
+                if at_once:
+                    soon(lambda: len(done) == 1)
+                else:
+                    time.sleep(0.05)
+                    assert [] == done
+                repeating.wake()
+                soon(lambda: len(done) == 1 + at_once)  # noqa: B023 - called here
+
+
+def test_what_is_under_way_at_the_end_is_interrupted(
+    logged: list[EventDict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that takes longer than the end may take is given up, which is no failure of it."""
+    monkeypatch.setattr("service.background.STOP_S", 0.1)
+    begun, ended = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        try:
+            while True:
+                check_interruption()
+                time.sleep(0.01)
+        finally:
+            ended.set()
+
+    with Repeating(work, every_s=1e6, failure=USUAL) as repeating:
+        assert begun.wait(60)
+        assert not ended.is_set()
+    assert ended.wait(60)
+    soon(lambda: not [each for each in threading.enumerate() if each.name == USUAL.part])
+    assert ([], []) == (ours(logged), repeating.degradations())
+
+
+def test_a_store_is_opened_when_it_is_needed_and_once(tmp_path: Path) -> None:
+    """Threads that need it at once share it; a file that nobody stored anything in is not made by a look."""
+    opened: list[Keys] = []
+
+    def open_at(place: str | Path) -> Keys:
+        opened.append(Keys.open(place))
+        return opened[-1]
+
+    store = LazyStore(tmp_path / CATALOG_FILE, open_at)
+    store.close()
+    assert (False, []) == (store.is_there, list(tmp_path.iterdir()))
+    with ThreadPoolExecutor(8) as threads:
+        got = set(threads.map(lambda _: store.get(), range(8)))
+    assert (got, True) == ({*opened}, store.is_there)
+    store.close()
+    assert (1, ()) == (len(opened), tuple(store.get().all()))
+    store.close()
