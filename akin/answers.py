@@ -37,6 +37,24 @@ class Paper:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchedPapers:
+    """The papers with the names asked for, in order; ``None`` for each that is not there."""
+
+    papers: tuple[Paper | None, ...]
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PaperList:
+    """A page of all ``total`` papers; ``next_cursor`` is ``None`` at the end."""
+
+    papers: tuple[Paper, ...]
+    total: int
+    next_cursor: str | None
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
 class PaperAnswer:
     """A paper and the generation it was read from."""
 

@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import NoneType
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
 from akin.answers import (
     Analysis,
+    FetchedPapers,
     PaperAnswer,
+    PaperList,
     PapersAccepted,
     RecommendationsAnswer,
     SearchAnswer,
@@ -31,8 +33,12 @@ _ANSWERS = {
     for answer in (
         Analysis,
         Batch,
+        FetchedPapers,
+        PaperList,
         PapersAccepted,
+        FetchedPapers,
         PaperAnswer,
+        PaperList,
         RecommendationsAnswer,
         SearchAnswer,
         SentenceAnswer,
@@ -84,6 +90,17 @@ def analyze(title: str, abstract: str | list[str]) -> Call[Analysis]:
 def paper(paper_id: str) -> Call[PaperAnswer]:
     """One paper."""
     return Call("GET", f"/v1/papers/{quote(paper_id, safe='')}", PaperAnswer)
+
+
+def papers(names: Sequence[str]) -> Call[FetchedPapers]:
+    """Several papers by their names."""
+    return Call("POST", "/v1/papers/fetch", FetchedPapers, {"ids": list(names)})
+
+
+def list_papers(limit: int, cursor: str | None) -> Call[PaperList]:
+    """A page of all papers."""
+    place = {"limit": limit} if cursor is None else {"limit": limit, "cursor": cursor}
+    return Call("GET", f"/v1/papers?{urlencode(place)}", PaperList)
 
 
 def add_papers(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:

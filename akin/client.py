@@ -21,6 +21,7 @@ from akin import calls
 from akin.answers import (
     Analysis,
     Paper,
+    PaperList,
     PapersAccepted,
     RecommendationsAnswer,
     SearchAnswer,
@@ -115,6 +116,14 @@ class Client:
     def paper(self, paper_id: str) -> Paper:
         """A paper of the collection."""
         return self._send(calls.paper(paper_id)).paper
+
+    def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
+        """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
+        return self._send(calls.papers(names)).papers
+
+    def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
+        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
+        return self._send(calls.list_papers(limit, cursor))
 
     def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """Add papers, or replace those with their ids: all, or none; at most 1,000.
@@ -222,6 +231,14 @@ class AsyncClient:
     async def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``."""
         return (await self._send(calls.paper(paper_id))).paper
+
+    async def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
+        """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
+        return (await self._send(calls.papers(names))).papers
+
+    async def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
+        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
+        return await self._send(calls.list_papers(limit, cursor))
 
     async def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add_papers``."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from models.errors import CursorError, CursorExpiredError
 from service.cache.digests import digest_of
 from service.search.engine import SearchEngine
+from service.search.lookup import Listing
 from service.search.paging import FIRST_PAGE, Page
 from service.search.query import SearchQuery
 from service.secret import Secret
@@ -23,6 +24,9 @@ _DIGEST_BYTES = 16
 _CONTENT = struct.Struct(f">B{_DIGEST_BYTES}s{_DIGEST_BYTES}sII")
 _SIGNATURE_BYTES = 16  # 57 bytes in all, a multiple of 3: no padding
 
+# What is answered page by page.
+Paged = SearchQuery | Listing
+
 _REMEDY = "send next_cursor as it came, with the same body as before, or start again without a cursor"
 
 
@@ -33,16 +37,16 @@ class Cursors:
         # Of the secret only what is meant for cursors, so that it may sign other things too.
         self._key = hmac.digest(secret.key, b"akin cursor", "sha256")
 
-    def write(self, page: Page, query: SearchQuery, generation: bytes) -> str:
+    def write(self, page: Page, query: Paged, generation: bytes) -> str:
         """The cursor of ``page`` in the list that ``query`` has in the generation with this digest."""
         content = _CONTENT.pack(_VERSION, generation, _digest(query), page.offset, page.depth)
         return _text(content + self._signature(content))
 
-    def following(self, page: Page | None, query: SearchQuery, engine: SearchEngine) -> str | None:
+    def following(self, page: Page | None, query: Paged, engine: SearchEngine) -> str | None:
         """The cursor of the page after the one that was answered; ``None`` at the end of the list."""
         return None if page is None else self.write(page, query, engine.digest)
 
-    def read(self, cursor: str, query: SearchQuery) -> tuple[Page, bytes]:
+    def read(self, cursor: str, query: Paged) -> tuple[Page, bytes]:
         """The page that ``cursor`` stands for, and the digest of the generation that its list is in.
 
         ``limit`` and ``page`` of ``query`` do not matter. Raises CursorError for one that was not made here
@@ -78,7 +82,7 @@ class Cursors:
         return hmac.digest(self._key, content, "sha256")[:_SIGNATURE_BYTES]
 
 
-def _digest(query: SearchQuery) -> bytes:
+def _digest(query: Paged) -> bytes:
     """The search but for where in its list a client stands."""
     return digest_of(replace(query, limit=0, page=FIRST_PAGE))[:_DIGEST_BYTES]
 

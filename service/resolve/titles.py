@@ -4,7 +4,7 @@ Case, accents and punctuation count for nothing in either. Some 300 bytes a pape
 build for 20,000 papers: docs/why.md, "Titles are looked up in memory".
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +76,17 @@ class Titles:
         ]
         return [TitleMatch(position, -negative) for negative, _, position in sorted(found)[:limit]]
 
+    def named(self, title: str) -> int | None:
+        """The first paper whose title has the same words; ``None`` where there is none."""
+        try:
+            asked = _folded_one(title)
+        except QueryError:
+            return None
+        for part, living, start in zip(self._parts, self._living, self._starts, strict=False):
+            if (place := part.named(asked, living)) is not None:
+                return start + place
+        return None
+
     def beginning(self, prefix: str, *, limit: int) -> list[int]:
         """The positions of papers in whose title each word of ``prefix`` begins a word, in any order.
 
@@ -128,6 +139,14 @@ class SegmentTitles:
 
     def __len__(self) -> int:
         return self._n_papers
+
+    def named(self, asked: str, living: Int64[np.ndarray, " n_living"]) -> int | None:
+        """The first of the living papers with this title, in folded form."""
+        key = self._folded.__getitem__
+        first, last = (find(self._by_text, asked, key=key) for find in (bisect_left, bisect_right))
+        places = np.sort(self._by_text[first:last])
+        there = places[np.isin(places, living)]
+        return int(there[0]) if len(there) else None
 
     def like(
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int

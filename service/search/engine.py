@@ -84,8 +84,14 @@ class SearchEngine:
         return Titles.of(self.snapshot)
 
     def position(self, name: str) -> int:
-        """Where the paper stands that has this id, or DOI, arXiv id or address; raises PaperNotFoundError."""
+        """Where the paper stands that has this id, DOI, arXiv id, address or title.
+
+        Case and punctuation of a title do not matter; of several with the same title it is the first. Raises
+        PaperNotFoundError.
+        """
         position = self.identifiers.position(name)
+        if position is None and " " in name:  # else reading the titles would be for nothing
+            position = self.titles.named(name)
         return self.snapshot.position(name) if position is None else position
 
     def warm_up(self) -> None:

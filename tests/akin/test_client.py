@@ -20,7 +20,7 @@ import akin
 from akin import answers, queries
 from akin.client import Retries
 from models.errors import InputError, ServiceError
-from service.api.schemas import base, recommendations, search, sentences
+from service.api.schemas import base, papers, recommendations, search, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -135,6 +135,23 @@ def test_async_clients_answer_the_same(address: str, client: akin.Client) -> Non
     assert client.sentences(text="We study floods.").results == sentences.results
     assert client.analyze("Rivers flood.").sentences == analysis.sentences
     assert client.paper("demo:p03-m07") == paper
+
+
+def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> None:
+    """All of them by pages, several by their names, alike with and without asyncio."""
+    page = client.list_papers(limit=60)
+    rest = client.list_papers(cursor=page.next_cursor)
+    listed = [*page.papers, *rest.papers]
+    assert (page.total, page.total) == (len(listed), len({paper.id for paper in listed}))
+    assert rest.next_cursor is None
+    names = [listed[3].title.upper(), "nobody", listed[0].id]
+    assert (listed[3], None, listed[0]) == client.papers(names)
+
+    async def ask() -> tuple[tuple[answers.Paper | None, ...], answers.PaperList]:
+        async with akin.AsyncClient(address) as asking:
+            return await asking.papers(names), await asking.list_papers(limit=60)
+
+    assert (client.papers(names), page) == anyio.run(ask)
 
 
 def test_a_problem_is_one_error(client: akin.Client) -> None:
@@ -304,6 +321,8 @@ def test_importing_is_light() -> None:
 PAIRS: list[tuple[type, type[BaseModel]]] = [
     (answers.SearchAnswer, search.SearchOut),
     (answers.PaperAnswer, base.PaperAnswerOut),
+    (answers.FetchedPapers, papers.FetchedOut),
+    (answers.PaperList, papers.ListOut),
     (answers.RecommendationsAnswer, recommendations.RecommendationsOut),
     (answers.SentenceAnswer, sentences.SentenceSearchOut),
     (answers.Analysis, sentences.AnalyzeOut),

@@ -1,7 +1,7 @@
 """Cursors as endpoints read them: which page of a list is asked for, and in which generation."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 
@@ -9,8 +9,10 @@ from service.api.errors import RESPONSES
 from service.api.services import services_of
 from service.collection.cursors import Cursors
 from service.search.engine import SearchEngine
+from service.search.lookup import Listing
 from service.search.query import SearchQuery
 
+_Paged = TypeVar("_Paged", SearchQuery, Listing)
 # What the OpenAPI document says beside the usual of an endpoint that takes cursors.
 CURSOR_RESPONSES: dict[int | str, dict[str, Any]] = {
     410: {
@@ -27,7 +29,7 @@ class Paging:
     cursors: Cursors
     request: Request
 
-    def at(self, cursor: str | None, query: SearchQuery) -> tuple[SearchQuery, SearchEngine]:
+    def at(self, cursor: str | None, query: _Paged) -> tuple[_Paged, SearchEngine]:
         """``query`` at the page that ``cursor`` stands for, the first without one, and who answers it.
 
         Raises CursorError, CursorExpiredError.

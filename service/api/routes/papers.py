@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from indexer.rows import MAX_ID_CHARS
+from indexer.rows import MAX_TITLE_CHARS
 from service.access.policy import READ, WRITE, requires
 from service.api.dependencies.engine import CollectionDep, EngineDep
 from service.api.dependencies.formats import accepted, documented, paper_file
@@ -12,8 +12,9 @@ from service.api.formats import PAPER_FORMATS, SUFFIXES, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.base import PaperAnswerOut, PaperOut
-from service.api.schemas.papers import PapersIn, PapersOut
+from service.api.schemas.papers import FetchedOut, FetchIn, PapersIn, PapersOut
 from service.search.engine import SearchEngine
+from service.search.lookup import fetch_papers
 
 router = APIRouter(prefix="/v1/papers", tags=["papers"], route_class=JSONBodyRoute)
 
@@ -25,8 +26,15 @@ _SHOWN: dict[int | str, dict[str, Any]] = {
 }
 Wait = Annotated[bool, Query(description="Answer once the papers show, or after five seconds.")]
 _PaperId = Annotated[
-    str, Path(min_length=1, max_length=MAX_ID_CHARS + max(map(len, SUFFIXES)), pattern=PATH_PATTERN)
+    str, Path(min_length=1, max_length=MAX_TITLE_CHARS + max(map(len, SUFFIXES)), pattern=PATH_PATTERN)
 ]
+
+
+@router.post("/fetch")
+@requires(READ)
+def fetch(body: FetchIn, engine: EngineDep) -> FetchedOut:
+    """Papers by ids, DOIs, arXiv ids, addresses or titles, in the order given; null for those not there."""
+    return FetchedOut.of(fetch_papers(engine, body.ids), engine.snapshot.generation)
 
 
 @router.post("", status_code=202, responses=_SHOWN)
@@ -66,7 +74,7 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
 def paper(
     paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
 ) -> PaperAnswerOut | Response:
-    """One paper by id, DOI, arXiv id or address; as BibTeX or RIS by Accept, or by an ending (.bib, .ris)."""
+    """One paper by any of its names; as BibTeX or RIS by Accept, or by an ending (.bib, .ris)."""
     snapshot = engine.snapshot
     position, form = _named(engine, paper_id)
     form = form or accepted(request, response, PAPER_FORMATS)
@@ -87,4 +95,4 @@ def _named(engine: SearchEngine, name: str) -> tuple[int, Format | None]:
     for suffix, form in SUFFIXES.items():
         if name.endswith(suffix) and (position := find(name.removesuffix(suffix))) is not None:
             return position, form
-    return engine.snapshot.position(name), None
+    return engine.position(name), None

@@ -29,9 +29,9 @@ from service.api.schemas.semantic_scholar import (
     field_set,
     unresolved_places,
 )
+from service.search.lookup import find_titles
 from service.search.query import SearchQuery, Seed
 from service.search.reasons import Reason
-from service.search.title_search import find_titles
 
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES, route_class=JSONBodyRoute)
 

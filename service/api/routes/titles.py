@@ -1,4 +1,4 @@
-"""``GET /v1/papers?title=`` and ``GET /v1/papers/suggest``; include it before the routes of single papers."""
+"""``GET /v1/papers`` and ``GET /v1/papers/suggest``; include it before the routes of single papers."""
 
 from typing import Annotated
 
@@ -6,11 +6,13 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from models.errors import InputError, PaperNotFoundError
 from service.access.policy import READ, requires
+from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.engine import EngineDep
 from service.api.routes.papers import paper
-from service.api.schemas.base import PaperAnswerOut
-from service.api.schemas.titles import PrefixIn, SuggestionsOut, TitleIn, TitlesOut
-from service.search.title_search import find_titles, suggest_titles
+from service.api.schemas.base import PaperAnswerOut, PaperOut
+from service.api.schemas.papers import ListIn, ListOut
+from service.api.schemas.titles import PrefixIn, SuggestionsOut, TitlesOut
+from service.search.lookup import Listing, find_titles, list_papers, suggest_titles
 
 
 def _each_once(request: Request) -> None:
@@ -23,11 +25,20 @@ def _each_once(request: Request) -> None:
 router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_each_once)])
 
 
-@router.get("")
+@router.get("", responses=CURSOR_RESPONSES)
 @requires(READ)
-def by_title(asked: Annotated[TitleIn, Query()], engine: EngineDep) -> TitlesOut:
-    """Papers by a title that may be misspelt or lack its subtitle, the most alike first."""
-    return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
+def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineDep) -> ListOut | TitlesOut:
+    """All papers, page by page; or those with a title that may be misspelt or lack its subtitle."""
+    if asked.title is not None:
+        return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
+    listing, engine = paging.at(asked.cursor, Listing(asked.limit))
+    found, following = list_papers(engine, listing)
+    return ListOut(
+        papers=[PaperOut.model_validate(each) for each in found],
+        total=len(engine.snapshot),
+        next_cursor=paging.cursors.following(following, listing, engine),
+        generation=engine.snapshot.generation,
+    )
 
 
 @router.get("/suggest", response_model=SuggestionsOut | PaperAnswerOut)

@@ -1,5 +1,6 @@
 """What all shapes are built on: papers and facets in requests, papers and sentences in every answer."""
 
+import re
 from typing import Annotated
 
 from pydantic import (
@@ -61,7 +62,21 @@ def _whole(given: object) -> object:
 # Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
 WHOLE = BeforeValidator(_whole)
 
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+def _whole_number(given: object) -> object:
+    """A number in an address is a text; one that is written otherwise than in digits stays one."""
+    return int(given) if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given) else given
+
+
+# How many are wanted, in an address. In this order: behind the validator the bounds would not be understood
+# as those of a number.
+Limit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole_number)]
+
 PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
+# What a paper may be called: its id, DOI, arXiv id, address or title.
+PaperName = Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)]
 Title = Annotated[str, Field(max_length=MAX_TITLE_CHARS)]
 _Text = Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS, json_schema_extra=WITH_TEXT)]
 Abstract = Annotated[

@@ -1,23 +1,38 @@
-"""``/v1/papers``, writing: the papers of a request and what became of them."""
+"""``/v1/papers``: papers fetched, listed, added, and what became of them."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, Field, model_validator
 
 from indexer.rows import (
     MAX_FIELD_CHARS,
     MAX_LIST_ITEMS,
     MAX_SENTENCES,
+    MAX_TITLE_CHARS,
     MAX_YEAR,
     MIN_YEAR,
     RawPaper,
     to_paper,
 )
-from models.errors import InputError
+from models.errors import InputError, QueryError
 from models.types import Paper
-from service.api.schemas.base import WHOLE, Abstract, FacetIn, Out, PaperId, Strict, Title
+from service.api.schemas.base import (
+    MAX_CURSOR_CHARS,
+    WHOLE,
+    Abstract,
+    FacetIn,
+    Limit,
+    Out,
+    PaperId,
+    PaperName,
+    PaperOut,
+    Strict,
+    Title,
+)
 
 MAX_PAPERS = 1_000
+MAX_FETCHED = 500
 _Text = Annotated[str, Field(max_length=MAX_FIELD_CHARS)]
 _Names = Annotated[list[_Text], Field(fail_fast=True, max_length=MAX_LIST_ITEMS)]
 
@@ -59,6 +74,59 @@ class PapersIn(Strict):
                 said = str(error).removesuffix(".")
                 raise InputError(f"papers[{number}]: {said}; nothing was added.") from error
         return papers
+
+
+class FetchIn(Strict):
+    """Names of papers."""
+
+    ids: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MAX_FETCHED)] = Field(
+        description="Ids, DOIs, arXiv ids, addresses or titles."
+    )
+
+
+class FetchedOut(BaseModel):
+    """The papers named, in the order given; null for each that is not in the collection."""
+
+    papers: list[PaperOut | None]
+    generation: str
+
+    @classmethod
+    def of(cls, papers: Sequence[Paper | None], generation: str) -> "FetchedOut":
+        """From domain values."""
+        shown = [None if paper is None else PaperOut.model_validate(paper) for paper in papers]
+        return cls(papers=shown, generation=generation)
+
+
+class ListIn(Strict):
+    """A title to look for, or, without one, a page of the list of all papers."""
+
+    title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = Field(
+        default=None,
+        description="As it is remembered: case, accents and punctuation do not matter, misspellings little. "
+        "Without it all papers are listed, page by page.",
+    )
+    limit: Limit = 10
+    cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
+        default=None, description="next_cursor of the page before; only without a title."
+    )
+
+    @model_validator(mode="after")
+    def _one_list(self) -> "ListIn":
+        if self.title is not None and self.cursor is not None:
+            raise QueryError("A cursor leads through the list of all papers; leave the title out.")
+        return self
+
+
+class ListOut(BaseModel):
+    """A page of all papers, in the order in which they came into the collection; ``total`` of them.
+
+    ``next_cursor`` leads to the next page and is null at the end.
+    """
+
+    papers: list[PaperOut]
+    total: int
+    next_cursor: str | None
+    generation: str
 
 
 class PapersOut(Out):

@@ -17,7 +17,7 @@ from service.api.schemas.base import (
     CursorIn,
     Facets,
     Out,
-    PaperId,
+    PaperName,
     PaperOut,
     SentenceOut,
     Strict,
@@ -39,9 +39,9 @@ Numbers = Annotated[
 
 
 class IndexedIn(Strict):
-    """A paper of the collection, by its id, DOI, arXiv id or address."""
+    """A paper of the collection, by its id, DOI, arXiv id, address or title."""
 
-    paper_id: PaperId
+    paper_id: PaperName
 
     def to_seed(self) -> Seed:
         """The same as a domain value."""
@@ -199,7 +199,7 @@ class TextSeedIn(TextIn, _WeightIn):
 
 # One of many papers to start from; a name by itself is that of an indexed paper.
 SeedIn = Annotated[
-    Annotated[PaperId, Tag(tag(""))]
+    Annotated[PaperName, Tag(tag(""))]
     | Annotated[IndexedSeedIn, Tag(tag("paper_id"))]
     | Annotated[PastedSeedIn, Tag(tag("abstract"))]
     | Annotated[TextSeedIn, Tag(tag("text"))],

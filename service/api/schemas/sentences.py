@@ -15,7 +15,7 @@ from service.api.schemas.base import (
     WITH_TEXT,
     Facets,
     Out,
-    PaperId,
+    PaperName,
     SentenceOut,
     Strict,
     facet_tuple,
@@ -42,7 +42,7 @@ class SentenceTextIn(Strict):
 class IndexedSentenceIn(Strict):
     """Sentence number ``sentence``, from 0, of a paper of the collection."""
 
-    paper_id: PaperId
+    paper_id: PaperName
     sentence: Annotated[int, Field(ge=0), WHOLE]
 
 

@@ -1,37 +1,16 @@
 """``GET /v1/papers?title=`` and ``GET /v1/papers/suggest``: papers by their titles."""
 
-import re
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
-from indexer.rows import MAX_TITLE_CHARS
-from service.api.schemas.base import Strict
+from service.api.schemas.base import Limit, Strict
 from service.api.schemas.sentences import PaperHeadOut
+from service.search.lookup import Suggestions, TitleAnswer
 from service.search.reasons import Reason
-from service.search.title_search import Suggestions, TitleAnswer
 
 # More than anyone types before choosing.
 _MAX_PREFIX_CHARS = 200
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
-
-
-def _whole_number(given: object) -> object:
-    """A number in an address is a text; one that is written otherwise than in digits stays one."""
-    return int(given) if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given) else given
-
-
-# In this order: behind the validator the bounds would not be understood as those of a number.
-Limit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole_number)]
-
-
-class TitleIn(Strict):
-    """A title as someone remembers it."""
-
-    title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] = Field(
-        description="As it is remembered: case, accents and punctuation do not matter, misspellings little."
-    )
-    limit: Limit = 10
 
 
 class PrefixIn(Strict):

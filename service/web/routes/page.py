@@ -14,7 +14,7 @@ from service.api.errors import slug_of, status_of
 from service.api.formats import Format
 from service.api.services import services_of
 from service.search.engine import SearchEngine
-from service.search.title_search import find_titles
+from service.search.lookup import find_titles
 from service.web.answered import Answered, answer, named, read
 from service.web.asked import Asked
 from service.web.links import Link

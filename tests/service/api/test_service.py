@@ -263,7 +263,7 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     """The published document lists the routes there are."""
     paths = client.get("/openapi.json").json()["paths"]
     searching = {"/v1/search", "/v1/sentences/search", "/v1/analyze", "/v1/recommendations"}
-    papers = {"/v1/papers", "/v1/papers/suggest", "/v1/papers/{paper_id}"}
+    papers = {f"/v1/papers{rest}" for rest in ("", "/fetch", "/suggest", "/{paper_id}")}
     of_others = {
         "/graph/v1/paper/batch",
         "/graph/v1/paper/search/match",

@@ -239,6 +239,52 @@ def test_nothing_found_has_its_reason(client: TestClient, path: str, name: str) 
     assert "No title of the collection" in got["detail"]
 
 
+def test_all_papers_are_listed(client: TestClient) -> None:
+    """Without a title the collection is read page by page, each paper once, in the order of the corpus."""
+    read, params = [], {"limit": 7}
+    while True:
+        page = answer(client, "/v1/papers", **params)
+        assert 32 == page["total"]
+        read += [paper["id"] for paper in page["papers"]]
+        if page["next_cursor"] is None:
+            break
+        params = {"limit": 9, "cursor": page["next_cursor"]}
+    assert [*(f"p{n}" for n in range(30)), "suggest", "suggest/2"] == read
+    assert "We cross." in page["papers"][-2]["abstract"]
+
+
+def test_cursors_of_searches_list_no_papers(client: TestClient) -> None:
+    """A cursor leads on in the list that it came from, and in no other."""
+    listed = answer(client, "/v1/papers", limit=1)["next_cursor"]
+    searched = client.post("/v1/search", json={"query": {"paper_id": "p1"}, "limit": 1}).json()["next_cursor"]
+    assert 422 == client.get("/v1/papers", params={"cursor": searched}).status_code
+    body = {"query": {"paper_id": "p1"}, "cursor": listed}
+    assert 422 == client.post("/v1/search", json=body).status_code
+
+
+def test_papers_are_fetched_by_their_names(client: TestClient) -> None:
+    """In the order given, doubled ones twice, strangers as null; titles in any case and punctuation."""
+    names = ["p3", "nobody", "ZEBRA, crossings!", "suggest", "p3"]
+    fetched = client.post("/v1/papers/fetch", json={"ids": names}).json()
+    found = [None if paper is None else paper["id"] for paper in fetched["papers"]]
+    assert (["p3", None, "suggest", "suggest", "p3"], "000001") == (found, fetched["generation"])
+    for wrong in ({}, {"ids": []}, {"ids": ["p3"] * 501}, {"ids": [1]}, {"ids": ["x" * 2_001]}):
+        assert 422 == client.post("/v1/papers/fetch", json=wrong).status_code
+
+
+def test_a_title_names_its_paper(client: TestClient) -> None:
+    """Wherever a paper is named; one that nothing else is called is not there."""
+    assert "suggest" == answer(client, "/v1/papers/zebra crossings")["paper"]["id"]
+    by_title, by_id = (
+        client.post("/v1/search", json={"query": {"paper_id": name}}).json()["results"]
+        for name in ("Zebra Crossings", "suggest")
+    )
+    assert by_id == by_title
+    assert by_id
+    for stranger in ("Zebra crossing", "zebra", "? !"):
+        assert 404 == client.post("/v1/search", json={"query": {"paper_id": stranger}}).status_code
+
+
 @pytest.mark.parametrize("paper_id", ["suggest", "suggest/2", "p3"])
 def test_every_paper_keeps_its_address(client: TestClient, paper_id: str) -> None:
     """Also a paper whose id is the name of a route is found by its id."""
@@ -246,7 +292,9 @@ def test_every_paper_keeps_its_address(client: TestClient, paper_id: str) -> Non
 
 
 BAD = [
-    "/v1/papers",
+    "/v1/papers?cursor=",
+    "/v1/papers?cursor=nonsense",
+    "/v1/papers?title=x&cursor=x",
     "/v1/papers?title=",
     "/v1/papers?title=%20",
     "/v1/papers?title=%3F%21",

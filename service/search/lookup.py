@@ -1,10 +1,14 @@
-"""Title lookup: the papers whose titles are most like one given, or hold the words one has begun to type."""
+"""Lookup: papers by their titles, by the words one has begun to type, by names, and all of them in turn."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from models.errors import PaperNotFoundError
 from models.types import Paper
+from service.context import check_deadline
 from service.search.engine import SearchEngine
+from service.search.paging import FIRST_PAGE, Page
 from service.search.reasons import Reason
 
 _NONE_LIKE = (
@@ -15,6 +19,14 @@ _NONE_BEGINNING = (
     "No title of the collection holds words that begin so, or opens with something like it. Give the title "
     "as far as it is known: /v1/papers?title=."
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All papers of a collection: ``limit`` of them, after the first ``page.offset``."""
+
+    limit: int = 10
+    page: Page = FIRST_PAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +92,24 @@ def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggesti
         detail=None if found else _NONE_BEGINNING,
         took_ms=(time.perf_counter() - started) * 1000,
     )
+
+
+def fetch_papers(engine: SearchEngine, names: Sequence[str]) -> list[Paper | None]:
+    """The papers with these names, in order; ``None`` for each that is not there. Raises DeadlineError."""
+    return [_named(engine, name) for name in names]
+
+
+def _named(engine: SearchEngine, name: str) -> Paper | None:
+    check_deadline()
+    try:
+        return engine.snapshot.paper(engine.position(name))
+    except PaperNotFoundError:
+        return None
+
+
+def list_papers(engine: SearchEngine, listing: Listing) -> tuple[list[Paper], Page | None]:
+    """A page of all papers, in the order in which they came, and where the next one begins."""
+    snapshot, start = engine.snapshot, listing.page.offset
+    positions = snapshot.positions[start : start + listing.limit].tolist()
+    stop = start + len(positions)
+    return [snapshot.paper(position) for position in positions], Page(stop) if stop < len(snapshot) else None
