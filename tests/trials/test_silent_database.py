@@ -15,7 +15,7 @@ import pytest
 from alembic import command
 from alembic.config import Config
 from fastapi.testclient import TestClient
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.database import Database
@@ -189,6 +189,19 @@ def test_a_connection_in_use_is_closed_when_it_comes_back(catalog_place: str | P
         driver.cursor().execute("SELECT 1")  # type: ignore[union-attr]  # either driver's
     database.close()
     gc.collect()
+
+
+def test_a_connection_that_comes_back_while_the_database_is_closed_is_closed_too(
+    catalog_place: str | Path,
+) -> None:
+    """The pool that was given up takes it back after it closed the others."""
+    database = Database(catalog_place)
+    with ExitStack() as using:
+        driver = using.enter_context(database.reading()).connection.driver_connection
+        event.listen(database._engine, "engine_disposed", lambda _: using.close())
+        database.close()
+    with pytest.raises(Exception, match="closed"):
+        driver.cursor().execute("SELECT 1")  # type: ignore[union-attr]  # either driver's
 
 
 def test_keys_that_are_being_read_are_waited_for_at_the_end(

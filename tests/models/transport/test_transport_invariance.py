@@ -75,6 +75,18 @@ def test_sentence_order_does_not_matter(
         np.testing.assert_allclose(other.mass[::-1, ::-1], plan.mass, atol=1e-9)
 
 
+def test_a_sentence_without_weight_changes_nothing() -> None:
+    """One so far away that its weight is 0 costs no step more, and the others keep their plan."""
+    query, rows, offsets = clustered_vectors(0, n_papers=20, n_sentences=(4, 6), norm=RAW)
+    away = np.eye(1, rows.shape[1], dtype=np.float32) * 1000
+    query = np.concatenate([query, rows[:1] + 2 * away])  # the largest distances are its, with or without
+    for paper in np.split(rows, offsets[1:-1]):
+        more = np.concatenate([paper, paper[:1] + away])
+        plan, other = (score_papers(query, each, np.array([0, len(each)]))[0] for each in (paper, more))
+        assert plan.n_iterations == other.n_iterations
+        np.testing.assert_allclose(other.mass, np.pad(plan.mass, ((0, 0), (0, 1))), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("norm", [0.3, RAW])
 def test_long_papers_are_solved(norm: float) -> None:
     """Two hundred sentences against two hundred, in more pairs than fit side by side, is only slower."""

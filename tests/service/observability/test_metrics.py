@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
 
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
@@ -220,7 +221,7 @@ def test_what_is_degraded_is_named(client: TestClient) -> None:
 def test_keys_that_cannot_be_read_are_told_until_they_can(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the database of keys is away /readyz says so, the log once; then no more."""
+    """While the database of keys is away /readyz says so; the log once, and once that it is back."""
     away, read = threading.Event(), auth.KeyRing.read
 
     def flaky(self: auth.KeyRing) -> None:
@@ -229,7 +230,10 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(
         read(self)
 
     monkeypatch.setattr(auth.KeyRing, "read", flaky)
-    with client_of(tmp_path, engine, keyless="write", timings=Timings(keys_refresh_s=0.01)) as client:
+    with (
+        capture_logs() as logs,
+        client_of(tmp_path, engine, keyless="write", timings=Timings(keys_refresh_s=0.01)) as client,
+    ):
         for gone, parts in ((True, ["keys"]), (False, [])):
             (away.set if gone else away.clear)()
             named = None
@@ -237,6 +241,9 @@ def test_keys_that_cannot_be_read_are_told_until_they_can(
                 ready = client.get("/readyz")
                 named = [each["part"] for each in ready.json()["degraded"]]
             assert 200 == ready.status_code
+    assert ["keys_not_refreshed", "keys_refreshed_again"] == [
+        log["event"] for log in logs if log["event"].startswith("keys_")
+    ]
 
 
 def test_a_process_that_ends_is_not_ready(client: TestClient) -> None:

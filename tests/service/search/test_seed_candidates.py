@@ -50,25 +50,43 @@ def test_the_nearest_come_first(snapshot: Snapshot, positions: tuple[int, ...]) 
     assert len(set(found)) == len(found) <= 60
 
 
-def test_no_more_sentences_are_searched_for_than_is_bearable(
-    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of 500 seeds each one's most central sentence, each searched for once."""
+@pytest.fixture
+def searched(snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """The sentences that are searched for, as they are."""
     searched: list[np.ndarray] = []
     search = snapshot.index.search
 
     def watch(queries: np.ndarray, k: int, **arguments: np.ndarray | None) -> object:
-        searched.append(queries)
+        searched.extend(queries)
         return search(queries, k, **arguments)
 
     monkeypatch.setattr(snapshot.index, "search", watch)
+    return searched
+
+
+def test_no_more_sentences_are_searched_for_than_is_bearable(
+    snapshot: Snapshot, searched: list[np.ndarray]
+) -> None:
+    """Of 500 seeds each one's most central sentence, each searched for once."""
     allowed = np.ones(len(snapshot), dtype=bool)
     seeds = seeds_at(snapshot, *(list(range(100)) * 5))
     list_candidates(snapshot, seeds, n_papers=50, first=50, allowed=allowed)
-    queries = np.concatenate(searched)
     own = seeds[7].vectors
     central = own[np.argmin(np.linalg.norm(own - own.mean(axis=0), axis=1))]
-    assert (500, True) == (len(queries), bool((queries[7] == central).all()))
+    assert (500, True) == (len(searched), bool((searched[7] == central).all()))
+
+
+@pytest.mark.parametrize("n_seeds", [2, 3])
+def test_long_seeds_share_what_is_bearable(
+    snapshot: Snapshot, searched: list[np.ndarray], n_seeds: int
+) -> None:
+    """512 sentences are searched for at most, as many of each seed."""
+    allowed = np.ones(len(snapshot), dtype=bool)
+    everything = snapshot.gather(snapshot.positions)[0]
+    seeds = [replace(seed, vectors=everything) for seed in seeds_at(snapshot, *range(n_seeds))]
+    assert len(everything) > 512
+    list_candidates(snapshot, seeds, n_papers=50, first=50, allowed=allowed)
+    assert 512 // n_seeds * n_seeds == len(searched)
 
 
 @pytest.mark.parametrize("n_allowed", [0, 1, 30, 100])

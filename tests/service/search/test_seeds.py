@@ -1,0 +1,41 @@
+"""Seeds: what each is taken to be, and what is offered for one that is unknown."""
+
+import pytest
+
+from models.errors import DeadlineError
+from service.context import with_deadline
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed, UnresolvedSeed
+
+KNOWN, OTHER = "demo:p03-m07", "demo:p00-m03"
+
+
+def unknown(engine: SearchEngine, name: str) -> UnresolvedSeed:
+    """What becomes of the only seed."""
+    answer = engine.search(SearchQuery((Seed(name),), skip_unresolved=True))
+    assert not answer.seeds
+    (unresolved,) = answer.unresolved
+    return unresolved
+
+
+@pytest.mark.parametrize(("words", "offered"), [("A Pocket", ["demo:p00-m06"]), ("Are Few", [])])
+def test_eight_characters_are_enough_of_a_title(
+    plain_engine: SearchEngine, words: str, offered: list[str]
+) -> None:
+    """Fewer stand in too many titles for any to be offered."""
+    assert offered == [each.id for each in unknown(plain_engine, words).did_you_mean]
+
+
+def test_a_seed_counts_once_unless_it_says_otherwise(plain_engine: SearchEngine) -> None:
+    """As much as one beside it that says so."""
+    answers = [
+        plain_engine.search(SearchQuery((Seed(KNOWN), beside), limit=20)).results
+        for beside in (Seed(OTHER), Seed(OTHER, weight=1.0), Seed(OTHER, weight=2.0))
+    ]
+    assert answers[0] == answers[1] != answers[2]
+
+
+def test_seeds_are_looked_up_only_while_there_is_time(plain_engine: SearchEngine) -> None:
+    """Also those that are indexed, of which nothing is encoded."""
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: plain_engine.search(SearchQuery((Seed("nobody"),), skip_unresolved=True)))
