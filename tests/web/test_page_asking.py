@@ -12,8 +12,10 @@ from tests.support.servers.browser import VisitFn
 
 def choose(page: Page, name: str) -> None:
     """Tick a box, and wait for what comes of it."""
-    with page.expect_response(lambda answer: "/?" in answer.url):
-        page.locator(f"label:has({name})").click()
+    before = page.url
+    page.locator(f"label:has({name})").click()
+    # The address changes with the results: an answer that has come may not show yet.
+    page.wait_for_url(lambda url: url != before)
     expect(page.locator(name)).to_be_checked()
 
 
