@@ -21,6 +21,7 @@ from service.api.schemas.base import (
     SentenceOut,
     Strict,
     Title,
+    WarningOut,
     facet_tuple,
     pasted_paper,
 )
@@ -158,7 +159,7 @@ class SentenceSearchOut(BaseModel):
     generation: str
     reason: Reason | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[WarningOut, ...]
     took_ms: float
 
     @classmethod
@@ -170,7 +171,7 @@ class SentenceSearchOut(BaseModel):
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,
-            warnings=answer.warnings,
+            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
             took_ms=round(answer.took_ms, 3),
         )
 
@@ -201,7 +202,7 @@ class AnalyzeOut(BaseModel):
     sentences: list[AnalyzedSentenceOut]
     dropped_sentences: int
     tagger: str
-    warnings: tuple[str, ...]
+    warnings: tuple[WarningOut, ...]
     took_ms: float
 
     @classmethod
@@ -223,7 +224,7 @@ class AnalyzeOut(BaseModel):
             ],
             dropped_sentences=analysis.dropped_sentences,
             tagger=analysis.tagger,
-            warnings=analysis.warnings,
+            warnings=tuple(WarningOut.model_validate(each) for each in analysis.warnings),
             took_ms=round(analysis.took_ms, 3),
         )
 
