@@ -76,6 +76,18 @@ class PapersAccepted:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerWarning:
+    """What to know of an answer: ``message`` says in a sentence what was found and what to do.
+
+    ``about`` are the values that the ``code`` speaks of, as texts: facets, sentence numbers from 0, a count.
+    """
+
+    code: str
+    message: str
+    about: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Alignment:
     """How much a query and a result sentence count together; ``None`` where a paper has one vector."""
 
@@ -153,18 +165,21 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """Ranked papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
+    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
 
+    Within each stretch of papers that were re-ranked together scores descend; from one to the next they may
+    rise. ``total`` is how many papers all pages have together, ``None`` where that is not known yet.
     ``next_cursor`` leads to the next page and is ``None`` at the end of the list.
     """
 
     query: Query
     results: tuple[Result, ...]
+    total: int | None
     next_cursor: str | None
     generation: str
     reason: str | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float = 0.0  # not told in a batch
 
 
@@ -226,20 +241,22 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True)
 class RecommendationsAnswer:
-    """Papers, best first, the seeds that counted and those that could not be used.
+    """Ranked papers, the seeds that counted and those that could not be used; scores are as in a search.
 
-    ``reason``, and ``detail`` in words, say why where there are no papers. ``next_cursor`` leads to the next
-    page and is ``None`` at the end of the list.
+    ``reason``, and ``detail`` in words, say why where there are no papers. ``total`` is how many papers all
+    pages have together, ``None`` where that is not known yet. ``next_cursor`` leads to the next page and is
+    ``None`` at the end of the list.
     """
 
     results: tuple[Recommendation, ...]
     seeds: tuple[Seed, ...]
     unresolved: tuple[Unresolved, ...]
+    total: int | None
     next_cursor: str | None
     generation: str
     reason: str | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float
 
 
@@ -290,7 +307,7 @@ class SentenceAnswer:
     generation: str
     reason: str | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float
 
 
@@ -314,5 +331,5 @@ class Analysis:
     sentences: tuple[AnalyzedSentence, ...]
     dropped_sentences: int
     tagger: str
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float

@@ -1,6 +1,7 @@
 """What a service answers about batches, as values of the client."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from akin.answers import SearchAnswer
 
@@ -10,7 +11,7 @@ class Batch:
     """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
 
     The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done
-    or failed (``error`` says why); times are Unix seconds.
+    or failed (``error`` says why); times are in UTC.
     """
 
     id: str
@@ -21,8 +22,8 @@ class Batch:
     problems: int
     ready: int
     error: str | None
-    created_at: int
-    finished_at: int | None
+    created_at: datetime
+    finished_at: datetime | None
     results: str
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from akin.answers import (
     Analysis,
+    AnswerWarning,
     FoundSentence,
     Paper,
     PaperHead,
@@ -94,6 +95,8 @@ def _sentence(text: str) -> str:
     return f"“{text}”"
 
 
-def _joined(lines: Sequence[str], found: Iterable[str], detail: str | None, warnings: Sequence[str]) -> str:
+def _joined(
+    lines: Sequence[str], found: Iterable[str], detail: str | None, warnings: Sequence[AnswerWarning]
+) -> str:
     ending = [f"Nothing found: {detail}"] if detail else []
-    return "\n".join([*lines, *found, *ending, *(f"Warning: {warning}" for warning in warnings)])
+    return "\n".join([*lines, *found, *ending, *(f"Warning: {warning.message}" for warning in warnings)])

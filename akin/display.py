@@ -7,6 +7,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from models.types import Paper, RankedPaper
+from service.answer_warnings import AnswerWarning
+from service.api.schemas.base import WarningOut
 from service.search.query import SearchAnswer
 
 
@@ -21,16 +23,14 @@ def search_answer(answer: SearchAnswer) -> Group:
     if answer.detail:
         shown.append(Text(answer.detail, style="yellow"))
     shown += notes(answer.warnings)
-    shown.append(
-        Text(f"{len(answer.results)} results in {answer.took_ms:,.0f} ms, generation {answer.generation}")
-    )
-    return Group(*shown)
+    of_all = "" if answer.total is None else f" of {answer.total:,}"
+    took = f"{answer.took_ms:,.0f} ms, generation {answer.generation}"
+    return Group(*shown, Text(f"{len(answer.results)}{of_all} papers in {took}"))
 
 
-def notes(warnings: Sequence[str]) -> list[Text]:
+def notes(warnings: Sequence[AnswerWarning | WarningOut]) -> list[Text]:
     """What an answer warns of, a line each."""
-    parted = [warning.partition(":") for warning in warnings]
-    return [Text(f"Note: {kind.replace('_', ' ')} ({detail}).", style="yellow") for kind, _, detail in parted]
+    return [Text(f"Note: {warning.message}", style="yellow") for warning in warnings]
 
 
 def _query(answer: SearchAnswer) -> Text:

@@ -13,9 +13,3 @@ def other_language(text: str) -> str | None:
     reliable, _, languages = pycld2.detect(read)
     code: str = languages[0][1]
     return code if reliable and code != "en" else None
-
-
-def not_english(what: str, text: str) -> tuple[str, ...]:
-    """The warning for ``text`` that looks French: ``abstract_not_english:fr``, if ``what`` is "abstract"."""
-    language = other_language(text)
-    return () if language is None else (f"{what}_not_english:{language}",)

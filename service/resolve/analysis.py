@@ -8,6 +8,7 @@ from jaxtyping import Float32
 
 from models.annotator import Annotator
 from models.types import Paper
+from service.answer_warnings import AnswerWarning
 from service.context import stage
 from service.resolve.pasted import read_pasted
 
@@ -24,7 +25,7 @@ class Analysis:
     probabilities: Float32[np.ndarray, "n_sentence n_facets"]
     dropped_sentences: int
     tagger: str
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float
 
 

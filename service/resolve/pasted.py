@@ -3,20 +3,22 @@
 from dataclasses import replace
 
 from indexer.rows import MAX_SENTENCES
-from models.language import not_english
+from models.language import other_language
 from models.sentences import split_sentences
 from models.types import Paper
+from service.answer_warnings import AnswerWarning, WarningCode, warning
 
 
-def read_pasted(paper: Paper) -> tuple[Paper, tuple[str, ...]]:
+def read_pasted(paper: Paper) -> tuple[Paper, tuple[AnswerWarning, ...]]:
     """``paper`` with its first MAX_SENTENCES sentences, and warnings: of the others, of another language.
 
     A paper without sentences is split. No encoder reads as many of any paper; each further one would only
     lengthen the answer.
     """
-    warnings = not_english("abstract", paper.abstract)
+    language = other_language(paper.abstract)
+    warnings = () if language is None else (warning(WarningCode.ABSTRACT_NOT_ENGLISH, language),)
     paper = paper if paper.sentences else replace(paper, sentences=split_sentences(paper.abstract))
     if (n_cut := len(paper.sentences) - MAX_SENTENCES) <= 0:
         return paper, warnings
     kept = replace(paper, sentences=paper.sentences[:MAX_SENTENCES])
-    return kept, (*warnings, f"sentences_cut:{n_cut}")
+    return kept, (*warnings, warning(WarningCode.SENTENCES_CUT, n_cut))

@@ -1,8 +1,9 @@
 """A short text as a query: a claim or a few words, taken as one sentence without a title."""
 
 from models.errors import SentenceSelectionError
-from models.language import not_english
+from models.language import other_language
 from models.types import Paper, Sentence
+from service.answer_warnings import AnswerWarning, WarningCode, warning
 
 MAX_TEXT_CHARS = 2_000
 # The language of fewer characters is a guess: "state a gap" passes for Northern Sotho.
@@ -22,6 +23,7 @@ def one_sentence(text: str) -> Paper:
     return Paper(id="", title="", abstract=text, sentences=(Sentence(text, 0, len(text)),))
 
 
-def text_warnings(text: str) -> tuple[str, ...]:
+def text_warnings(text: str) -> tuple[AnswerWarning, ...]:
     """The warning for a text that does not look English, where it is long enough to tell."""
-    return not_english("text", text) if len(text) >= _FEWEST_CHARS_TO_TELL else ()
+    language = other_language(text) if len(text) >= _FEWEST_CHARS_TO_TELL else None
+    return () if language is None else (warning(WarningCode.TEXT_NOT_ENGLISH, language),)

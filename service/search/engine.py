@@ -12,6 +12,7 @@ from indexer.snapshot import Snapshot
 from models.annotator import Annotator
 from models.transport import SERVING
 from models.types import RankedPaper
+from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.cache.digests import generation_digest
 from service.context import stage
 from service.resolve.identifiers import Identifiers
@@ -30,9 +31,11 @@ from service.search.seeds import ResolvedSeed, SeedReader
 class _Page:
     """The papers of one page and where the next one begins; or why there are none.
 
-    ``cut_at`` is set on the last page where more papers would follow than a list may have.
+    ``total`` counts the papers of the whole list, ``None`` where that is not known yet. ``cut_at`` is set on
+    the last page where more papers would follow than a list may have.
     """
 
+    total: int | None
     results: tuple[RankedPaper, ...] = ()
     next: Page | None = None
     reason: Reason | None = None
@@ -123,6 +126,7 @@ class SearchEngine:
             seeds=tuple(seed.asked for seed in seeds),
             unresolved=tuple(unresolved),
             results=page.results,
+            total=page.total,
             next_page=page.next,
             generation=self.snapshot.generation,
             reason=page.reason,
@@ -137,7 +141,9 @@ class SearchEngine:
         parts = [part for seed in seeds for part in seed.parts]
         if all(part.away for part in parts):
             chosen_none = seeds and not parts
-            return _Page(reason=Reason.NO_SENTENCE_OF_THAT_FACET if chosen_none else Reason.NO_SEED_RESOLVED)
+            return _Page(
+                0, reason=Reason.NO_SENTENCE_OF_THAT_FACET if chosen_none else Reason.NO_SEED_RESOLVED
+            )
         allowed = snapshot.allowed_papers(query.filters).copy()
         allowed[[seed.position for seed in seeds if seed.position is not None]] = False
         first = query.page.depth or depth_for(parts, query.limit, least=self.n_candidates)
@@ -145,8 +151,9 @@ class SearchEngine:
         n_allowed = int(np.count_nonzero(allowed))
         n_listed = min(n_allowed, self.longest_list)
         if page.offset >= n_listed:
-            return _Page(reason=none_allowed(query.filters))
+            return _Page(n_listed, reason=none_allowed(query.filters))
         shown = list(stretches(page, min(page.offset + query.limit, n_listed)))
+        omitted = [seed.asked.paper for seed in seeds if query.omit_pasted and seed.position is None]
         candidates = list_candidates(
             snapshot,
             parts,
@@ -154,16 +161,18 @@ class SearchEngine:
             n_papers=shown[-1].stop,
             first=first,
             allowed=allowed,
-            omitted=[seed.asked.paper for seed in seeds if query.omit_pasted and seed.position is None],
+            omitted=omitted,
         )
-        if len(candidates) < shown[-1].stop:  # there are no more
-            n_listed = min(n_listed, len(candidates))
+        counted = not omitted  # how many papers are what was pasted shows where there are no more
+        if len(candidates) < shown[-1].stop:
+            n_listed, counted = min(n_listed, len(candidates)), True
         results = tuple(self._results(query, parts, candidates, shown))
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
-            return _Page(results, Page(stop, page.depth))
+            return _Page(n_listed if counted else None, results, Page(stop, page.depth))
         reason = None if results else none_allowed(query.filters)
-        return _Page(results, reason=reason, cut_at=n_listed if self.longest_list < n_allowed else None)
+        cut_at = n_listed if self.longest_list < n_allowed else None
+        return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 
     def _results(
         self, query: SearchQuery, parts: Sequence[Part], candidates: Sequence[int], shown: Sequence[Stretch]
@@ -194,9 +203,9 @@ def _detail(reason: Reason | None, seeds: Sequence[ResolvedSeed]) -> str | None:
     return None if reason is None else DETAILS[reason]
 
 
-def _warnings(seeds: Sequence[ResolvedSeed], page: _Page) -> Iterator[str]:
-    """What a reader of the results should know, each once and as ``kind:what``."""
-    yield from dict.fromkeys(warning for seed in seeds for warning in seed.warnings)
+def _warnings(seeds: Sequence[ResolvedSeed], page: _Page) -> Iterator[AnswerWarning]:
+    """What a reader of the results should know, each once."""
+    yield from dict.fromkeys(each for seed in seeds for each in seed.warnings)
     yield from health_warnings(result.converged for result in page.results)
     if page.cut_at is not None:
-        yield f"list_ends_at:{page.cut_at}"
+        yield warning(WarningCode.LIST_ENDS_AT, page.cut_at)

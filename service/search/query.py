@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from models.transport import Scorer
 from models.types import Filters, Paper, RankedPaper
+from service.answer_warnings import AnswerWarning
 from service.search.aspect import Aspect
 from service.search.paging import FIRST_PAGE, Page
 from service.search.reasons import Reason
@@ -132,6 +133,7 @@ class UnresolvedSeed:
 class SearchAnswer:
     """Ranked papers, best first, the seeds that were used (negatives last), and those that could not be.
 
+    ``total`` counts the papers of the whole list, on all its pages; ``None`` where that is not known yet.
     ``reason``, and ``detail``, which tells a person, are set when there are no results. ``next_page`` is
     ``None`` at the end of the list. ``took_ms`` is wall time.
     """
@@ -139,9 +141,10 @@ class SearchAnswer:
     seeds: tuple[AskedSeed, ...]
     unresolved: tuple[UnresolvedSeed, ...]
     results: tuple[RankedPaper, ...]
+    total: int | None
     next_page: Page | None
     generation: str
     reason: Reason | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float

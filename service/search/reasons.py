@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from models.facets import counted_as
 from models.types import Facet, Filters
+from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.search.aspect import Aspect, Selection
 
 
@@ -31,24 +32,32 @@ def none_allowed(filters: Filters) -> Reason:
     return Reason.NOTHING_ELSE_INDEXED if filters == Filters() else Reason.FILTERED_OUT
 
 
-def facet_warnings(aspect: Aspect, selection: Selection, present: frozenset[Facet | None]) -> Iterator[str]:
+def facet_warnings(
+    aspect: Aspect, selection: Selection, present: frozenset[Facet | None]
+) -> Iterator[AnswerWarning]:
     """A warning for the chosen facets that none of the query's sentences has; ``present`` are theirs."""
     if selection.like:
         unlike = () if aspect.unlike is None else aspect.unlike.facets
-        for kind, facets in (("facet_missing", aspect.facets), ("unlike_facet_missing", unlike)):
+        for code, facets in (
+            (WarningCode.FACET_MISSING, aspect.facets),
+            (WarningCode.UNLIKE_FACET_MISSING, unlike),
+        ):
             if missing := [facet for facet in facets if not counted_as(facet) & present]:
-                yield f"{kind}:{','.join(missing)}"
+                yield warning(code, *missing)
 
 
-def limit_warnings(aspect: Aspect, n_vectors: int) -> Iterator[str]:
+def limit_warnings(aspect: Aspect, n_vectors: int) -> Iterator[AnswerWarning]:
     """A warning for the chosen sentences past the first ``n_vectors``, which alone were read."""
     unlike = None if aspect.unlike is None else aspect.unlike.sentences
-    for kind, chosen in (("", aspect.sentences), ("unlike_", unlike)):
+    for code, chosen in (
+        (WarningCode.SENTENCES_PAST_TOKEN_LIMIT, aspect.sentences),
+        (WarningCode.UNLIKE_SENTENCES_PAST_TOKEN_LIMIT, unlike),
+    ):
         if past := sorted({number for number in chosen or () if number >= n_vectors}):
-            yield f"{kind}sentences_past_token_limit:{','.join(map(str, past))}"
+            yield warning(code, *past)
 
 
-def health_warnings(converged: Iterable[bool]) -> Iterator[str]:
+def health_warnings(converged: Iterable[bool]) -> Iterator[AnswerWarning]:
     """A warning for results of which a plan did not meet its tolerance."""
     if unconverged := sum(not each for each in converged):
-        yield f"not_converged:{unconverged}"
+        yield warning(WarningCode.NOT_CONVERGED, unconverged)

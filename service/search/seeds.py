@@ -12,6 +12,7 @@ from indexer.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import PaperNotFoundError, SentenceSelectionError
 from models.types import Paper
+from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
@@ -41,7 +42,7 @@ class ResolvedSeed:
     asked: AskedSeed
     parts: tuple[Part, ...]
     position: int | None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnswerWarning, ...] = ()
     missing: str = ""
 
 
@@ -53,7 +54,7 @@ class _Read:
     vectors: Float32[np.ndarray, "n_sentence dim"]
     position: int | None = None
     dropped_sentences: int = 0
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnswerWarning, ...] = ()
 
 
 class SeedReader:
@@ -145,7 +146,7 @@ class SeedReader:
         with stage("encode"):
             (annotated,) = annotator.annotate([paper])
         if seed.aspect.names_facets and annotator.tagger.spec.fingerprint != built_with.fingerprint:
-            warnings += (f"indexed_with_other_tagger:{built_with.name}",)
+            warnings += (warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, built_with.name),)
         encoded = annotated.encoded
         return _Read(annotated.paper, encoded.sentences, None, encoded.dropped_sentences, warnings)
 

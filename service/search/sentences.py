@@ -14,6 +14,7 @@ from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
 from models.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
+from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
@@ -74,7 +75,7 @@ class SentenceAnswer:
     generation: str
     reason: Reason | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[AnswerWarning, ...]
     took_ms: float
 
 
@@ -86,7 +87,7 @@ class _Asked:
     sentence: int
     vector: Float32[np.ndarray, "1 dim"]
     filters: Filters
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[AnswerWarning, ...] = ()
 
 
 def search_sentences(
@@ -114,6 +115,7 @@ def search_sentences(
     results, repeated = _nearest(
         snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
     )
+    repeats = (warning(WarningCode.REPEATED_SENTENCES, repeated),) if repeated else ()
     return SentenceAnswer(
         query=asked.paper,
         sentence=asked.sentence,
@@ -122,7 +124,7 @@ def search_sentences(
         generation=snapshot.generation,
         reason=reason,
         detail=None if reason is None else DETAILS.get(reason, _NO_SUCH_FACET),
-        warnings=asked.warnings + ((f"repeated_sentences:{repeated}",) if repeated else ()),
+        warnings=asked.warnings + repeats,
         took_ms=(time.perf_counter() - started) * 1000,
     )
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -117,8 +118,9 @@ BATCH = {
     "id": "a",
     "state": "queued",
     "generation": "000001",
-    **dict.fromkeys(("queries", "done", "problems", "ready", "created_at"), 0),
+    **dict.fromkeys(("queries", "done", "problems", "ready"), 0),
     "error": None,
+    "created_at": "2026-11-22T14:45:46Z",
     "finished_at": None,
     "results": "/",
 }
@@ -130,6 +132,7 @@ def test_what_breaks_is_taken_up_again() -> None:
     patient = Retries(backoff_s=0.001)
     with akin.Client(transport=httpx.MockTransport(script), retries=patient) as client:
         batch = client.batch(seeds=["a"])
+        assert (datetime(2026, 11, 22, 14, 45, 46, tzinfo=UTC), None) == (batch.created_at, batch.finished_at)
         results = list(client.batch_results(batch.id, poll_s=0.001))
         assert list(range(5)) == [result.seed for result in results]
         assert [f"\u2028{i}" for i in range(5)] == [result.paper_id for result in results]

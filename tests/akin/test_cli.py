@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from akin.cli import app
 from models.encoder import load_encoder
+from service.answer_warnings import WarningCode, warning
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
@@ -35,7 +36,7 @@ def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
     assert "▶ 3 We posit a structural causal model" in shown
     assert re.search(r"1\. .+ -\d\.\d{4} demo:p\d\d-m\d\d · ", shown)
     assert re.search(r"\d\d% [A-Z].+ ← 3", shown)
-    assert "2 results in" in shown
+    assert "2 of 99 papers in" in shown
 
 
 def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:
@@ -97,7 +98,8 @@ def test_a_first_paragraph_of_several_sentences_is_no_title(hashed_data: Path) -
 def test_a_foreign_abstract_gets_a_note(hashed_data: Path) -> None:
     """A query that does not look English is answered with a note."""
     text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
-    assert "abstract not english (fr)" in run("search", "--data", hashed_data, "-", stdin=text)
+    shown = flat(run("search", "--data", hashed_data, "-", stdin=text))
+    assert f"Note: {warning(WarningCode.ABSTRACT_NOT_ENGLISH, 'fr').message}" in shown
 
 
 BAD_SEARCHES: list[tuple[list[str], str]] = [

@@ -26,6 +26,7 @@ from indexer.job import ChunkContent, NewJob
 from indexer.jobs import Jobs
 from indexer.keys import Keys, Scope
 from models.types import Facet
+from service.answer_warnings import WarningCode, warning
 from service.app import create_app
 from service.search.aspect import Aspect
 from service.search.engine import SearchEngine
@@ -154,7 +155,7 @@ def test_results_are_short(address: str) -> None:
 
 
 def test_contrast_and_filters(address: str) -> None:
-    """What a model asks for beside the facet reaches the search."""
+    """What a model asks for beside the facet reaches the search, and it reads what the answer warns of."""
     facet: dict[str, Any] = {"paper_id": PAPER, "facet": ["method"]}
     plain = asked(address, "search_papers", **facet)
     contrast = asked(address, "search_papers", **facet, unlike=["background"])
@@ -164,6 +165,9 @@ def test_contrast_and_filters(address: str) -> None:
     assert "Nothing found: No paper passes the filters" in nothing
     by_venue = asked(address, "search_papers", **facet, venues=["no such venue"])
     assert "Nothing found" in by_venue
+    french = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
+    foreign = asked(address, "search_papers", abstract=french)
+    assert foreign.endswith(f"\nWarning: {warning(WarningCode.ABSTRACT_NOT_ENGLISH, 'fr').message}")
 
 
 def test_the_other_tools(address: str) -> None:

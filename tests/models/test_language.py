@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.language import not_english, other_language
+from models.language import other_language
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,3 @@ from models.language import not_english, other_language
 def test_languages_are_told(text: str, language: str | None) -> None:
     """What is certainly not English is named; what is uncertain, or not text at all, counts as English."""
     assert language == other_language(text)
-
-
-def test_the_warning_names_what_is_in_which_language() -> None:
-    """An abstract in French is a warning, one in English none."""
-    french = "Nous proposons une méthode qui trouve les articles proches d'un autre."
-    assert ("abstract_not_english:fr",) == not_english("abstract", french)
-    assert () == not_english("abstract", "We propose a method.")

@@ -12,13 +12,13 @@ from starlette.datastructures import QueryParams
 from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from models.types import Facet, Paper, Sentence
+from service.answer_warnings import WarningCode, warning
 from service.api.schemas.base import PaperOut
 from service.app import create_app
 from service.search.reasons import Reason
 from service.settings import Settings
 from service.web import assets
 from service.web.asked import Asked
-from service.web.cautions import caution
 from service.web.render import render
 from service.web.views.cards import web_address
 from service.web.views.results import view_query
@@ -341,17 +341,18 @@ def test_what_is_no_text_does_not_break_a_page() -> None:
     assert b"&lt;b&gt;?" in answer.body
 
 
-@pytest.mark.parametrize(
-    ("warning", "words"),
-    [
-        ("facet_missing:method", "is a method"),
-        ("sentences_past_token_limit:3,5", "4, 6"),
-        ("something_new:{x}", "something_new:{x}"),
-    ],
-)
-def test_warnings_are_put_into_words(warning: str, words: str) -> None:
-    """Every warning is a sentence; one of an unknown kind is shown as it is."""
-    assert words in caution(warning)
+def test_warnings_are_shown_in_the_words_of_the_answer(client: TestClient) -> None:
+    """What an answer warns of stands on the page as the answer says it."""
+    page = page_at(client, f"/?paper={PAPER}&facet=method&facet=other")
+    assert warning(WarningCode.FACET_MISSING, "other").message in page.text
+
+
+def test_results_say_of_how_many_they_are(client: TestClient) -> None:
+    """A page that others follow counts them all; the last says which papers it has."""
+    assert "The 10 closest of 99 papers" in page_at(client, f"/?paper={PAPER}").text
+    assert "The 99 closest papers" in page_at(client, f"/?paper={PAPER}&n=100").text
+    (following,) = page_at(client, f"/?paper={PAPER}").all("a", rel="next")
+    assert "Papers 11 to 20 of 99" in page_at(client, following["href"]).text
 
 
 def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:

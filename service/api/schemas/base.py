@@ -18,6 +18,7 @@ from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TI
 from models.errors import QueryError
 from models.sentences import sentences_from_list
 from models.types import Facet, Paper
+from service.answer_warnings import WarningCode
 
 # What is no text by itself. All other white space is none either, but of what that is the dialects of JSON
 # Schema have different ideas, so it is no matter of a request's shape. The anchor and the length say nothing
@@ -153,6 +154,17 @@ class Out(BaseModel):
     """Built straight from the domain value of the same shape."""
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
+
+
+class WarningOut(Out):
+    """What to know of an answer: ``message`` says in a sentence what was found and what to do.
+
+    ``about`` are the values that the ``code`` speaks of, as texts: facets, sentence numbers from 0, a count.
+    """
+
+    code: WarningCode
+    message: str
+    about: tuple[str, ...]
 
 
 class SentenceOut(Out):

@@ -1,6 +1,7 @@
 """``/v1/batches``: many searches asked for together, and how far they are."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, Tag
@@ -62,7 +63,7 @@ BatchIn = Annotated[
 class BatchOut(BaseModel):
     """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
 
-    The first ``ready`` results can be read. Times are Unix seconds; ``error`` says why it failed.
+    The first ``ready`` results can be read. Times are in UTC (RFC 3339); ``error`` says why it failed.
     """
 
     id: str
@@ -73,8 +74,8 @@ class BatchOut(BaseModel):
     problems: int
     ready: int
     error: str | None
-    created_at: int
-    finished_at: int | None
+    created_at: datetime
+    finished_at: datetime | None
     results: str
 
     @classmethod
@@ -89,7 +90,11 @@ class BatchOut(BaseModel):
             problems=job.n_problems,
             ready=n_ready,
             error=job.error,
-            created_at=job.created_at,
-            finished_at=job.finished_at,
+            created_at=_time(job.created_at),
+            finished_at=None if job.finished_at is None else _time(job.finished_at),
             results=f"/v1/batches/{job.id}/results",
         )
+
+
+def _time(unix_s: int) -> datetime:
+    return datetime.fromtimestamp(unix_s, UTC)

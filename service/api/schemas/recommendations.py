@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
-from service.api.schemas.base import CursorIn, Out, SentenceOut
+from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
 from service.api.schemas.search import AlignmentOut, ResultOut, ResultsIn, SeedIn, to_seed
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
@@ -130,20 +130,28 @@ class UnresolvedOut(BaseModel):
 
 
 class RecommendationsOut(BaseModel):
-    """Papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
+    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
+
+    The papers nearest by their best matching sentences are re-ranked together, hundreds at a time, then the
+    next nearest, and so on: within each such stretch scores descend, from one to the next they may rise. A
+    score does not depend on its stretch, so whoever has read several pages may sort their papers by it.
 
     ``seeds`` are those that counted, ``unresolved`` the others; both begin with seeds and end with negatives.
-    ``next_cursor`` leads to the next page and is null at the end of the list, after 10,000 papers at most.
+    ``total`` is how many papers the whole list has, on all its pages: those that pass the filters, without
+    the seeds and negatives, and 10,000 at most; null where that is not known yet, as for pasted ones, which
+    are left out as the list is read. ``next_cursor`` leads to the next page and is null at the end of the
+    list, after 10,000 papers at most.
     """
 
     results: list[RecommendationOut]
     seeds: list[SeedOut]
     unresolved: list[UnresolvedOut]
+    total: int | None
     next_cursor: str | None
     generation: str
     reason: Reason | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[WarningOut, ...]
     took_ms: float
 
     @classmethod
@@ -153,10 +161,11 @@ class RecommendationsOut(BaseModel):
             results=[RecommendationOut.model_validate(each) for each in answer.results],
             seeds=[SeedOut.of(seed) for seed in answer.seeds],
             unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
+            total=answer.total,
             next_cursor=next_cursor,
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,
-            warnings=answer.warnings,
+            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
             took_ms=round(answer.took_ms, 3),
         )

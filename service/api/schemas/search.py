@@ -22,6 +22,7 @@ from service.api.schemas.base import (
     SentenceOut,
     Strict,
     Title,
+    WarningOut,
     facet_tuple,
     kind_of,
     pasted_paper,
@@ -313,7 +314,7 @@ class HighlightOut(Out):
 
 
 class ResultOut(Out):
-    """One paper with its score, higher is better.
+    """One paper with its score, higher is better; scores compare within one search, on whatever page.
 
     It is minus the sum of weight x distance over ``alignments`` and ``omitted``: where there are more than
     ``max_alignments``, the lightest are summed up there, in one entry, or in one each for the sentences to be
@@ -349,18 +350,25 @@ class QueryOut(BaseModel):
 
 
 class SearchOut(BaseModel):
-    """Ranked papers, best first; ``reason``, and ``detail`` in words, say why where there are none.
+    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
 
-    ``next_cursor`` leads to the next page and is null at the end of the list, after 10,000 papers at most.
+    The papers nearest by their best matching sentences are re-ranked together, hundreds at a time, then the
+    next nearest, and so on: within each such stretch scores descend, from one to the next they may rise. A
+    score does not depend on its stretch, so whoever has read several pages may sort their papers by it.
+
+    ``total`` is how many papers the whole list has, on all its pages: those that pass the filters, without
+    the query's own, and 10,000 at most; null where that is not known yet. ``next_cursor`` leads to the
+    next page and is null at the end of the list, after 10,000 papers at most.
     """
 
     query: QueryOut
     results: list[ResultOut]
+    total: int | None
     next_cursor: str | None
     generation: str
     reason: Reason | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[WarningOut, ...]
     took_ms: float
 
     @classmethod
@@ -378,10 +386,11 @@ class SearchOut(BaseModel):
         return cls(
             query=query,
             results=[ResultOut.model_validate(ranked) for ranked in answer.results],
+            total=answer.total,
             next_cursor=next_cursor,
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,
-            warnings=answer.warnings,
+            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
             took_ms=round(answer.took_ms, 3),
         )

@@ -18,6 +18,7 @@ from service.api.schemas.base import (
     PaperName,
     SentenceOut,
     Strict,
+    WarningOut,
     facet_tuple,
     kind_of,
     tag,
@@ -146,7 +147,7 @@ class SentenceSearchOut(BaseModel):
     generation: str
     reason: Reason | None
     detail: str | None
-    warnings: tuple[str, ...]
+    warnings: tuple[WarningOut, ...]
     took_ms: float
 
     @classmethod
@@ -158,7 +159,7 @@ class SentenceSearchOut(BaseModel):
             generation=answer.generation,
             reason=answer.reason,
             detail=answer.detail,
-            warnings=answer.warnings,
+            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
             took_ms=round(answer.took_ms, 3),
         )
 
@@ -178,7 +179,7 @@ class AnalyzeOut(BaseModel):
     sentences: list[AnalyzedSentenceOut]
     dropped_sentences: int
     tagger: str
-    warnings: tuple[str, ...]
+    warnings: tuple[WarningOut, ...]
     took_ms: float
 
     @classmethod
@@ -200,7 +201,7 @@ class AnalyzeOut(BaseModel):
             ],
             dropped_sentences=analysis.dropped_sentences,
             tagger=analysis.tagger,
-            warnings=analysis.warnings,
+            warnings=tuple(WarningOut.model_validate(each) for each in analysis.warnings),
             took_ms=round(analysis.took_ms, 3),
         )
 

@@ -14,7 +14,6 @@ from service.api.schemas.search import SearchOut
 from service.search.reasons import Reason
 from service.web.answered import Answered, sources
 from service.web.asked import Asked
-from service.web.cautions import caution
 from service.web.links import Link, toggled
 from service.web.views.cards import Card, make_cards, web_address
 from service.web.views.timeline import TimelineView, draw_timeline
@@ -52,14 +51,18 @@ class QueryView:
 
 @dataclass(frozen=True, slots=True)
 class ResultsView:
-    """A page of results and where to go on from it; ``detail`` says why there are none."""
+    """A page of results and where to go on from it; ``detail`` says why there are none.
+
+    ``total`` is how many papers all pages have together, where that is known.
+    """
 
     cards: tuple[Card, ...]
     timeline: TimelineView
     first: int
     last: int
     detail: str
-    cautions: tuple[str, ...]
+    total: int | None
+    warnings: tuple[str, ...]
     took: str
     next: str
     start: str
@@ -112,7 +115,8 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         first=answered.first_rank,
         last=answered.first_rank + len(cards) - 1,
         detail=_NO_SEED if out.reason is Reason.NO_SEED_RESOLVED else out.detail or "",
-        cautions=tuple(caution(each) for each in out.warnings),
+        total=out.total,
+        warnings=tuple(each.message for each in out.warnings),
         took=f"{out.took_ms:,.0f} ms" if out.took_ms >= 1 else "under 1 ms",
         next=asked.address(cursor=out.next_cursor) if out.next_cursor else "",
         start=asked.address() if answered.first_rank > 1 else "",

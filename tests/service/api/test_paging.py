@@ -26,6 +26,7 @@ from service.search.candidates import find_candidates, list_candidates
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.examples.long_lists import N_PAPERS, build_many
+from tests.support.warned import warned
 
 SHARED = SecretStr("0123456789abcdef" * 2)
 BODY: dict[str, Any] = {"query": {"paper_id": "many/17"}}
@@ -131,15 +132,64 @@ def test_the_list_ends_with_its_last_page(
 
 
 def test_a_list_ends_at_its_bound(many_data: Path) -> None:
-    """However many papers there are, a list has no more than the longest may have, and says so."""
+    """However many papers there are, a list has and counts no more than the longest may have, and says so."""
     engine = SearchEngine(open_snapshot(many_data), pytest.fail, n_candidates=200, longest_list=250)
     with TestClient(create_app(Settings(data=many_data, device="cpu"), engine)) as client:
         assert 250 == len(whole(client, BODY, 100)) < N_PAPERS
         last = answer(client, {**BODY, "limit": 100})
         for _ in range(2):
-            assert last["warnings"] == []
+            assert ([], 250) == (last["warnings"], last["total"])
             last = answer(client, {**BODY, "limit": 100, "cursor": last["next_cursor"]})
-    assert (None, ["list_ends_at:250"]) == (last["next_cursor"], last["warnings"])
+    assert (None, [("list_ends_at", ["250"]), 250]) == (last["next_cursor"], [*warned(last), last["total"]])
+
+
+def test_every_page_counts_the_whole_list(client: TestClient) -> None:
+    """``total`` is how many papers pass the filters, the query's own left out; the same on every page."""
+    ids = [f"many/{i}" for i in range(10, 260)]
+    body = {**BODY, "filters": {"ids": ids}, "limit": 100}
+    totals, cursor = [], None
+    while cursor or not totals:
+        page = answer(client, {**body, **({"cursor": cursor} if cursor else {})})
+        totals.append(page["total"])
+        cursor = page["next_cursor"]
+    assert [249] * 3 == totals
+    assert N_PAPERS - 1 == answer(client, BODY)["total"]
+    assert 0 == answer(client, {**BODY, "filters": {"year_from": 2090}})["total"]
+    assert 0 == answer(client, {**BODY, "filters": {"ids": ["many/17"]}})["total"]
+
+
+def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> None:
+    """How many a pasted seed leaves out shows at the list's end; before it no total is given, or the same."""
+    paper = client.get("/v1/papers/many/17").json()["paper"]
+    pasted = {"title": paper["title"], "abstract": paper["abstract"]}
+    body: dict[str, Any] = {"seeds": [pasted], "limit": 100}
+    assert client.post("/v1/recommendations", json=body).json()["total"] is None
+    read: list[str] = []
+    totals, cursor = [], None
+    while cursor or not totals:
+        page = client.post(
+            "/v1/recommendations", json={**body, **({"cursor": cursor} if cursor else {})}
+        ).json()
+        read += [result["paper"]["id"] for result in page["results"]]
+        totals.append(page["total"])
+        cursor = page["next_cursor"]
+    assert "many/17" not in read
+    assert {None, len(read)} == set(totals)
+    assert len(read) == totals[-1] < N_PAPERS
+
+
+@pytest.mark.parametrize("depth", [500])
+def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClient, depth: int) -> None:
+    """The list in pages of a hundred has stretches of five hundred, each in the order of its scores."""
+    scores, cursor = [], None
+    while cursor or not scores:
+        page = answer(client, {**BODY, "limit": 100, **({"cursor": cursor} if cursor else {})})
+        scores += [result["score"] for result in page["results"]]
+        cursor = page["next_cursor"]
+    for start in range(0, len(scores), depth):
+        stretch = scores[start : start + depth]
+        assert sorted(stretch, reverse=True) == stretch
+    assert any(scores[start] > scores[start - 1] for start in range(depth, len(scores), depth))
 
 
 def test_a_cursor_outlives_a_restart(client: TestClient, many_data: Path) -> None:

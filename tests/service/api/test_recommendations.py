@@ -124,6 +124,7 @@ def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
     answer = recommend(client, *pasted, *by_id("demo:p02-m00"), negatives=by_id("demo:p03-m00"), limit=100)
     everyone = {f"demo:p0{i}-m0{j}" for i in range(10) for j in range(10)}
     assert everyone - {f"demo:p0{i}-m00" for i in range(4)} == set(found(answer))
+    assert 96 == answer["total"]
 
 
 def test_negatives_push_papers_down(client: TestClient) -> None:

@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from shutil import copytree
@@ -84,6 +86,7 @@ def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
         {"query": {"text": "graphs forecast floods"}, "filters": {"year_from": 2020, "exclude_ids": IDS[:5]}},
         {"query": {"paper_id": "not there"}},
         {"query": PASTED, "sentences": [7]},
+        {"query": {"paper_id": IDS[3]}, "facet": ["method", "other"]},  # with a warning
         {"query": {"paper_id": IDS[0]}, "filters": {"venues": ["nowhere"]}},
         *({"query": {"paper_id": paper_id}, "limit": 100} for paper_id in IDS[:8]),
     ]
@@ -92,7 +95,7 @@ def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
     path = started.headers["Location"]
     assert f"/v1/batches/{started.json()['id']}" == path
     batch = finished(client, path)
-    assert ("done", 14, 14, 2, 14) == tuple(
+    assert ("done", 15, 15, 2, 15) == tuple(
         batch[name] for name in ("state", "queries", "done", "problems", "ready")
     )
     for number, (line, body) in enumerate(zip(lines(client, path), bodies, strict=True)):
@@ -103,6 +106,19 @@ def test_a_batch_is_as_many_single_searches(client: TestClient) -> None:
             assert client.post("/v1/search", json=body).status_code == line["problem"]["status"]
         else:
             assert expected == line
+    assert "facet_missing" in lines(client, path)[5]["warnings"][0]["code"]
+
+
+def test_times_are_in_utc(client: TestClient) -> None:
+    """A batch says when it was started and when it ended, to the second and as RFC 3339 has it."""
+    before = datetime.now(UTC).replace(microsecond=0)
+    started = client.post("/v1/batches", json={"seeds": IDS[:1]})
+    assert started.json()["finished_at"] is None
+    batch = finished(client, started.headers["Location"])
+    times = [batch[name] for name in ("created_at", "finished_at")]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", time) for time in times)
+    created, ended = map(datetime.fromisoformat, times)
+    assert before <= created <= ended <= datetime.now(UTC)
 
 
 def test_seeds_share_everything_else(client: TestClient) -> None:

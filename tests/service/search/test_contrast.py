@@ -18,6 +18,7 @@ from service.search.aspect import Part
 from service.search.combine import own_weights
 from service.search.explain import explain
 from service.settings import Settings
+from tests.support.warned import warned
 
 
 def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:
@@ -129,7 +130,7 @@ def test_a_facet_to_be_unlike_that_is_missing_gives_a_warning(client: TestClient
     missing = {"facet": "objective"}
     plain, answer = search(client, facet="method"), search(client, facet="method", unlike=missing)
     assert plain["results"] == answer["results"]
-    assert ["unlike_facet_missing:objective"] == answer["warnings"]
+    assert [("unlike_facet_missing", ["objective"])] == warned(answer)
     alone = search(client, unlike=missing)
     assert ([], "no_sentence_of_that_facet") == (alone["results"], alone["reason"])
     assert [] == alone["warnings"]

@@ -19,6 +19,7 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS
 from models.types import Facet, Filters, Paper, Sentence
+from service.answer_warnings import WarningCode, warning
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect
@@ -27,6 +28,7 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import many_papers, write_corpus
+from tests.support.warned import warned
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def test_a_facet_missing_among_several_is_told(client: TestClient) -> None:
     """The facets that are there are searched by; a warning names each that is not."""
     answer = search(client, facet=["method", "other"], unlike={"facet": ["background", "other"]})
     assert answer["results"]
-    assert ["facet_missing:other", "unlike_facet_missing:other"] == answer["warnings"]
+    assert [("facet_missing", ["other"]), ("unlike_facet_missing", ["other"])] == warned(answer)
 
 
 def test_the_query_comes_back_with_its_facets(client: TestClient) -> None:
@@ -212,7 +214,7 @@ def test_a_missing_facet_is_told_on_the_command_line(hashed_data: Path) -> None:
     shown = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "other")
     assert "it has background, objective, method and result." in shown
     noted = printed(hashed_data, "--paper", "demo:p00-m03", "--facet", "method", "--unlike", "other")
-    assert "Note: unlike facet missing (other)." in noted
+    assert f"Note: {warning(WarningCode.UNLIKE_FACET_MISSING, 'other').message}" in noted
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,8 @@ def test_a_wrong_contrast_says_what_to_do(hashed_data: Path, arguments: list[str
 def test_facets_by_another_tagger_than_the_collections_are_told(hashed_data: Path, hashing: Encoder) -> None:
     """A pasted paper tagged by other weights than those of the index is answered with a warning."""
     given = replace(open_snapshot(hashed_data).paper(0), id="")
-    for name, expected in (("keywords", ()), ("others", ("indexed_with_other_tagger:keywords",))):
+    told = warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, "keywords")
+    for name, expected in (("keywords", ()), ("others", (told,))):
         annotator = Annotator(hashing, tagger=KeywordTagger(name))
         engine = SearchEngine(open_snapshot(hashed_data), lambda made=annotator: made, n_candidates=50)
         answer = engine.search(SearchQuery((Seed(paper=given, aspect=Aspect(facets=(Facet.METHOD,))),)))

@@ -13,6 +13,7 @@ from akin.cli import app
 from service.app import create_app
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.settings import Settings
+from tests.support.warned import warned
 
 CLAIM = "Graph networks forecast floods better than gauges do."
 
@@ -76,7 +77,7 @@ def test_filters_and_reasons_apply(client: TestClient) -> None:
 def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
     """A long text that is not English is noted; of a few words nothing is guessed."""
     french = "Les réseaux de neurones prévoient les crues des rivières mieux que les stations de mesure."
-    assert ["text_not_english:fr"] == search(client, query={"text": french})["warnings"]
+    assert [("text_not_english", ["fr"])] == warned(search(client, query={"text": french}))
     assert [] == search(client, query={"text": "state a gap"})["warnings"]
 
 

@@ -24,6 +24,7 @@ from service.resolve.analysis import Analysis
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
+from tests.support.warned import warned
 
 
 class ShortSighted:
@@ -101,20 +102,20 @@ def test_sentences_past_the_limit_are_counted_and_tagged(client: TestClient) -> 
 def test_a_foreign_abstract_gets_a_warning(client: TestClient) -> None:
     """An abstract that does not look English is analyzed with a warning, as it is searched."""
     text = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
-    assert ["abstract_not_english:fr"] == analyzed(client, abstract=text)["warnings"]
+    assert [("abstract_not_english", ["fr"])] == warned(analyzed(client, abstract=text))
 
 
 def test_a_text_of_too_many_sentences_is_cut_with_a_warning(client: TestClient) -> None:
     """Of 1,003 sentences the first 1,000 are read, and every route that takes a paper says so."""
     text = "We fit a model. " * 1_003
     answer = analyzed(client, abstract=text)
-    assert (1_000, ["sentences_cut:3"]) == (len(answer["sentences"]), answer["warnings"])
+    assert (1_000, [("sentences_cut", ["3"])]) == (len(answer["sentences"]), warned(answer))
     for route, body in (
         ("search", {"query": {"abstract": text}}),
         ("recommendations", {"seeds": [{"abstract": text}]}),
     ):
         answered = client.post(f"/v1/{route}", json={**body, "limit": 1}).json()
-        assert ["sentences_cut:3"] == answered["warnings"]
+        assert [("sentences_cut", ["3"])] == warned(answered)
     assert [] == analyzed(client, abstract="We fit a model. " * 1_000)["warnings"]
 
 
@@ -124,11 +125,11 @@ def test_chosen_sentences_that_were_not_read_are_told(client: TestClient) -> Non
     body = {"query": query, "sentences": [0, 3, 2], "unlike": {"sentences": [1, 3]}, "limit": 1}
     answer = client.post("/v1/search", json=body).json()
     assert ([0], [1]) == (answer["query"]["selected"], answer["query"]["unlike"])
-    past = ["sentences_past_token_limit:2,3", "unlike_sentences_past_token_limit:3"]
-    assert past == answer["warnings"]
+    past = [("sentences_past_token_limit", ["2", "3"]), ("unlike_sentences_past_token_limit", ["3"])]
+    assert past == warned(answer)
     seeds = {"seeds": [{**query, "sentences": [1, 3]}], "limit": 1}
     answer = client.post("/v1/recommendations", json=seeds).json()
-    assert ["sentences_past_token_limit:3"] == answer["warnings"]
+    assert [("sentences_past_token_limit", ["3"])] == warned(answer)
 
 
 def test_the_same_text_gives_the_same_answer(client: TestClient) -> None:

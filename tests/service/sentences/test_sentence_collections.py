@@ -9,6 +9,7 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
+from service.answer_warnings import WarningCode, warning
 from service.search.engine import SearchEngine
 from service.search.sentences import Likeness, SentenceQuery, search_sentences
 from tests.support.annotators import FirstColumns, KeywordTagger
@@ -53,7 +54,7 @@ def test_repeats_without_end_are_told(tmp_path: Path, sentence_annotator: Annota
     """Where repeats fill as many rows as are looked at, the answer is shorter and says how many they were."""
     engine = small_engine(tmp_path, sentence_annotator, with_notices(50))
     answer = search_sentences(engine, SentenceQuery(text=NOTICE, limit=4), most_rows=20)
-    assert (1, ("repeated_sentences:19",)) == (len(answer.results), answer.warnings)
+    assert (1, (warning(WarningCode.REPEATED_SENTENCES, 19),)) == (len(answer.results), answer.warnings)
 
 
 def test_a_wider_search_reads_only_what_is_new(

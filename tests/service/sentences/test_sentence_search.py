@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 from models.annotator import Annotator
 from models.types import Facet, Paper, Sentence
 from service.search.engine import SearchEngine
+from tests.support.warned import warned
 
 
 def ask(client: TestClient, **body: Any) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def test_an_empty_answer_has_its_reason(sentence_client: TestClient, by: str) ->
 def test_a_foreign_text_gets_a_warning_unless_it_is_too_short_to_tell(sentence_client: TestClient) -> None:
     """A sentence that does not look English is answered with a warning; of three words nobody can tell."""
     french = "Nous présentons un modèle pour la prévision des crues."
-    assert ["text_not_english:fr"] == ask(sentence_client, query={"text": french})["warnings"]
+    assert [("text_not_english", ["fr"])] == warned(ask(sentence_client, query={"text": french}))
     assert [] == ask(sentence_client, query={"text": "state a gap"})["warnings"]
 
 

@@ -1,0 +1,69 @@
+"""Warnings of an answer: what its reader should know of it, a code for programs and a sentence for people."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from indexer.rows import MAX_SENTENCES
+
+
+class WarningCode(StrEnum):
+    """What a warning is of; the comment says what its ``about`` holds."""
+
+    ABSTRACT_NOT_ENGLISH = "abstract_not_english"  # the language, by its ISO 639-1 code
+    TEXT_NOT_ENGLISH = "text_not_english"  # the same
+    SENTENCES_CUT = "sentences_cut"  # how many
+    SENTENCES_PAST_TOKEN_LIMIT = "sentences_past_token_limit"  # noqa: S105 - no secret; their numbers
+    UNLIKE_SENTENCES_PAST_TOKEN_LIMIT = "unlike_sentences_past_token_limit"  # noqa: S105 - the same
+    FACET_MISSING = "facet_missing"  # the facets
+    UNLIKE_FACET_MISSING = "unlike_facet_missing"  # the same
+    INDEXED_WITH_OTHER_TAGGER = "indexed_with_other_tagger"  # the collection's tagger, by name
+    NOT_CONVERGED = "not_converged"  # how many results
+    LIST_ENDS_AT = "list_ends_at"  # after how many papers
+    REPEATED_SENTENCES = "repeated_sentences"  # how many
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWarning:
+    """What was found and what to do, in one sentence, ``message``; ``about`` are the values it speaks of."""
+
+    code: WarningCode
+    message: str
+    about: tuple[str, ...]
+
+
+_NOT_ENGLISH: Final = (
+    "looks like another language than English ({all}), and only English was learned; give it in English for "
+    "better results."
+)
+_NOT_READ: Final = (
+    "The encoder does not read as far as sentence {first} (counted from 0), so what was chosen {purpose}from "
+    "there on does not count; choose earlier sentences, or shorten the abstract."
+)
+_MESSAGES: Final = {
+    WarningCode.ABSTRACT_NOT_ENGLISH: f"The abstract {_NOT_ENGLISH}",
+    WarningCode.TEXT_NOT_ENGLISH: f"The text {_NOT_ENGLISH}",
+    WarningCode.SENTENCES_CUT: f"Only the first {MAX_SENTENCES:,} sentences of the abstract are read, and it "
+    "has {all} more; shorten it if these matter.",
+    WarningCode.SENTENCES_PAST_TOKEN_LIMIT: _NOT_READ.replace("{purpose}", ""),
+    WarningCode.UNLIKE_SENTENCES_PAST_TOKEN_LIMIT: _NOT_READ.replace("{purpose}", "to be unlike "),
+    WarningCode.FACET_MISSING: "No sentence of the query has the facet {all}, so only the other facets "
+    "chosen count; choose sentences by number to count more.",
+    WarningCode.UNLIKE_FACET_MISSING: "No sentence of the query has the facet {all}, so there is none of it "
+    "to be unlike; choose sentences by number to keep away from them.",
+    WarningCode.INDEXED_WITH_OTHER_TAGGER: "Another tagger ({all}) found the collection's facets than those "
+    "of the query; choose sentences by number where that matters.",
+    WarningCode.NOT_CONVERGED: "The match is less exact than usual for {all} of the results; take their "
+    "scores as approximate.",
+    WarningCode.LIST_ENDS_AT: "The list ends after {all} papers, though more would follow; narrow it with "
+    "filters to see them.",
+    WarningCode.REPEATED_SENTENCES: "Sentences that repeat a nearer one were left out ({all}), so the list "
+    "is shorter than it might be; narrow it with filters to find others.",
+}
+
+
+def warning(code: WarningCode, *about: str | int) -> AnswerWarning:
+    """The warning with this code; ``about`` are one value or more."""
+    shown = [f"{each:,}" if isinstance(each, int) else each for each in about]
+    message = _MESSAGES[code].format(all=" or ".join(shown), first=shown[0])
+    return AnswerWarning(code, message, tuple(map(str, about)))

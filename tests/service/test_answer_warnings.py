@@ -1,0 +1,27 @@
+"""Warnings of answers: one sentence each, and values for programs."""
+
+from dataclasses import asdict
+
+import pytest
+
+from service.answer_warnings import WarningCode, warning
+from tests.support.warned import warned
+
+
+@pytest.mark.parametrize("code", WarningCode)
+def test_every_code_has_a_sentence_that_says_what_to_do(code: WarningCode) -> None:
+    """Whatever is found, its values stand in the sentence, a remedy follows, and nobody sees a template."""
+    made = warning(code, 1234)
+    assert [(code, ("1234",))] == warned({"warnings": [asdict(made)]})
+    assert "1,234" in made.message
+    found, remedy = made.message.split("; ")
+    assert found
+    assert remedy
+
+
+def test_several_values_are_listed() -> None:
+    """Facets are named one after the other; of sentences that were not read the first says enough."""
+    assert "the facet method or other," in warning(WarningCode.FACET_MISSING, "method", "other").message
+    past = warning(WarningCode.UNLIKE_SENTENCES_PAST_TOKEN_LIMIT, 3, 5)
+    assert ("3", "5") == past.about
+    assert "as far as sentence 3 (counted from 0), so what was chosen to be unlike from" in past.message
