@@ -46,8 +46,9 @@ def sentences(
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/sentences/search.")] = False,
 ) -> None:
     """The sentences nearest to one, by what they are about or by what they do, whatever their topic."""
+    given = {"text": text, "paper_id": paper, "sentence": sentence}
     query = _query(
-        query={"text": text, "paper_id": paper, "sentence": sentence},
+        query={name: value for name, value in given.items() if value is not None},
         by=by,
         facet=facet,
         filters={
@@ -75,9 +76,10 @@ def _query(**body: Any) -> SentenceQuery:
     except ValidationError as error:
         first = error.errors()[0]
         reason = first["msg"].removeprefix("Value error, ")
+        # Of a union's parts pydantic names the kinds, which mean nothing to a person.
+        where = ".".join(part for part in map(str, first["loc"]) if " " not in part)
         raise InputError(
-            f"{'.'.join(map(str, first['loc']))}: {reason}. "
-            "Give a sentence as TEXT, or as --paper ID --sentence N."
+            f"{where}: {reason}. Give a sentence as TEXT, or as --paper ID --sentence N."
         ) from error
 
 

@@ -53,6 +53,11 @@ class Repeating:
         self._thread.start()
         return self
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it begins nothing more; what is under way may not have ended."""
+        return self._stopped
+
     def wake(self) -> None:
         """Do it now."""
         self._woken.set()

@@ -99,7 +99,8 @@ class Batches:
         def looked_at() -> Jobs:
             jobs = self.jobs()
             with locked(self._keeping):
-                self._kept.keep_only(jobs.generations())
+                if not self._working.stopped:  # nothing is kept by one that outlasts its time
+                    self._kept.keep_only(jobs.generations())
             return jobs
 
         return with_deadline(ASIDE_S, looked_at)

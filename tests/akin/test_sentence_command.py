@@ -101,7 +101,7 @@ def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pyt
     [
         ([], "either text"),
         (["x", "--paper", "demo:p03-m07", "--sentence", "0"], "either text"),
-        (["--paper", "demo:p03-m07"], "together"),
+        (["--paper", "demo:p03-m07"], "query.sentence: Field required"),
         ([" "], "blank"),
         (["x" * 2001], "2000 characters"),
     ],
