@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -32,18 +33,47 @@ check_shapes(WITH_SHAPES)
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.servers.postgres", "tests.support.servers.redis"]
 
+# What is loaded while tests are collected stays: a quarter of that time went into looking for garbage in it,
+# and each later look went through all of it.
+gc.disable()
+
 # Files that take long, so that no worker is left with one of them in the end.
 _FIRST = ("trials", "web", "akin", "service")
 
 
+# Fixtures and functions that load transformers, which takes a process several seconds.
+_OF_TRANSFORMERS = frozenset({"minilm", "write_tiny_bert", "write_frozen_bert"})
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the folders whose files take longest."""
+    """Begins with the folders whose files take longest; gives each file to one worker.
+
+    The files that load transformers all go to the same one.
+    """
+    loading = {item.path for item in items if _OF_TRANSFORMERS & names_of(item)}
 
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         return _FIRST.index(folder) if folder in _FIRST else len(_FIRST)
 
     items.sort(key=place)
+    for item in items:
+        file = str(item.path.relative_to(ROOT))
+        item.add_marker(pytest.mark.xdist_group("transformers" if item.path in loading else file))
+
+
+def names_of(item: pytest.Item) -> set[str]:
+    """The fixtures that a test asks for, and what its module names."""
+    assert isinstance(item, pytest.Function)
+    return {*item.fixturenames, *vars(item.module)}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Looks for garbage from now on, but not in what is there by now."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
