@@ -38,7 +38,7 @@ test: setup ## Run the tests
 
 # One thread each, on every core.
 test-together: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and not forks" --numprocesses auto --dist loadgroup --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and not forks" --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # Writers that are killed fork, which only a process of one thread may.
 test-forks: setup

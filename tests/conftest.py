@@ -41,32 +41,14 @@ gc.disable()
 _FIRST = ("trials", "web", "akin", "service")
 
 
-# Fixtures and functions that load transformers, which takes a process several seconds.
-_OF_TRANSFORMERS = frozenset({"minilm", "write_tiny_bert", "write_frozen_bert"})
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the folders whose files take longest; gives each file to one worker.
-
-    The files that load transformers all go to the same one.
-    """
-    loading = {item.path for item in items if _OF_TRANSFORMERS & names_of(item)}
+    """Begins with the folders whose files take longest."""
 
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(ROOT / "tests").parts[0]
         return _FIRST.index(folder) if folder in _FIRST else len(_FIRST)
 
     items.sort(key=place)
-    for item in items:
-        file = str(item.path.relative_to(ROOT))
-        item.add_marker(pytest.mark.xdist_group("transformers" if item.path in loading else file))
-
-
-def names_of(item: pytest.Item) -> set[str]:
-    """The fixtures that a test asks for, and what its module names."""
-    assert isinstance(item, pytest.Function)
-    return {*item.fixturenames, *vars(item.module)}
 
 
 @pytest.hookimpl(trylast=True)
