@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,10 +33,6 @@ check_shapes(WITH_SHAPES)
 pytest.register_assert_rewrite("tests.support")
 pytest_plugins = ["tests.support.servers.postgres", "tests.support.servers.redis"]
 
-# What is loaded while tests are collected stays: a quarter of that time went into looking for garbage in it,
-# and each later look went through all of it.
-gc.disable()
-
 # Files that take long, so that no worker is left with one of them in the end.
 _FIRST = ("trials", "web", "akin", "service")
 
@@ -51,11 +47,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Looks for garbage from now on, but not in what is there by now."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Looks for no garbage while tests are collected, nor later in what was loaded by then, which stays.
+
+    A quarter of that time went into it, and each later look went through all of it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
