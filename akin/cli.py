@@ -9,6 +9,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from models.errors import AkinError
+from models.registry import uncollected
 from service.observability.logging import configure_logging
 
 # Each is imported when it is called for: all of them together take seconds, of which most need a part.
@@ -45,7 +46,8 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _COMMANDS:
             return None
-        called = resolve_name(_COMMANDS[cmd_name])
+        with uncollected():
+            called = resolve_name(_COMMANDS[cmd_name])
         if not isinstance(called, typer.Typer):
             alone, function = typer.Typer(add_completion=False), called
             alone.command(cmd_name)(function)

@@ -21,20 +21,9 @@ from indexer.catalog import CATALOG_FILE
 from indexer.keys import Keys, Scope
 from tests.support.builds import ROOT
 from tests.support.servers.patience import soon
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
 SEARCH = {"query": {"title": "Floods", "abstract": "We fit a graph. It forecasts floods."}, "limit": 5}
-
-
-# What it loads for queries is of no account here: an annotator without weights starts sooner.
-AKIN = """
-import sys
-import service.collection.generations
-from akin.cli import app
-from tests.support.annotators import hashing_annotator
-
-service.collection.generations.load_annotator = lambda *_, **__: hashing_annotator()
-app(sys.argv[1:])
-"""
 
 
 class Service:
@@ -46,7 +35,7 @@ class Service:
         arguments = ["serve", "--data", str(data), "--port", "0", "--device", "cpu"]
         with log.open("wb") as written:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", AKIN, *arguments],
+                [sys.executable, *AKIN_WITHOUT_WEIGHTS, *arguments],
                 cwd=ROOT,
                 stdout=subprocess.PIPE,
                 stderr=written,

@@ -96,12 +96,14 @@ def files_of(data: Path, generation: str) -> list[Path]:
     )
 
 
-def collection(folder: Path, *, n_papers: int = 60, catalog: str | None = None) -> Path:
-    """A collection with the tagger that services load by themselves."""
+def collection(
+    folder: Path, *, n_papers: int = 60, catalog: str | None = None, annotator: Annotator | None = None
+) -> Path:
+    """A collection with the tagger that services load by themselves, or another annotator."""
     build(
         [write_corpus(folder / "c.jsonl", many_papers(n_papers))],
         folder / "data",
-        load_annotator("hashing"),
+        annotator or load_annotator("hashing"),
         arguments=BuildArguments("hashing", device="cpu"),
         on_progress=quiet,
         catalog=catalog,

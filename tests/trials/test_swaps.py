@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from indexer.snapshot import open_snapshot
+from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
 from tests.support.servers.processes import service_process
 from tests.support.trials.swaps import Seen, run
@@ -19,7 +20,7 @@ from tests.support.trials.swaps import Seen, run
 )
 def test_swaps_under_load(tmp_path: Path, n_swaps: int, n_papers: int, n_listed: int) -> None:
     """Each change shows, each answer is of one generation, and pages of a list fit together."""
-    data = collection(tmp_path, n_papers=n_papers)
+    data = collection(tmp_path, n_papers=n_papers, annotator=hashing_annotator())
     snapshot = open_snapshot(data)
     drawn = np.random.default_rng(0).choice(snapshot.positions, 9, replace=False)
     ids = [snapshot.paper(int(position)).id for position in drawn]

@@ -11,13 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import models.checkpoints
-import models.encoders.transformer
 from models.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint, read_pooling
 from models.conversion import convert_checkpoint
 from models.encoder import load_encoder
 from models.errors import StorageError, UnknownNameError, WeightsError
 from models.training.phrases import Example
-from models.training.tuning import TuningSettings, tune_encoder
 from models.transport import SERVING
 from models.types import Unit
 from service.search.rerank import default_tau
@@ -54,7 +52,7 @@ def test_altered_minilm_weights_are_refused_before_loading(tmp_path, monkeypatch
         stream.seek(45_000_000)
         stream.write(bytes([byte ^ 1]))
     monkeypatch.setattr(models.checkpoints, "_packaged_folder", lambda package: copy)
-    monkeypatch.setattr(models.encoders.transformer.Transformer, "_load", pytest.fail)
+    monkeypatch.setattr("models.encoders.transformer.Transformer._load", pytest.fail)
     with pytest.raises(WeightsError, match="damaged or was replaced"):
         load_encoder("minilm", device="cpu")
 
@@ -158,6 +156,8 @@ def test_a_wrong_akin_json_is_refused(tiny, content, message):
 
 def tune_into(folder, target):
     """Fine-tune a checkpoint on one sentence."""
+    from models.training.tuning import TuningSettings, tune_encoder
+
     examples, settings = [Example(PAPER, 0, "show")], TuningSettings(n_epochs=1)
     tune_encoder(examples, ["show"], str(folder), target, settings, device="cpu", on_progress=print)
 

@@ -1,13 +1,13 @@
 """Batches of papers: they change no vector, and a machine short of memory loses no paper."""
 
 from contextvars import copy_context
+from pkgutil import resolve_name
 
 import numpy as np
 import pytest
 import torch
 
 from models.encoder import load_encoder
-from models.encoders.transformer import Transformer
 from models.encoders.wordpieces import plan_batches
 from models.errors import DeadlineError, EncoderError
 from models.interruption import set_interruption
@@ -21,6 +21,7 @@ NO_MEMORY = [
         "to allocate 2147483648 bytes. Error code 12 (Cannot allocate memory)"
     ),
 ]
+FORWARD = "models.encoders.transformer.Transformer._forward"  # by name: loading it takes seconds
 no_memory = pytest.mark.parametrize("error", NO_MEMORY, ids=["gpu", "cpu"])
 
 
@@ -54,7 +55,7 @@ def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch,
     papers = list(PAPERS.values())
     expected = load_encoder(str(tiny), device="cpu").encode(papers)
     calls = []
-    forward = Transformer._forward
+    forward = resolve_name(FORWARD)
 
     def scarce(self, device, sequences, windows, layers):
         calls.append((str(device), len(sequences)))
@@ -62,7 +63,7 @@ def test_out_of_memory_halves_the_batch_and_then_uses_the_cpu(tiny, monkeypatch,
             raise error
         return forward(self, device, sequences, windows, layers)
 
-    monkeypatch.setattr(Transformer, "_forward", scarce)
+    monkeypatch.setattr(FORWARD, scarce)
     # "cpu:0" is another device than "cpu" to torch, and there on every machine.
     encoder = load_encoder(str(tiny), device="cpu:0", batch_tokens=100_000)
     for own, right in zip(encoder.encode(papers), expected, strict=True):
@@ -80,7 +81,7 @@ def failing(monkeypatch, error):
     def full(self, device, sequences, windows, layers):
         raise error
 
-    monkeypatch.setattr(Transformer, "_forward", full)
+    monkeypatch.setattr(FORWARD, full)
 
 
 @no_memory
@@ -97,7 +98,7 @@ def test_an_allocation_that_torch_refuses_is_recognised(tiny, monkeypatch):
     def full(self, device, sequences, windows, layers):
         torch.empty(2**60, dtype=torch.uint8)
 
-    monkeypatch.setattr(Transformer, "_forward", full)
+    monkeypatch.setattr(FORWARD, full)
     with pytest.raises(EncoderError, match="does not fit in memory"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]])
 

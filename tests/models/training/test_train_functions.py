@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 import typer
-from transformers import BertModel
 from typer.testing import CliRunner
 
 from akin import evaluate, train
@@ -30,7 +29,6 @@ from models.training.functions import (
 )
 from models.training.objectives import OBJECTIVES
 from models.training.phrases import Example
-from models.training.tuning import TuningSettings, sentence_means, tune_encoder
 from models.types import Paper, Sentence
 from tests.support.builds import quiet
 from tests.support.examples.tiny_bert import write_tiny_bert
@@ -313,6 +311,10 @@ def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
 
 def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
     """The vectors it trains are those that the contextual encoder gives of the sentence alone."""
+    from transformers import BertModel
+
+    from models.training.tuning import sentence_means
+
     folder = write_tiny_bert(tmp_path / "tiny")
     papers = [
         Paper("p", "", text, (Sentence(text, 0, 0),))
@@ -326,6 +328,8 @@ def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
 
 def test_tuning_brings_sentences_of_one_function_together(tmp_path: Path) -> None:
     """A few steps at a high rate are enough on four sentences."""
+    from models.training.tuning import TuningSettings, tune_encoder
+
     folder = write_tiny_bert(tmp_path / "tiny")
     texts = {
         "we show a graph": "show",

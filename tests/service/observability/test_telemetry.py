@@ -7,9 +7,12 @@ import subprocess
 import sys
 
 import pytest
+import structlog
 
-from models.encoders.transformer import log as encoder_log
 from service.observability.logging import configure_logging, raised_at
+
+# As an encoder makes its own, whose module takes seconds to load.
+LOG = structlog.get_logger("models.encoders.transformer")
 
 
 class Terminal(io.StringIO):
@@ -28,7 +31,7 @@ def _unconfigured(log_left_alone: None) -> None:
 def test_an_encoders_warning_leaves_stdout_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """A logger made at import, before any configuration, writes JSON to stderr and nothing to stdout."""
     configure_logging("warning")
-    encoder_log.warning("encoder_batch_halved", batch_tokens=512)
+    LOG.warning("encoder_batch_halved", batch_tokens=512)
     out, err = capsys.readouterr()
     entry = json.loads(err)
     assert "" == out
@@ -40,7 +43,7 @@ def test_what_is_below_the_level_is_not_written(capsys: pytest.CaptureFixture[st
     """At ``warning`` an info is dropped; configured anew at ``info`` it is written."""
     for level, n_lines in (("warning", 0), ("info", 1)):
         configure_logging(level)
-        encoder_log.info("loaded")
+        LOG.info("loaded")
         assert n_lines == len(capsys.readouterr().err.splitlines())
 
 
@@ -58,7 +61,7 @@ def failure() -> ValueError:
 def test_an_error_keeps_its_traceback_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A log that is read line by line has the traceback inside the entry, where and what, not the message."""
     configure_logging("info")
-    encoder_log.error("unexpected_error", exc_info=failure())
+    LOG.error("unexpected_error", exc_info=failure())
     (line,) = capsys.readouterr().err.splitlines()
     exception = json.loads(line)["exception"]
     assert "in fail\n" in exception
@@ -88,7 +91,7 @@ def test_a_person_at_a_terminal_reads_no_json(monkeypatch: pytest.MonkeyPatch) -
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     configure_logging("info")
-    encoder_log.error("unexpected_error", exc_info=failure())
+    LOG.error("unexpected_error", exc_info=failure())
     written = terminal.getvalue()
     assert "unexpected_error" in written
     assert "in fail\n" in written
@@ -103,10 +106,10 @@ def test_the_stream_is_that_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> No
     first, second = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", first)
     configure_logging("info")
-    encoder_log.info("one")
+    LOG.info("one")
     monkeypatch.setattr(sys, "stderr", second)
     first.close()
-    encoder_log.info("two")
+    LOG.info("two")
     assert "two" == json.loads(second.getvalue())["event"]
 
 

@@ -1,17 +1,17 @@
-"""A tiny random BERT on disk, and a deliberately plain re-computation of what an encoder makes of a paper."""
+"""A tiny random BERT on disk, and a deliberately plain re-computation of what an encoder makes of a paper.
+
+transformers takes seconds to load, so functions load it: many more tests know the papers than read them.
+"""
 
 import json
 import re
 from pathlib import Path
 
 import numpy as np
-import torch
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
-from transformers import BertConfig, BertModel
 
 from models.types import Paper, Sentence
 
@@ -35,6 +35,10 @@ VOCABULARY = [*SPECIALS, *WORDS, "encod", "##er", "##ing", "##s", "##x", "x", ".
 
 def write_tiny_bert(folder, *, max_position_embeddings=512, seed=0):
     """Write configuration, tokenizer.json, vocab.txt and safetensors of a random two-layer BERT."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import BertConfig, BertModel
+
     torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(VOCABULARY) + 3,
@@ -62,6 +66,9 @@ def write_tiny_bert(folder, *, max_position_embeddings=512, seed=0):
 
 def write_frozen_bert(folder):
     """Write the tiny BERT with weights that no release of torch or transformers can change."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
     write_tiny_bert(folder)
     draw = np.random.RandomState(7)  # its stream is frozen, a Generator's is not
     tensors = load_file(folder / "model.safetensors")
@@ -82,6 +89,8 @@ class PlainEncoder:
     """Semantics 3.1 and 3.2, one paper at a time, without padding, batches or tricks."""
 
     def __init__(self, folder: Path, *, max_tokens: int = 500) -> None:
+        from transformers import BertModel
+
         self.vocabulary = {
             line: number for number, line in enumerate((folder / "vocab.txt").read_text().splitlines())
         }
@@ -115,6 +124,8 @@ class PlainEncoder:
 
     def hidden_states(self, tokens):
         """All layers' states, embeddings first, for ``tokens`` between [CLS] and [SEP]; float64."""
+        import torch
+
         ids = [self.vocabulary[token] for token in ["[CLS]", *tokens, "[SEP]"]]
         with torch.no_grad():
             output = self.model(torch.tensor([ids]), output_hidden_states=True)

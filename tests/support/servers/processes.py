@@ -3,20 +3,40 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 
+from tests.support.builds import ROOT
+
+# Akin as a person starts it.
+AKIN = ("-m", "akin")
+# The same but for the models that read queries, with which torch is loaded: most tests of a process are of
+# other things, and start in half the time.
+AKIN_WITHOUT_WEIGHTS = (
+    "-c",
+    """
+import sys
+import service.collection.generations
+from akin.cli import app
+from tests.support.annotators import hashing_annotator
+
+service.collection.generations.load_annotator = lambda *_, **__: hashing_annotator()
+app(sys.argv[1:])
+""",
+)
+
 
 @contextmanager
 def akin_process(
-    *arguments: str, ready: str, **variables: str
+    *arguments: str, ready: str, program: Sequence[str] = AKIN_WITHOUT_WEIGHTS, **variables: str
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """A command as a process, and the line in which it says that it is ready; killed in the end."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "akin", *arguments],
+        [sys.executable, *program, *arguments],
+        cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1", "AKIN_KEYLESS": "write", "COLUMNS": "300", **variables},
@@ -30,11 +50,13 @@ def akin_process(
 
 
 @contextmanager
-def service_process(data: Path, **variables: str) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
+def service_process(
+    data: Path, *, program: Sequence[str] = AKIN_WITHOUT_WEIGHTS, **variables: str
+) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
     """`akin serve`, and a client of it."""
     serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
     with (
-        akin_process(*serve, ready="Serving", **variables) as (process, line),
+        akin_process(*serve, ready="Serving", program=program, **variables) as (process, line),
         httpx.Client(base_url=f"http://{line.split('http://')[1].split()[0]}", timeout=30) as client,
     ):
         yield process, client

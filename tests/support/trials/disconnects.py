@@ -10,6 +10,9 @@ import uuid
 from datetime import datetime
 from pathlib import Path
 
+from tests.support.builds import ROOT
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
+
 SENTENCE = (
     "We propose method number {i} that learns representations of river networks to forecast floods {i}. "
 )
@@ -41,8 +44,10 @@ class Service:
     """A running `akin serve` without a cache, whose log is read."""
 
     def __init__(self, data: Path) -> None:
+        serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "akin", "serve", "--data", str(data), "--port", "0", "--device", "cpu"],
+            [sys.executable, *AKIN_WITHOUT_WEIGHTS, *serve],
+            cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
