@@ -1,11 +1,11 @@
 """Explain: the cells of transport plans that make up a paper's score, and the sentences that match."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 
 from models.transport import Plan
 from models.types import Alignment, Highlight, Omitted, Paper, RankedPaper, Unit
@@ -29,7 +29,7 @@ class _Cells(NamedTuple):
     weights: Float64[np.ndarray, " n_cells"]
     distances: Float64[np.ndarray, " n_cells"]
 
-    def at(self, chosen: Int64[np.ndarray, " n"] | Bool[np.ndarray, " n_cells"] | slice) -> "_Cells":
+    def at(self, chosen: Int64[np.ndarray, " n"]) -> "_Cells":
         return _Cells(*(each[chosen] for each in self))
 
 
@@ -56,19 +56,25 @@ def explain(
     """
     check_deadline()
     cells = _cells(plans, weights)
+    away = cells.weights < 0
+    # Heaviest first, those of equal weight in the order of parts, rows and columns.
     order = np.argsort(-np.abs(cells.weights), kind="stable")
-    sides = [cells.at(order[held[order]]) for held in (cells.weights > 0, cells.weights < 0) if held.any()]
-    most = max_alignments // len(sides)
-    heaviest = (side.at(slice(most)) for side in sides) if Detail.ALIGNMENTS in include else ()
+    akin, unlike = (order, order[:0]) if not away.any() else (order[~away[order]], order[away[order]])
+    most = max_alignments // (2 if len(unlike) else 1)
+    alignments: list[Alignment] = []
+    omitted: list[Omitted] = []
+    if Detail.ALIGNMENTS in include:
+        for side in (akin, unlike):
+            alignments += _alignments(cells.at(side[:most]), parts, unit=unit)
+            if len(side) > most:
+                omitted.append(_summed(cells.at(side[most:])))
     return RankedPaper(
         _shown(paper, include),
         score=sum(float(weights[number]) * plan.score for number, plan in plans),
-        alignments=tuple(cell for side in heaviest for cell in _alignments(side, parts, unit=unit)),
-        highlights=_highlights(paper, cells, unit=unit) if Detail.HIGHLIGHTS in include else (),
+        alignments=tuple(alignments),
+        highlights=_highlights(paper, cells.at(akin), unit=unit) if Detail.HIGHLIGHTS in include else (),
         converged=all(plan.converged for _, plan in plans),
-        omitted=tuple(_summed(side.at(slice(most, None))) for side in sides if len(side.weights) > most)
-        if Detail.ALIGNMENTS in include
-        else (),
+        omitted=tuple(omitted),
     )
 
 
@@ -84,29 +90,30 @@ def _shown(paper: Paper, include: Collection[Detail]) -> Paper:
 
 
 def _cells(plans: Sequence[tuple[int, Plan]], weights: Float64[np.ndarray, " n_parts"]) -> _Cells:
-    """Every cell with some mass, part by part, row by row."""
-    held = [(number, plan, np.nonzero(plan.mass > _LIGHTEST)) for number, plan in plans]
-    return _Cells(
-        parts=np.concatenate([np.full(len(rows), number) for number, _, (rows, _) in held]),
-        rows=np.concatenate([rows for _, _, (rows, _) in held]),
-        columns=np.concatenate([columns for _, _, (_, columns) in held]),
-        weights=np.concatenate([weights[number] * plan.mass[at] for number, plan, at in held]),
-        distances=np.concatenate([plan.cost[at] for _, plan, at in held]),
-    )
+    """Every cell with some mass of the parts that count, part by part, row by row."""
+    of_parts = [_of_part(number, plan, weights[number]) for number, plan in plans if weights[number]]
+    return of_parts[0] if len(of_parts) == 1 else _Cells(*map(np.concatenate, zip(*of_parts, strict=True)))
 
 
-def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> Iterator[Alignment]:
+def _of_part(number: int, plan: Plan, weight: float) -> _Cells:
+    held = np.nonzero(plan.mass > _LIGHTEST)
+    rows, columns = held
+    return _Cells(np.full(len(rows), number), rows, columns, weight * plan.mass[held], plan.cost[held])
+
+
+def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> list[Alignment]:
     by_sentence = unit is Unit.SENTENCE
-    for number, row, column, weight, distance in zip(*(each.tolist() for each in cells), strict=True):
-        part = parts[number]
-        yield Alignment(
-            query_sentence=part.sentences[row] if by_sentence else None,
-            sentence=column if by_sentence else None,
-            weight=weight,
-            distance=distance,
-            seed=part.seed,
-            negative=part.negative,
+    return [
+        Alignment(
+            parts[number].sentences[row] if by_sentence else None,
+            column if by_sentence else None,
+            weight,
+            distance,
+            parts[number].seed,
+            parts[number].negative,
         )
+        for number, row, column, weight, distance in zip(*(each.tolist() for each in cells), strict=True)
+    ]
 
 
 def _summed(cells: _Cells) -> Omitted:
@@ -114,15 +121,14 @@ def _summed(cells: _Cells) -> Omitted:
     return Omitted(len(cells.weights), weight, float(cells.weights @ cells.distances) / weight)
 
 
-def _highlights(paper: Paper, cells: _Cells, *, unit: Unit) -> tuple[Highlight, ...]:
-    """The sentences that match, heaviest first, with their shares of the match."""
+def _highlights(paper: Paper, akin: _Cells, *, unit: Unit) -> tuple[Highlight, ...]:
+    """The sentences that match, by the cells of what the paper should be like, with their shares of it."""
     if unit is Unit.DOCUMENT:
         return (Highlight(None, 0, len(paper.abstract), 1.0),)
-    akin = cells.at(cells.weights > 0)
     shares = np.bincount(akin.columns, weights=akin.weights) / akin.weights.sum()
-    heaviest = np.argsort(-shares, kind="stable")[:MAX_HIGHLIGHTS].tolist()
+    heaviest = np.argsort(-shares, kind="stable")[:MAX_HIGHLIGHTS]
     return tuple(
-        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, float(shares[j]))
-        for j in heaviest
-        if shares[j] > _LIGHTEST
+        Highlight(j, paper.sentences[j].start, paper.sentences[j].end, share)
+        for j, share in zip(heaviest.tolist(), shares[heaviest].tolist(), strict=True)
+        if share > _LIGHTEST
     )
