@@ -25,7 +25,7 @@ from tests.support.builds import DEMO_CORPUS, collection
 from tests.support.servers.loopback import free_port, served
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import Server
-from tests.support.servers.processes import akin_process, service_process
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, akin_process, service_process
 from tests.support.trials.batches import Processes, kill_at_random
 
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -42,7 +42,7 @@ def data(hashed_data: Path, tmp_path: Path) -> Path:
 
 def worker_process(data: Path) -> Any:
     """`akin worker`, once it works."""
-    return akin_process("worker", "--data", str(data), ready="Working")
+    return akin_process("worker", "--data", str(data), ready="Working", program=AKIN_WITHOUT_WEIGHTS)
 
 
 def wait_until(holds: Callable[[dict[str, Any]], bool], client: httpx.Client, path: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def serving(settings: Settings, timings: Timings = USUAL) -> Iterator[httpx.Clie
 
 def test_a_killed_service_goes_on_where_it_was(data: Path) -> None:
     """SIGKILL in the middle of a batch: the next start, here, does the rest, and each seed once."""
-    with service_process(data) as (process, client):
+    with service_process(data, program=AKIN_WITHOUT_WEIGHTS) as (process, client):
         path = client.post("/v1/batches", json=BODY).headers["Location"]
         before = wait_until(lambda batch: batch["done"] >= 20, client, path)
         process.kill()

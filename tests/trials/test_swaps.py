@@ -10,7 +10,7 @@ from rich.table import Table
 from indexer.snapshot import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
-from tests.support.servers.processes import service_process
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 from tests.support.trials.swaps import Seen, run
 
 
@@ -26,7 +26,7 @@ def test_swaps_under_load(tmp_path: Path, n_swaps: int, n_papers: int, n_listed:
     ids = [snapshot.paper(int(position)).id for position in drawn]
     seen = Seen(n_listed)
     # Without a rate: it is one client, and asks without pause.
-    with service_process(data, AKIN_RATE="0") as (_, client):
+    with service_process(data, program=AKIN_WITHOUT_WEIGHTS, AKIN_RATE="0") as (_, client):
         shown_s = run(client, ids, n_swaps, seen)
     table = Table("what", "median ms", "p95 ms", title=f"{n_swaps:,} swaps, {seen.searches:,} searches")
     for name, took_ms in (("a change shows after", [1000 * s for s in shown_s]), ("a search", seen.took_ms)):

@@ -31,7 +31,7 @@ app(sys.argv[1:])
 
 @contextmanager
 def akin_process(
-    *arguments: str, ready: str, program: Sequence[str] = AKIN_WITHOUT_WEIGHTS, **variables: str
+    *arguments: str, ready: str, program: Sequence[str] = AKIN, **variables: str
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """A command as a process, and the line in which it says that it is ready; killed in the end."""
     process = subprocess.Popen(
@@ -51,7 +51,7 @@ def akin_process(
 
 @contextmanager
 def service_process(
-    data: Path, *, program: Sequence[str] = AKIN_WITHOUT_WEIGHTS, **variables: str
+    data: Path, *, program: Sequence[str] = AKIN, **variables: str
 ) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
     """`akin serve`, and a client of it."""
     serve = ("serve", "--data", str(data), "--port", "0", "--device", "cpu")
