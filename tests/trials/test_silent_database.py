@@ -108,11 +108,11 @@ def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.Mon
     migrate = command.upgrade
 
     def slowly(config: Config, revision: str) -> None:
-        config.attributes["connection"].execute(select(text("pg_sleep(1)")))
+        config.attributes["connection"].execute(select(text("pg_sleep(3)")))
         migrate(config, revision)
 
     monkeypatch.setattr(command, "upgrade", slowly)
-    with_deadline(0.3, lambda: Catalog.open(postgres_url)).close()
+    with_deadline(2.0, lambda: Catalog.open(postgres_url)).close()
     with Catalog.open(postgres_url) as catalog:
         assert 0 == catalog.count()
 
