@@ -16,6 +16,7 @@ from akin.serving import settings_of
 from models.annotator import load_annotator
 from models.errors import InputError
 from models.types import Facet
+from service.api.schemas.base import where
 from service.api.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut, SentenceSearchIn, SentenceSearchOut
 from service.collection.generations import open_engine
 from service.resolve.analysis import analyze as analyze_paper
@@ -76,10 +77,8 @@ def _query(**body: Any) -> SentenceQuery:
     except ValidationError as error:
         first = error.errors()[0]
         reason = first["msg"].removeprefix("Value error, ")
-        # Of a union's parts pydantic names the kinds, which mean nothing to a person.
-        where = ".".join(part for part in map(str, first["loc"]) if " " not in part)
         raise InputError(
-            f"{where}: {reason}. Give a sentence as TEXT, or as --paper ID --sentence N."
+            f"{where(first['loc'])}: {reason}. Give a sentence as TEXT, or as --paper ID --sentence N."
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Every error as ``application/problem+json`` (RFC 9457): one shape, one table of statuses."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -36,6 +36,7 @@ from models.errors import (
 from service.access.policy import Dialect
 from service.api.middleware.routing import resolved_of
 from service.api.public_details import public_detail
+from service.api.schemas.base import where
 from service.api.schemas.operations import ProblemOut
 from service.observability.logging import raised_at
 
@@ -99,7 +100,6 @@ SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
-_NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z]+)*")  # of a field, a header or a place in a list
 _NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
 _MAX_DETAIL = 1_000
 _log = structlog.get_logger(__name__)
@@ -233,18 +233,13 @@ def _one_error(each: dict[str, Any]) -> dict[str, str]:
     """Where and what, without the offending value; keys the client made up are part of the value."""
     if each["type"] == "extra_forbidden":
         return {
-            "where": _where(each["loc"][:-1]),
+            "where": where(each["loc"][:-1]),
             "problem": "holds a field that is not known here",
         }
-    where = _where(each["loc"])
-    if where == "body" and each["type"] != "missing" and not isinstance(each["input"], dict):
-        return {"where": where, "problem": "is no JSON object, or lacks Content-Type: application/json"}
-    return {"where": where, "problem": str(each["msg"])[:200]}
-
-
-def _where(loc: Sequence[str | int]) -> str:
-    """A place in a request; of a union's parts pydantic names the kinds, which mean nothing to a client."""
-    return ".".join(str(part)[:40] for part in loc if _NAME.fullmatch(str(part)))
+    place = where(each["loc"])
+    if place == "body" and each["type"] != "missing" and not isinstance(each["input"], dict):
+        return {"where": place, "problem": "is no JSON object, or lacks Content-Type: application/json"}
+    return {"where": place, "problem": str(each["msg"])[:200]}
 
 
 def _http_error(request: Request, error: Exception) -> Response:

@@ -157,6 +157,11 @@ def query_parts(
     return parts
 
 
+def of_one_seed(parts: Sequence[Part]) -> bool:
+    """Whether all parts are of one query paper."""
+    return len({(part.seed, part.negative) for part in parts}) == 1
+
+
 def facets_missing(aspect: Aspect, paper: Paper, *, n_vectors: int) -> str:
     """One sentence that says which facets were asked for in vain, and which the query has instead."""
     unlike = () if aspect.unlike is None else aspect.unlike.facets

@@ -10,7 +10,7 @@ from indexer.snapshot import Snapshot
 from models.sentences import wording
 from models.types import Candidate, Paper
 from service.context import check_deadline, stage
-from service.search.aspect import Part
+from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
@@ -42,7 +42,7 @@ _BATCH: Final = 64
 def depth_for(parts: Sequence[Part], limit: int, *, least: int) -> int:
     """How many papers are re-ranked together for ``limit`` results; ``least`` for a single part."""
     n_papers = max(least, limit * CANDIDATES_PER_RESULT)
-    if _several_seeds(parts):
+    if not of_one_seed(parts):
         return max(least * MORE_CANDIDATES, n_papers)
     return n_papers * MORE_CANDIDATES if len(parts) > 1 else n_papers
 
@@ -65,7 +65,7 @@ def list_candidates(
     asked for more. The list depends on ``first``. Papers with the title or the abstract of one of ``omitted``
     are left out, letter case and spacing aside. Raises DeadlineError.
     """
-    several = _several_seeds(parts)
+    several = not of_one_seed(parts)
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     listed: dict[int, None] = {}
@@ -150,10 +150,6 @@ def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, 
     papers, scores = papers[first], scores[first]
     best = np.lexsort((papers, -scores))
     return papers[best], scores[best]
-
-
-def _several_seeds(parts: Sequence[Part]) -> bool:
-    return len({(part.seed, part.negative) for part in parts}) > 1
 
 
 def _central_sentences(parts: Sequence[Part], akin_to: Kinship) -> Float32[np.ndarray, "n_query dim"]:

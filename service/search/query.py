@@ -12,8 +12,6 @@ from service.search.reasons import Reason
 
 # Measured: docs/why.md, "Several seeds".
 DEFAULT_NEGATIVE_WEIGHT = 0.4
-
-
 # The most alignments of one result, so that no answer grows with the square of its abstracts.
 MAX_ALIGNMENTS = 64
 

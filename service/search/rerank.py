@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -10,7 +11,7 @@ from indexer.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
 from models.types import EncoderSpec
 from service.context import check_deadline, stage
-from service.search.aspect import Part
+from service.search.aspect import Part, of_one_seed
 from service.search.combine import own_weights, seed_weights
 from service.search.query import Kinship
 
@@ -39,14 +40,13 @@ def default_tau(spec: EncoderSpec) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The papers at ``positions``, best first, with their scores and what each part counts in them.
+    """The papers at ``positions``, best first, and how much each part counts in their scores.
 
     ``plans[b][p]`` are those of part ``p`` with batch ``b`` of the papers as they were compared, where they
     were kept; ``order[i]`` is where paper ``i`` stood then.
     """
 
     positions: Int64[np.ndarray, " k"]
-    scores: Float64[np.ndarray, " k"]
     weights: Float64[np.ndarray, "n_parts k"]
     order: Int64[np.ndarray, " k"]
     plans: tuple[tuple[Plans, ...], ...] = ()
@@ -59,7 +59,7 @@ class Comparison:
         self, snapshot: Snapshot, parts: Sequence[Part], *, scorer: Scorer, settings: TransportSettings
     ) -> None:
         self._snapshot = snapshot
-        self.parts = parts
+        self._parts = parts
         self._scorer = scorer
         self._settings = settings
 
@@ -70,21 +70,21 @@ class Comparison:
         DeadlineError.
         """
         with stage("rerank"):
-            compared = list(self._compare(positions)) if len(self.parts) <= _MAX_KEPT else []
+            compared = list(self._compare(positions)) if len(self._parts) <= _MAX_KEPT else []
             scores = (
                 np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
                 if compared
                 else self._scores(positions)
             )
-            if len({(part.seed, part.negative) for part in self.parts}) == 1:
-                weights = own_weights(self.parts, len(positions))
+            if of_one_seed(self._parts):
+                weights = own_weights(self._parts, len(positions))
             else:
                 weights = seed_weights(
-                    scores, self._usual(), self.parts, akin_to=akin_to, negative_weight=negative_weight
+                    scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
                 )
         totals = (weights * scores).sum(axis=0)
         order = np.lexsort((positions, -totals))
-        return Ranked(positions[order], totals[order], weights[:, order], order, tuple(compared))
+        return Ranked(positions[order], weights[:, order], order, tuple(compared))
 
     def plans(self, ranked: Ranked, first: int, last: int) -> list[list[tuple[int, Plan]]]:
         """For the papers ``first`` to ``last`` of ``ranked``, the plans of the parts that count for each.
@@ -95,7 +95,7 @@ class Comparison:
             places = [divmod(at, _BATCH) for at in ranked.order[first:last].tolist()]
             return [[(p, part[i]) for p, part in enumerate(ranked.plans[b])] for b, i in places]
         plans: list[list[tuple[int, Plan]]] = [[] for _ in range(first, last)]
-        for number, part in enumerate(self.parts):
+        for number, part in enumerate(self._parts):
             counting = np.flatnonzero(ranked.weights[number, first:last])
             if len(counting):
                 rows, offsets = self._snapshot.gather(ranked.positions[first:last][counting])
@@ -107,15 +107,16 @@ class Comparison:
     def _compare(self, positions: Int64[np.ndarray, " k"]) -> Iterator[tuple[Plans, ...]]:
         for batch in np.split(positions, range(_BATCH, len(positions), _BATCH)):
             rows, offsets = self._snapshot.gather(batch)
-            yield tuple(self._plans(part, rows, offsets) for part in self.parts)
+            yield tuple(self._plans(part, rows, offsets) for part in self._parts)
 
     def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
         rows, offsets = self._snapshot.gather(positions)
-        scores = np.empty((len(self.parts), len(positions)))
-        for own, part in zip(scores, self.parts, strict=True):
+        scores = np.empty((len(self._parts), len(positions)))
+        for own, part in zip(scores, self._parts, strict=True):
             own[:] = self._plans(part, rows, offsets).scores
         return scores
 
+    @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
         living = self._snapshot.positions

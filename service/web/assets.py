@@ -22,6 +22,7 @@ def version() -> str:
 
 
 @cache
+@cache
 def address(name: str) -> str:
     """Where a page finds the file called ``name``; raises KeyError where there is none."""
     if not (FOLDER / name).is_file():

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from indexer.rows import MAX_TITLE_CHARS
+from indexer.rows import MAX_ID_CHARS, MAX_TITLE_CHARS
 from service.access.policy import READ, WRITE, requires
 from service.api.dependencies.engine import CollectionDep, EngineDep
 from service.api.dependencies.formats import accepted, documented, paper_file
@@ -25,8 +25,10 @@ _SHOWN: dict[int | str, dict[str, Any]] = {
     200: {"model": PapersOut, "description": "They are in answers already, as was waited for"}
 }
 Wait = Annotated[bool, Query(description="Answer once the papers show, or after five seconds.")]
-_PaperId = Annotated[
-    str, Path(min_length=1, max_length=MAX_TITLE_CHARS + max(map(len, SUFFIXES)), pattern=PATH_PATTERN)
+_LONGEST_SUFFIX = max(map(len, SUFFIXES))
+_PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + _LONGEST_SUFFIX, pattern=PATH_PATTERN)]
+_PaperName = Annotated[
+    str, Path(min_length=1, max_length=MAX_TITLE_CHARS + _LONGEST_SUFFIX, pattern=PATH_PATTERN)
 ]
 
 
@@ -72,7 +74,7 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
 @router.get("/{paper_id:path}", response_model=PaperAnswerOut, responses=documented(*PAPER_FORMATS))
 @requires(READ)
 def paper(
-    paper_id: _PaperId, engine: EngineDep, request: Request, response: Response
+    paper_id: _PaperName, engine: EngineDep, request: Request, response: Response
 ) -> PaperAnswerOut | Response:
     """One paper by any of its names; as BibTeX or RIS by Accept, or by an ending (.bib, .ris)."""
     snapshot = engine.snapshot

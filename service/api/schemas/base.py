@@ -1,6 +1,7 @@
 """What all shapes are built on: papers and facets in requests, papers and sentences in every answer."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import (
@@ -63,6 +64,7 @@ def _whole(given: object) -> object:
 # Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
 WHOLE = BeforeValidator(_whole)
 
+_PLACE = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z]+)*")  # a field, a header or a place in a list
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -148,6 +150,11 @@ def kind_of(*keys: str, problem: str) -> Discriminator:
 def tag(key: str) -> str:
     """The tag of requests with ``key``; the space keeps it from being taken for a part of a request."""
     return f"with {key}"
+
+
+def where(loc: Sequence[str | int]) -> str:
+    """The place in a request that pydantic calls ``loc``, without the kinds of a union, which it names."""
+    return ".".join(str(part)[:40] for part in loc if _PLACE.fullmatch(str(part)))
 
 
 class Out(BaseModel):

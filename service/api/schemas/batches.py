@@ -31,14 +31,15 @@ class SeedsBatchIn(SearchShapeIn):
 
     def to_queries(self) -> list[SearchQuery]:
         """What to ask; where all seeds are ``names``, the one query that is asked for each of them."""
-        if self.names:
-            return [self.to_shape(Seed())]
         shared = self.to_shape(Seed())
-        return [replace(shared, seeds=(self._seed(given, shared.seeds[0].aspect),)) for given in self.seeds]
-
-    def _seed(self, given: SeedIn, aspect: Aspect) -> Seed:
-        seed = to_seed(given)
-        return seed if seed.aspect != Aspect() else replace(seed, aspect=aspect)
+        if self.names:
+            return [shared]
+        (own,) = shared.seeds
+        seeds = map(to_seed, self.seeds)
+        return [
+            replace(shared, seeds=(replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed,))
+            for seed in seeds
+        ]
 
 
 class QueriesBatchIn(Strict):
