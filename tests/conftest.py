@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.shapes import check_shapes
+from tests.shapes import Calls, check_shapes
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -45,6 +45,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return _FIRST.index(folder) if folder in _FIRST else len(_FIRST)
 
     items.sort(key=place)
+
+
+def pytest_runtest_setup() -> None:
+    """Has the shapes of the first calls of each test checked."""
+    Calls.forget()
 
 
 @pytest.hookimpl(wrapper=True)
