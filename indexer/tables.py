@@ -1,4 +1,4 @@
-"""The tables of the catalog, the same in SQLite and PostgreSQL; ``indexer/migrations`` builds them."""
+"""The tables of the catalog, the same in SQLite and PostgreSQL; ``indexer/migrations`` changes older ones."""
 
 from sqlalchemy import JSON, BigInteger, ForeignKey, LargeBinary, MetaData, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column

@@ -1,8 +1,8 @@
 """Checks, while tests run, that arrays have the shapes and types that signatures state.
 
-Only functions that state some are wrapped: the import hook of jaxtyping wraps all others too. Of each, the first
-calls of a test are checked and every tenth after them: to check all took a third of the time of the service's
-tests.
+Only functions that state some are wrapped: the import hook of jaxtyping wraps all others too. Of each, the
+first calls of a test are checked and every tenth after them: to check all took a third of the time of the
+service's tests.
 """
 
 import sys
@@ -18,6 +18,7 @@ from jaxtyping import jaxtyped
 
 FIRST_CALLS = 5
 ONE_OF = 10
+
 
 class CheckedLoader(SourceFileLoader):
     """Loads a module and wraps what it defines."""

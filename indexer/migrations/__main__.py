@@ -9,14 +9,15 @@ from alembic import command
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from indexer import migrations
+from indexer.migrations import scripts
 
 
 def draft(message: str) -> None:
     """Writes the next numbered file of ``versions/``: what the models have and the newest schema has not."""
+    # NEWEST in ``__init__`` is the number of the last.
     with create_engine("sqlite://").connect() as connection:
-        migrations.upgrade(connection)
-        config = migrations.configuration(connection)
+        scripts.upgrade(connection)
+        config = scripts.configuration(connection)
         newest = ScriptDirectory.from_config(config).get_current_head() or "0"
         command.revision(config, message, autogenerate=True, rev_id=f"{int(newest) + 1:04d}")
 

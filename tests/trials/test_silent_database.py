@@ -20,6 +20,7 @@ from sqlalchemy import event, select, text
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.database import Database
 from indexer.keys import Keys
+from indexer.migrations import scripts
 from models.errors import StorageError
 from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence
@@ -111,6 +112,10 @@ def test_a_migration_is_not_cut_short(postgres_url: str, monkeypatch: pytest.Mon
         config.attributes["connection"].execute(select(text("pg_sleep(3)")))
         migrate(config, revision)
 
+    older = Database(postgres_url)
+    with older.writing() as connection:
+        scripts.upgrade(connection, "0005")
+    older.close()
     monkeypatch.setattr(command, "upgrade", slowly)
     with_deadline(2.0, lambda: Catalog.open(postgres_url)).close()
     with Catalog.open(postgres_url) as catalog:

@@ -8,16 +8,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import event, inspect, text
+from sqlalchemy import Connection, event, inspect, text
 
-from indexer import migrations
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.database import Database
+from indexer.migrations import NEWEST, applied, make, scripts
 from indexer.tables import Base
 from models.errors import InputError, MissingPackageError, StorageError
 from models.types import Paper, Sentence
@@ -36,11 +36,43 @@ def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
         yield catalog
 
 
-def test_models_and_migrations_agree(catalog: Catalog) -> None:
-    """What the migrations build is what the models describe: no difference is left to migrate."""
-    with catalog._database.reading() as connection:
+def schema_of(connection: Connection) -> dict[str, Any]:
+    """All that the database says of our tables, whatever order they were made in."""
+    inspector = inspect(connection)
+    described = {}
+    for table in Base.metadata.tables:
+        found = {
+            "columns": [{**column, "type": repr(column["type"])} for column in inspector.get_columns(table)],
+            "indexes": inspector.get_indexes(table),
+            "foreign keys": inspector.get_foreign_keys(table),
+            "unique": inspector.get_unique_constraints(table),
+        }
+        described[table] = {
+            "primary key": inspector.get_pk_constraint(table),
+            **{kind: sorted(map(repr, rows)) for kind, rows in found.items()},
+        }
+        if connection.dialect.name == "sqlite":
+            query = text("SELECT sql FROM sqlite_master WHERE name = :table")
+            written = str(connection.execute(query, {"table": table}).scalar_one())
+            described[table]["options"] = [each in written for each in ("AUTOINCREMENT", "WITHOUT ROWID")]
+    return described
+
+
+def test_migrations_make_what_a_new_catalog_has(catalog_place: str | Path) -> None:
+    """A catalog that went through every version has the schema of a new one, as the models describe it."""
+    database = Database(catalog_place)
+    with database.writing() as connection:
+        scripts.upgrade(connection)
+        assert NEWEST == applied(connection)
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert [] == compare_metadata(context, Base.metadata)
+        migrated = schema_of(connection)
+        scripts.downgrade(connection, "base")
+    with database.writing() as connection:
+        make(connection)
+        assert NEWEST == applied(connection)
+        assert migrated == schema_of(connection)
+    database.close()
 
 
 def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
@@ -48,7 +80,7 @@ def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
     with Catalog.open(catalog_place) as catalog:
         catalog.add([titled("a")])
         with catalog._database.writing() as connection:
-            command.downgrade(migrations.configuration(connection), "base")
+            scripts.downgrade(connection, "base")
         with catalog._database.reading() as connection:
             assert set(inspect(connection).get_table_names()) <= {"alembic_version", "sqlite_sequence"}
     with Catalog.open(catalog_place) as catalog:
@@ -277,7 +309,7 @@ def test_missing_driver_names_the_install_line(monkeypatch: pytest.MonkeyPatch) 
 
 def test_empty_environment_is_enough() -> None:
     """Importing the catalog reads no environment and opens no file."""
-    code = "import indexer.catalog, indexer.database, indexer.tables, indexer.migrations"
+    code = "import indexer.catalog, indexer.database, indexer.tables, indexer.migrations.scripts"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from alembic import command
 from sqlalchemy import text
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer import migrations
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.keys import ApiKey, Keys, Scope, matching
+from indexer.migrations import scripts
 from models.errors import InputError
 
 
@@ -98,7 +97,7 @@ def test_a_name_must_be_readable(keys: Keys, name: str) -> None:
 def test_an_older_catalog_gets_its_table(catalog_place: str | Path) -> None:
     """A catalog made before there were keys keeps its papers and takes keys."""
     with Catalog.open(catalog_place) as catalog, catalog._database.writing() as connection:
-        command.downgrade(migrations.configuration(connection), "0001")
+        scripts.downgrade(connection, "0001")
     with Keys.open(catalog_place) as keys:
         assert [] == keys.all()
 

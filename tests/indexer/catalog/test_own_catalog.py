@@ -5,16 +5,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic import command
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer import migrations
 from indexer.build import KEEP
 from indexer.catalog import CATALOG_FILE, Catalog
 from indexer.changes import delete_papers
 from indexer.database import Database
 from indexer.generations import current_generation, generations, read_manifest
+from indexer.migrations import scripts
 from indexer.publishing import rollback
 from indexer.snapshot import open_snapshot
 from models.encoder import Encoder
@@ -116,7 +115,7 @@ def test_an_older_catalog_gets_an_id(catalog_place: str | Path) -> None:
     """A catalog of the schema before keeps its papers and is given an id when it is opened."""
     database = Database(catalog_place)
     with database.writing() as connection:
-        command.upgrade(migrations.configuration(connection), "0004")
+        scripts.upgrade(connection, "0004")
     database.close()
     with Catalog.open(catalog_place) as catalog:
         assert 32 == len(catalog.identity())
