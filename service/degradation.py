@@ -46,12 +46,12 @@ class Outage:
 
     def end(self) -> None:
         """The part works."""
-        if self.problem is None:
-            return
         with self._lock:
-            ended, self.problem = self.problem, None
-        if ended is not None:
+            if self.problem is None:
+                return
+            # First: who sees that it works finds it in the log.
             _log.info("works_again", part=self._told.part)
+            self.problem = None
 
     def degradations(self) -> list[Degradation]:
         """What does not work at the moment."""

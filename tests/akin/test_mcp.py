@@ -35,6 +35,7 @@ from service.settings import Settings
 from tests.support.builds import ROOT
 from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
 TOOLS = {"search_papers", "recommend", "find_sentences", "analyze_text", "get_paper"}
 PAPER = "demo:p03-m07"
@@ -101,7 +102,7 @@ def test_a_model_searches_over_standard_input_and_output(
         refused = await client.call_tool("get_paper", {"paper_id": "nobody"})
         assert "No paper of this collection" in text_of(refused, failed=True)
 
-    command = ["-m", "akin", "mcp", "--data", str(hashed_data)]
+    command = [*AKIN_WITHOUT_WEIGHTS, "mcp", "--data", str(hashed_data)]
     run_with(StdioServerParameters(command=sys.executable, args=command, cwd=ROOT), use)
 
 

@@ -15,9 +15,9 @@ from service.settings import Settings
 from tests.support.builds import collection
 from tests.support.servers.asgi import endpoints
 
-SAMPLE = 2  # random requests for each endpoint
+SAMPLE = 1  # random request for each endpoint
 TRIAL = 1_000
-FEWEST = {SAMPLE: 400, TRIAL: 10_000}
+FEWEST = {SAMPLE: 300, TRIAL: 10_000}
 
 
 @pytest.fixture

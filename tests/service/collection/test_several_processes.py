@@ -13,7 +13,7 @@ from tests.support.builds import WHALES, collection
 from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import Server
-from tests.support.servers.processes import service_process
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 
 N_PAPERS = 10
 OFTEN = Timings(follow_every_s=0.05, absorb_every_s=0.1, keys_refresh_s=0.1)
@@ -29,7 +29,7 @@ def test_what_one_process_is_given_all_show(tmp_path: Path) -> None:
     data = collection(tmp_path, n_papers=N_PAPERS)
     settings = Settings(data=data, keyless="write", device="cpu")  # type: ignore[arg-type]  # made a member
     with (
-        service_process(data) as (_, one),
+        service_process(data, program=AKIN_WITHOUT_WEIGHTS) as (_, one),
         served(create_app(settings, open_engine(settings))) as address,  # in this process
         httpx.Client(base_url=address, timeout=30) as other,
     ):
