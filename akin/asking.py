@@ -10,7 +10,7 @@ import orjson
 import typer
 from pydantic import ValidationError
 
-from indexer.durable import storage_errors
+from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.sentences import split_sentences
 from models.types import Facet, Paper

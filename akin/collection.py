@@ -12,19 +12,19 @@ from rich.table import Table
 from akin.ids import read_ids
 from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
 from akin.progress import show_progress
-from indexer.backup import back_up
-from indexer.build import KEEP
-from indexer.catalog import Catalog
-from indexer.changes import LOCK_WAIT_S, delete_papers
-from indexer.database import sqlite_file
-from indexer.durable import writer_lock
-from indexer.generations import current_generation, generations, read_manifest, verify
-from indexer.growth import compact as compact_snapshot
-from indexer.growth import is_compact
-from indexer.manifest import Manifest
-from indexer.publishing import rollback
-from indexer.purge import purge_papers
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.database import sqlite_file
+from indexer.collection.backup import back_up
+from indexer.collection.build import KEEP
+from indexer.collection.changes import LOCK_WAIT_S, delete_papers
+from indexer.collection.growth import compact as compact_snapshot
+from indexer.collection.growth import is_compact
+from indexer.collection.publishing import rollback
+from indexer.collection.purge import purge_papers
+from indexer.files.durable import writer_lock
+from indexer.snapshot.folder import current_generation, generations, read_manifest, verify
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)

@@ -25,7 +25,7 @@ from akin.scores import (
     verdicts,
 )
 from evaluation.collection import SETS
-from indexer.durable import replace_file, storage_errors
+from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 from models.transport import Scorer
 

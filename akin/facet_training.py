@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.sets.files import locate
-from indexer.durable import replace_file, storage_errors
+from indexer.files.durable import replace_file, storage_errors
 from models.encoder import Encoder
 from models.errors import InputError
 from models.types import Paper, ProgressFn

@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.ids import read_ids
-from indexer.corpus import CorpusReport, read_corpus
-from indexer.durable import replace_file, storage_errors
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.files.durable import replace_file, storage_errors
 from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import InputError

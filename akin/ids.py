@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from indexer.durable import storage_errors
+from indexer.files.durable import storage_errors
 from models.errors import InputError
 
 

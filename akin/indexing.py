@@ -12,11 +12,11 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from akin.progress import show_progress
-from indexer.build import KEEP, BuildArguments, BuildReport, build, built_with
-from indexer.catalog import CATALOG_FILE
-from indexer.corpus import CorpusReport, read_corpus
-from indexer.quarantine import QuarantinedPaper
-from indexer.reading import Refusals
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.collection.build import KEEP, BuildArguments, BuildReport, build, built_with
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.encoding.reading import Refusals
 from models.annotator import load_annotator
 from models.types import Precision
 

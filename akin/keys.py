@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from akin.indexing import CatalogUrl, Data, catalog_place
-from indexer.keys import Keys, Scope
+from service.access.api_keys import Keys, Scope
 
 app = typer.Typer(help="The API keys of a data folder.", no_args_is_help=True)
 _out = Console(highlight=False)

@@ -21,7 +21,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from indexer.durable import storage_errors
+from indexer.files.durable import storage_errors
 from models.types import ProgressFn
 
 _LOG_EVERY_S = 20.0

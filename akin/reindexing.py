@@ -24,11 +24,11 @@ from akin.indexing import (
 from akin.progress import show_progress
 from akin.serving import settings_of
 from evaluation.agreement import Agreement, compare
-from indexer.build import KEEP, BuildArguments, built_with
-from indexer.catalog import Catalog
-from indexer.manifest import Manifest
-from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
-from indexer.snapshot import Snapshot
+from indexer.catalog.catalog import Catalog
+from indexer.collection.build import KEEP, BuildArguments, built_with
+from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn

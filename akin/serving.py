@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from akin.indexing import Data, index
-from indexer.generations import current_generation
+from indexer.snapshot.folder import current_generation
 from models.errors import InputError, SnapshotMissingError
 from service.access.keys import KeyRing, is_loopback
 from service.api.services import services_of

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from akin.indexing import Data, Device
 from akin.serving import settings_of
-from indexer.generations import current_generation
-from indexer.jobs import Jobs
+from indexer.snapshot.folder import current_generation
 from service.background import Repeating
+from service.batches.jobs import Jobs
 from service.batches.worker import ChunkWorker
 from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from indexer.backends.exact import ExactIndex
+from indexer.index.backends.exact import ExactIndex
 from models.types import Paper
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from indexer.corpus import read_corpus
+from indexer.corpus.read import read_corpus
 from models.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.hashing import HashingEncoder

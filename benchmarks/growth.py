@@ -16,11 +16,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from indexer.backends.exact import ExactIndex
-from indexer.build import KEEP, BuildArguments, build
-from indexer.durable import writer_lock
-from indexer.growth import compact
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.collection.build import KEEP, BuildArguments, build
+from indexer.collection.growth import compact
+from indexer.files.durable import writer_lock
+from indexer.index.backends.exact import ExactIndex
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
 from service.search.candidates import find_candidates
 from service.search.engine import SearchEngine

@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from indexer.index import BACKENDS, VectorIndex, build_index
+from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 
 SENTENCES, CALLS, K = 8, 100, 100
 

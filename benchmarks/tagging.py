@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from encoders import CLOCKS, medians, read_papers
 
-from indexer.embed import embed
+from indexer.encoding.embed import embed
 from models.annotator import Annotator, load_annotator
 from models.encoder import PAPERS_PER_CALL
 

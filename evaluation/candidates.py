@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from evaluation.bootstrap import interval
-from indexer.index import build_index
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.index.vector_index import build_index
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
 from models.transport import SERVING, TransportSettings, score_papers
 from models.types import Filters, ProgressFn

@@ -18,7 +18,7 @@ from evaluation.sets.scidocs import ScidocsSet
 from evaluation.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.systems import Systems, check_name, has_plan
 from evaluation.vectors import VectorSource, present_encoders
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.functions import read_metadata

@@ -16,7 +16,7 @@ from evaluation.explained import ExplainedRanking, readable
 from evaluation.measures import per_query
 from evaluation.run import Run
 from evaluation.summary import ALL, Comparison, Row, compare
-from indexer.durable import replace_file, storage_errors
+from indexer.files.durable import replace_file, storage_errors
 
 __all__ = ["ExplainedRanking", "write_report"]
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.durable import replace_file, storage_errors
-from indexer.source import Lines, open_source
+from indexer.corpus.source import Lines, open_source
+from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 
 

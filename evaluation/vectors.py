@@ -14,14 +14,14 @@ from huggingface_hub import try_to_load_from_cache
 from jaxtyping import Float32
 
 from evaluation.collection import Collection
-from indexer.durable import replace_file, storage_errors
-from indexer.snapshot import Snapshot
+from indexer.files.durable import replace_file, storage_errors
+from indexer.snapshot.snapshot import Snapshot
 from models.checkpoints import CHECKPOINTS, WEIGHTS
 from models.encoder import PAPERS_PER_CALL, Encoder
 from models.errors import StorageError
 from models.types import EncodedPaper, PackedVectors, Paper, ProgressFn, Unit
 
-# Papers handed to the encoder at once, as in indexer/embed.py.
+# Papers handed to the encoder at once, as in indexer/encoding/embed.py.
 # Papers of one cache file: what an interrupted run loses at most.
 _PAPERS_PER_FILE = 2_048
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from indexer.rows import MAX_SENTENCES
+from indexer.corpus.rows import MAX_SENTENCES
 
 
 class WarningCode(StrEnum):

@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 from pydantic import SecretStr
 
-from indexer.durable import storage_errors, sync
+from indexer.files.durable import storage_errors, sync
 from models.errors import StorageError
 
 SECRET_FILE = "SECRET"  # noqa: S105  # the name of the file, not what is in it

@@ -37,8 +37,8 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.collection.build import KEEP
 
 
 class Keyless(StrEnum):

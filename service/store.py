@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Generic, TypeVar
 
-from indexer.store import Store
+from indexer.catalog.store import Store
 from service.context import locked
 
 _Opened = TypeVar("_Opened", bound=Store)

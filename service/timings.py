@@ -1,8 +1,9 @@
 """How often a service looks at things and how long it waits, where no place needs a setting for it."""
 
 from dataclasses import dataclass
+from typing import Final
 
-from indexer.jobs import LEASE_S
+LEASE_S: Final = 6.0  # of a worker on a part of a batch
 
 
 @dataclass(frozen=True, slots=True)

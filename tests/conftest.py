@@ -16,7 +16,7 @@ from tests.shapes import Calls, check_shapes
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
-    from indexer.snapshot import Snapshot
+    from indexer.snapshot.snapshot import Snapshot
     from models.annotator import Annotator
     from models.encoder import Encoder
     from service.search.engine import SearchEngine
@@ -100,7 +100,7 @@ def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> P
 @pytest.fixture
 def hashed_snapshot(hashed_data: Path) -> Snapshot:
     """The demo corpus under the hashing encoder, opened anew."""
-    from indexer.snapshot import open_snapshot
+    from indexer.snapshot.snapshot import open_snapshot
 
     return open_snapshot(hashed_data)
 

@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 import service
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
+from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
 from tests.support.pickles import opens_pickles

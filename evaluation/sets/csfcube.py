@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import JsonObject, json_document, json_lines, locate
-from indexer.rows import RawPaper, to_paper
+from indexer.corpus.rows import RawPaper, to_paper
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences

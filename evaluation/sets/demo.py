@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import locate
-from indexer.corpus import read_corpus
+from indexer.corpus.read import read_corpus
 from models.errors import InputError
 from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences

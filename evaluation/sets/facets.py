@@ -28,7 +28,7 @@ F1 = "F1"
 
 _TRAIN = "train.jsonl"
 _N_FACETS = len(FACETS)
-# Papers annotated at once, as in indexer/embed.py.
+# Papers annotated at once, as in indexer/encoding/embed.py.
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from evaluation.collection import CollectionReader
-from indexer.source import Lines, open_source, read_errors
+from indexer.corpus.source import Lines, open_source, read_errors
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 
 JsonObject = dict[str, Any]

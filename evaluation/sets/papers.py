@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from indexer.rows import clean
+from indexer.corpus.rows import clean
 from models.errors import InputError
 from models.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper

@@ -12,9 +12,9 @@ from defusedxml.ElementTree import fromstring
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import json_lines, locate, read_qrels, text_lines
 from evaluation.sets.papers import notes_on, text_of, text_query
-from indexer.corpus import CorpusReport, read_corpus
-from indexer.records import JsonObject
-from indexer.source import read_head
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.records import JsonObject
+from indexer.corpus.source import read_head
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences

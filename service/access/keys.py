@@ -11,8 +11,8 @@ from typing import Final
 
 from starlette.requests import Request
 
-from indexer.keys import ApiKey, Keys, Scope, matching
 from models.errors import KeyRefusedError, KeysUnknownError, ScopeMissingError, StorageError
+from service.access.api_keys import ApiKey, Keys, Scope, matching
 from service.background import Repeating
 from service.context import ASIDE_S, with_deadline
 from service.degradation import Degradation

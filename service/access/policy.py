@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from indexer.keys import Scope
+from service.access.api_keys import Scope
 
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 MAX_BODY_BYTES: Final = 2_000_000

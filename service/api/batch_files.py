@@ -10,7 +10,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexer.jobs import Jobs
 from models.errors import BatchNotFoundError
 from service.api.errors import described
 from service.api.exports import CSV_COLUMNS, csv_rows, csv_text, harmless
@@ -18,6 +17,7 @@ from service.api.formats import Format
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut, SearchOut
 from service.batches.content import BatchResult, read_results
+from service.batches.jobs import Jobs
 from service.context import with_deadline
 
 _CHUNK_S: Final = 30.0  # how long one chunk is waited for

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 import models.errors
-from indexer.job import ChunkContent, LeasedChunk, NewJob
 from models.errors import AkinError
+from service.batches.job import ChunkContent, LeasedChunk, NewJob
 from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50

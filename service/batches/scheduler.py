@@ -6,11 +6,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import Final
 
-from indexer.job import Job, NewJob
-from indexer.jobs import Jobs
-from indexer.migrations import open_database
+from indexer.catalog.migrations import open_database
 from models.errors import BatchNotFoundError, StorageError
 from service.background import Repeating
+from service.batches.job import Job, NewJob
+from service.batches.jobs import Jobs
 from service.batches.worker import ChunkWorker
 from service.collection.leases import KeptGenerations
 from service.context import ASIDE_S, locked, with_deadline

@@ -9,11 +9,11 @@ from typing import Final
 
 import structlog
 
-from indexer.job import LeasedChunk
-from indexer.jobs import Jobs
 from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError
 from service.background import Repeating
 from service.batches.content import BatchResult, queries_of, stored_results
+from service.batches.job import LeasedChunk
+from service.batches.jobs import Jobs
 from service.collection.cursors import Cursors
 from service.collection.generations import PinnedEngines
 from service.context import ASIDE_S, Deadline, set_deadline, with_deadline

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import fields, is_dataclass
 
-from indexer.manifest import Manifest
+from indexer.snapshot.manifest import Manifest
 
 
 def digest_of(content: object) -> bytes:

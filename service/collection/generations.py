@@ -14,10 +14,10 @@ from typing import Final
 
 import structlog
 
-from indexer.durable import storage_errors
-from indexer.generations import current_generation, generations, read_manifest, snapshot_folder
-from indexer.manifest import Manifest
-from indexer.snapshot import open_snapshot
+from indexer.files.durable import storage_errors
+from indexer.snapshot.folder import current_generation, generations, read_manifest, snapshot_folder
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
 from service.cache.annotations import load_cached

@@ -7,9 +7,9 @@ from typing import Final
 
 import structlog
 
-from indexer.catalog import Catalog, Change
-from indexer.changes import absorb, expect_own_catalog
-from indexer.quarantine import Quarantine
+from indexer.catalog.catalog import Catalog, Change
+from indexer.catalog.quarantine import Quarantine
+from indexer.collection.changes import absorb, expect_own_catalog
 from models.errors import BuildLockedError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen

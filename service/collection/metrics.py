@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from indexer.manifest import Manifest
+from indexer.snapshot.manifest import Manifest
 from service.collection.scrub import Scrub
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics, Reading

@@ -14,9 +14,9 @@ from typing import BinaryIO, Final
 
 import structlog
 
-from indexer.durable import storage_errors
-from indexer.generations import generations, read_manifest, segment_folder, snapshot_folder
-from indexer.manifest import Manifest
+from indexer.files.durable import storage_errors
+from indexer.snapshot.folder import generations, read_manifest, segment_folder, snapshot_folder
+from indexer.snapshot.manifest import Manifest
 from models.errors import SnapshotError
 from service.collection.generations import Engines
 from service.degradation import Degradation

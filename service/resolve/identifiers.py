@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Int64
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.errors import PaperNotFoundError
 
 _DOI = re.compile(r"10\.\d{4,9}/\S+")

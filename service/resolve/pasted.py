@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from indexer.rows import MAX_SENTENCES
+from indexer.corpus.rows import MAX_SENTENCES
 from models.language import other_language
 from models.sentences import split_sentences
 from models.types import Paper

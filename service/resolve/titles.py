@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float32, Int32, Int64
 from rapidfuzz.distance import Indel
 from rapidfuzz.process import cdist
 
-from indexer.segment import Segment
-from indexer.snapshot import Snapshot
+from indexer.snapshot.segment import Segment
+from indexer.snapshot.snapshot import Snapshot
 from models.errors import QueryError
 
 # Less alike is another title. Measured on 188,235 titles: one in five letters mistyped leaves 0.80 (of 95 in

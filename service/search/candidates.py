@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.sentences import wording
 from models.types import Candidate, Paper
 from service.context import check_deadline, stage

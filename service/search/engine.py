@@ -8,7 +8,7 @@ from threading import Thread
 
 import numpy as np
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.transport import SERVING
 from models.types import RankedPaper

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
 from models.types import EncoderSpec
 from service.context import check_deadline, stage

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow.compute as pc
 from jaxtyping import Float32
 
-from indexer.near_ids import near_ids
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import PaperNotFoundError, SentenceSelectionError
 from models.types import Paper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
+from service.resolve.near_ids import near_ids
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences

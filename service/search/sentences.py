@@ -8,8 +8,8 @@ from enum import StrEnum
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from indexer.index import JoinedIndex, VectorIndex
-from indexer.snapshot import Snapshot
+from indexer.index.vector_index import JoinedIndex, VectorIndex
+from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
 from models.sentences import wording

@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.datastructures import QueryParams
 
-from indexer.rows import MAX_SENTENCES
+from indexer.corpus.rows import MAX_SENTENCES
 from models.errors import QueryError
 
 MAX_FURTHER_PAPERS: Final = 50  # to be like and to be unlike, together

@@ -22,12 +22,12 @@ from akin.cli import app
 from akin.client import Retries
 from akin.mcp import in_process
 from akin.tools import make_server
-from indexer.job import ChunkContent, NewJob
-from indexer.jobs import Jobs
-from indexer.keys import Keys, Scope
 from models.types import Facet
+from service.access.api_keys import Keys, Scope
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
+from service.batches.job import ChunkContent, NewJob
+from service.batches.jobs import Jobs
 from service.search.aspect import Aspect
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed

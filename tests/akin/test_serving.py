@@ -17,8 +17,8 @@ from shutil import copytree
 import pytest
 
 from akin.serving import _listen
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
+from service.access.api_keys import Keys, Scope
 from tests.support.builds import ROOT
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS

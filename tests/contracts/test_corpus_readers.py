@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.corpus import READERS, CorpusReader, CorpusReport, read_corpus
-from indexer.source import read_head
+from indexer.corpus.read import READERS, CorpusReader, CorpusReport, read_corpus
+from indexer.corpus.source import read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError
 from models.registry import resolve
 from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, WriteFn, paper, reasons, write_lines

@@ -6,10 +6,9 @@ import faiss
 import numpy as np
 import pytest
 
-import indexer.backends.faiss_codes
-import indexer.backends.faiss_flat
-from indexer.backends.faiss_codes import Effort
-from indexer.index import BACKENDS, VectorIndex, build_index
+from indexer.index.backends import faiss_codes, faiss_flat
+from indexer.index.backends.faiss_codes import Effort
+from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 from models.errors import InputError
 from tests.support.examples.clusters import clustered
 
@@ -44,8 +43,8 @@ def indexes(rows: np.ndarray) -> dict[str, VectorIndex]:
 @pytest.fixture
 def no_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make FAISS answer whatever it would cost, where small or narrow searches would be exact scans."""
-    monkeypatch.setattr(indexer.backends.faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: False)
-    monkeypatch.setattr(indexer.backends.faiss_flat, "ALWAYS_SCAN_ROWS", 0)
+    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: False)
+    monkeypatch.setattr(faiss_flat, "ALWAYS_SCAN_ROWS", 0)
 
 
 def truth(

@@ -11,9 +11,9 @@ import pytest
 from evaluation.candidates import measure_candidates
 from evaluation.collection import SETS
 from evaluation.run import Run, read_trec, write_trec
-from indexer.backends.exact import ExactIndex
-from indexer.index import BACKENDS
-from indexer.snapshot import Snapshot
+from indexer.index.backends.exact import ExactIndex
+from indexer.index.vector_index import BACKENDS
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import InputError, SnapshotMissingError
 from models.transport import Scorer, TransportSettings, score_papers

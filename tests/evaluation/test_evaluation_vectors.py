@@ -9,7 +9,7 @@ import pytest
 from evaluation.dense import SUFFIXES
 from evaluation.systems import Systems
 from evaluation.vectors import VectorCache, VectorSource, digest_of, encode_collection
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, InputError, StorageError
 from tests.support.examples.system_examples import METHOD, PAPERS, WHOLE, Counting, collection, ignore, paper

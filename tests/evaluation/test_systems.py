@@ -10,7 +10,7 @@ from evaluation.dense import SUFFIXES, Choice, chosen_sentences, parse_name
 from evaluation.measurement import Request, load_collection, measure
 from evaluation.systems import DEPTH, TEXT_SYSTEMS, Systems, default_tau
 from evaluation.vectors import VectorSource
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import InputError, UnknownNameError
 from models.transport import SERVING, Scorer

@@ -11,7 +11,7 @@ from evaluation.measurement import Request, load_collection, measure
 from evaluation.systems import Systems, has_plan
 from evaluation.tagged import retag
 from evaluation.vectors import VectorSource
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import InputError

@@ -11,10 +11,10 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys
+from indexer.catalog.catalog import CATALOG_FILE
 from models.errors import EncoderError, SnapshotMissingError, StorageError
 from models.interruption import check_interruption
+from service.access.api_keys import Keys
 from service.background import Repeating
 from service.degradation import Degradation, Outage
 from service.store import LazyStore

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import akin
-from indexer.build import ADDED_AT_ONCE, BuildArguments, BuildReport, build
-from indexer.generations import (
+from indexer.collection.build import ADDED_AT_ONCE, BuildArguments, BuildReport, build
+from indexer.encoding.reading import PARTS, PartBounds
+from indexer.snapshot.folder import (
     current_generation,
     generations,
     read_manifest,
     segment_folder,
     snapshot_folder,
 )
-from indexer.reading import PARTS, PartBounds
 from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError

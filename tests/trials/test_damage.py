@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.generations import current_generation, generations
-from indexer.publishing import rollback
-from indexer.snapshot import open_snapshot, served_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.collection.publishing import rollback
+from indexer.snapshot.folder import current_generation, generations
+from indexer.snapshot.snapshot import open_snapshot, served_snapshot
 from models.encoder import load_encoder
 from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns
@@ -44,7 +44,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     functions = FirstColumns(encoder.spec.fingerprint)
     with pytest.MonkeyPatch.context() as patched:
         # As if there were enough function vectors for an index with a file.
-        patched.setattr("indexer.segment_writer.choose_backend", lambda n_rows: "hnsw")
+        patched.setattr("indexer.snapshot.segment_writer.choose_backend", lambda n_rows: "hnsw")
         for papers in (many_papers(12), many_papers(16)[12:]):
             corpus = write_corpus(folder / "c.jsonl", papers)
             build_quietly(corpus, folder / "data", encoder, functions=functions, backend="hnsw")

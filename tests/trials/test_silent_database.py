@@ -17,13 +17,13 @@ from alembic.config import Config
 from fastapi.testclient import TestClient
 from sqlalchemy import event, select, text
 
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.database import Database
-from indexer.keys import Keys
-from indexer.migrations import scripts
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.database import Database
+from indexer.catalog.migrations import scripts
 from models.errors import StorageError
 from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence
+from service.access.api_keys import Keys
 from service.access.keys import KeyRing
 from service.app import create_app
 from service.collection import ingest
@@ -71,7 +71,7 @@ def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> 
 @pytest.fixture(autouse=True)
 def nothing_else_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wait for SQLite ends with its deadline, or not at all."""
-    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 100_000)
+    monkeypatch.setattr("indexer.catalog.database.BUSY_TIMEOUT_S", 100_000)
 
 
 def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres_url: str) -> None:

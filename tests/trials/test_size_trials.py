@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.growth import compact, grow
-from indexer.segment_writer import KeptPart
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.changes import delete_papers
+from indexer.collection.growth import compact, grow
+from indexer.snapshot.segment_writer import KeptPart
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.trials.sizes import MadePart

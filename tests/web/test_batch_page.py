@@ -10,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import Page, Route, expect
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
+from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS

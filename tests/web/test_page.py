@@ -9,9 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
 from models.types import Facet, Paper, Sentence
+from service.access.api_keys import Keys, Scope
 from service.answer_warnings import WarningCode, warning
 from service.api.schemas.base import PaperOut
 from service.app import create_app

@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 import pytest
 
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.changes import delete_papers
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Sentence
 from service.api.schemas.recommendations import RecommendationsOut

@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as ASGIScope
 
-from indexer.keys import Scope
 from models.errors import AkinError, BodyTooLargeError, KeyRefusedError, ScopeMissingError
+from service.access.api_keys import Scope
 from service.access.keys import KeyRing
 from service.access.policy import Policy
 from service.access.queue import N_STORING, Admission, Queues

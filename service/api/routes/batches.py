@@ -6,10 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from indexer.job import Job
-from indexer.jobs import Jobs
-from indexer.keys import Scope
 from models.errors import BatchUnfinishedError
+from service.access.api_keys import Scope
 from service.access.in_turn import in_turn
 from service.access.keys import Caller
 from service.access.policy import BATCH, MAX_BATCH_BYTES, requires
@@ -23,6 +21,8 @@ from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
 from service.api.services import services_of
 from service.batches.content import new_job
+from service.batches.job import Job
+from service.batches.jobs import Jobs
 from service.batches.scheduler import Batches
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from indexer.rows import MAX_ID_CHARS, MAX_TITLE_CHARS
+from indexer.corpus.rows import MAX_ID_CHARS, MAX_TITLE_CHARS
 from service.access.policy import READ, WRITE, requires
 from service.api.dependencies.engine import CollectionDep, EngineDep
 from service.api.dependencies.formats import accepted, documented, paper_file

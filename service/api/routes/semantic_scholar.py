@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from indexer.rows import MAX_TITLE_CHARS
+from indexer.corpus.rows import MAX_TITLE_CHARS
 from models.errors import PaperNotFoundError
 from models.types import Paper
 from service.access.policy import SCHOLAR, requires

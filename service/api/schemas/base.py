@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from indexer.corpus.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.errors import QueryError
 from models.sentences import sentences_from_list
 from models.types import Facet, Paper

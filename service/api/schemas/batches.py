@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, Tag
 
-from indexer.job import Job, JobState
 from service.api.schemas.base import Strict, kind_of, tag
 from service.api.schemas.search import FirstPageIn, SearchShapeIn, SeedIn, to_seed
+from service.batches.job import Job, JobState
 from service.search.aspect import Aspect
 from service.search.query import SearchQuery, Seed
 

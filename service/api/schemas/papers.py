@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
-from indexer.rows import (
+from indexer.corpus.rows import (
     MAX_FIELD_CHARS,
     MAX_LIST_ITEMS,
     MAX_SENTENCES,

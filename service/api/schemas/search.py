@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, Tag, model_validator
 from pydantic.config import JsonDict
 
-from indexer.rows import MAX_SENTENCES
+from indexer.corpus.rows import MAX_SENTENCES
 from models.transport import Scorer
 from models.types import Paper
 from service.api.schemas.base import (

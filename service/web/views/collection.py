@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
 from service.web.views.years import stretch_in_words, stretch_length

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, select
 
-from indexer.catalog import CATALOG_FILE, Catalog, Change
-from indexer.tables import PaperRow
-from indexer.versions import content_hash
+from indexer.catalog.catalog import CATALOG_FILE, Catalog, Change
+from indexer.catalog.tables import PaperRow
+from indexer.content_hash import content_hash
 from models.errors import InputError, PaperNotFoundError, StorageError
 from models.types import Facet, Paper, Sentence
 

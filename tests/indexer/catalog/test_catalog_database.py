@@ -15,10 +15,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, event, inspect, text
 
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.database import Database
-from indexer.migrations import NEWEST, applied, make, scripts
-from indexer.tables import Base
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.database import Database
+from indexer.catalog.migrations import NEWEST, applied, make, scripts
+from indexer.catalog.tables import Base
 from models.errors import InputError, MissingPackageError, StorageError
 from models.types import Paper, Sentence
 from tests.support.builds import ROOT
@@ -122,7 +122,7 @@ def run_python(code: str, *arguments: str) -> "subprocess.Popen[str]":
 
 OPEN_AND_ADD = """
 import sys
-from indexer.catalog import Catalog
+from indexer.catalog.catalog import Catalog
 from models.types import Paper, Sentence
 print("ready", flush=True)
 sys.stdin.readline()
@@ -272,7 +272,7 @@ def test_file_that_another_process_keeps_busy_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A writer gives up after the busy timeout and says why."""
-    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("indexer.catalog.database.BUSY_TIMEOUT_S", 0)
     file = tmp_path / CATALOG_FILE
     with Catalog.open(file) as catalog:
         other = sqlite3.connect(file, isolation_level=None)
@@ -309,7 +309,7 @@ def test_missing_driver_names_the_install_line(monkeypatch: pytest.MonkeyPatch) 
 
 def test_empty_environment_is_enough() -> None:
     """Importing the catalog reads no environment and opens no file."""
-    code = "import indexer.catalog, indexer.database, indexer.tables, indexer.migrations.scripts"
+    code = "import indexer.catalog.catalog, indexer.catalog.migrations.scripts"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from indexer.build import KEEP, BuildArguments
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.reindex import prepare
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.changes import delete_papers
+from indexer.collection.reindex import prepare
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Facet, Paper, Sentence

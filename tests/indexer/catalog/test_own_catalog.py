@@ -8,14 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.database import Database
-from indexer.generations import current_generation, generations, read_manifest
-from indexer.migrations import scripts
-from indexer.publishing import rollback
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.database import Database
+from indexer.catalog.migrations import scripts
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.collection.publishing import rollback
+from indexer.snapshot.folder import current_generation, generations, read_manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence

@@ -15,14 +15,14 @@ from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer import backup
-from indexer.backup import back_up
-from indexer.build import KEEP, BuildArguments, build
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb, delete_papers
-from indexer.generations import verify
-from indexer.manifest import Manifest
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection import backup
+from indexer.collection.backup import back_up
+from indexer.collection.build import KEEP, BuildArguments, build
+from indexer.collection.changes import absorb, delete_papers
+from indexer.snapshot.folder import verify
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import BuildLockedError, InputError, StorageError
 from service.app import create_app
@@ -154,7 +154,7 @@ def test_what_is_copied_stays_until_it_is_copied(
             )
         return Path(copied(source, target))
 
-    monkeypatch.setattr("indexer.backup.shutil.copytree", slow)
+    monkeypatch.setattr("indexer.collection.backup.shutil.copytree", slow)
     assert generation == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).generation
     assert before == shown(tmp_path / "copy")
     assert shown(data) == {f"p{i}" for i in range(14)}
@@ -182,7 +182,7 @@ def test_a_killed_backup_does_not_hinder_the_next(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.backup._copy_sqlite", die)
+        patched.setattr("indexer.collection.backup._copy_sqlite", die)
         with pytest.raises(KeyboardInterrupt):
             back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)
     assert not (tmp_path / "copy").exists()
@@ -273,7 +273,7 @@ def test_what_was_copied_is_not_copied_again(
             raise KeyboardInterrupt
         return copyfile(source, target, **options)
 
-    monkeypatch.setattr("indexer.backup.shutil.copyfile", counting)
+    monkeypatch.setattr("indexer.collection.backup.shutil.copyfile", counting)
     stopped = True
     with pytest.raises(KeyboardInterrupt):
         back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)

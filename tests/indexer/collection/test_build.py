@@ -11,8 +11,8 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
-from indexer.reading import PartBounds
-from indexer.snapshot import open_snapshot
+from indexer.encoding.reading import PartBounds
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import (
@@ -68,7 +68,7 @@ def test_a_changed_corpus_takes_up_only_what_is_the_same(
 KILLED_IN_ITS_THIRD_PART = """
 import os, signal, sys
 from pathlib import Path
-from indexer.reading import PartBounds
+from indexer.encoding.reading import PartBounds
 from models.encoder import load_encoder
 from tests.support.builds import Counting, build_quietly
 
@@ -98,14 +98,14 @@ def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) 
 # Ctrl-C comes when all is encoded and nothing published; facets by keywords, for which nothing is loaded.
 INTERRUPTED_BEFORE_IT_PUBLISHES = """
 import os, signal, sys
-import akin.indexing, indexer.build
+import akin.indexing, indexer.collection.build
 from akin.cli import app
 from tests.support.annotators import hashing_annotator
 
 # A test run in the background of a script ignores SIGINT, and so would its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 akin.indexing.load_annotator = lambda *_, **__: hashing_annotator()
-indexer.build.grow = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+indexer.collection.build.grow = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
 app(sys.argv[1:])
 """
 
@@ -187,10 +187,10 @@ def test_a_build_killed_after_its_papers_entered_the_catalog_reads_nothing_again
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.build.grow", stopped)
+        patched.setattr("indexer.collection.build.grow", stopped)
         with pytest.raises(KeyboardInterrupt):
             build_quietly(corpus, tmp_path / "data", hashing)
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.build.read_corpus", stopped)
+        patched.setattr("indexer.collection.build.read_corpus", stopped)
         report = build_quietly(corpus, tmp_path / "data", hashing)
     assert (60, 10, 40) == (report.manifest.n_papers, report.reading.unchanged, report.reused_papers)

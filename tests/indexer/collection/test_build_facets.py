@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.reading import PartBounds
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.encoding.reading import PartBounds
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
 from models.facets import FACETS, NO_FACET

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.build import BuildArguments, build
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.generations import generations
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import BuildArguments, build
+from indexer.snapshot.folder import generations
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
 from models.types import EncodedPaper, Paper

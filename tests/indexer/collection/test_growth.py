@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import Absorbed, Deletion, absorb, delete_papers
-from indexer.generations import current_generation, generations
-from indexer.growth import compact
-from indexer.index import build_index
-from indexer.publishing import rollback
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
+from indexer.collection.growth import compact
+from indexer.collection.publishing import rollback
+from indexer.index.vector_index import build_index
+from indexer.snapshot.folder import current_generation, generations
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence
@@ -269,7 +269,7 @@ def test_what_was_encoded_in_vain_is_removed(
         raise StorageError("the disk is full")
 
     with Catalog.open(data / CATALOG_FILE) as catalog, monkeypatch.context() as broken:
-        broken.setattr("indexer.changes.grow", full)
+        broken.setattr("indexer.collection.changes.grow", full)
         for number in range(3):
             catalog.add([paper_of("w", f"Whales {number}.")])
             with pytest.raises(StorageError):

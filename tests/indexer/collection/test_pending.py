@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb, differing_papers
-from indexer.corpus import CorpusReport, read_corpus
-from indexer.durable import discard_folder, writer_lock
-from indexer.reading import Reading, papers_of
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb, differing_papers
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.encoding.reading import Reading, papers_of
+from indexer.files.durable import discard_folder, writer_lock
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
@@ -69,7 +69,7 @@ def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
         corpus, [{**paper, "year": 1999} if paper["id"] == "p5" else paper for paper in many_papers(40)]
     )
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.build.grow", full)
+        broken.setattr("indexer.collection.build.grow", full)
         with pytest.raises(StorageError):
             build_quietly(corpus, data, hashing)
     again = Counting(hashing)
@@ -91,7 +91,7 @@ def test_others_write_while_a_corpus_is_added(
                     other.delete(["p31"])
             yield paper
 
-    monkeypatch.setattr("indexer.build.papers_of", with_others)
+    monkeypatch.setattr("indexer.collection.build.papers_of", with_others)
     write_corpus(corpus, many_papers(60))
     report = build_quietly(corpus, data, hashing, added_at_once=10)
     assert (60, True, False) == (len(titles(data)), "whales" in titles(data), "p31" in titles(data))
@@ -111,7 +111,7 @@ def test_a_build_killed_while_it_adds_is_taken_up(
         raise StorageError("the device failed")
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.build.papers_of", cut)
+        broken.setattr("indexer.collection.build.papers_of", cut)
         with pytest.raises(StorageError):
             build_quietly(corpus, data, hashing, added_at_once=10)
     with Catalog.open(data / CATALOG_FILE) as catalog:
@@ -134,6 +134,6 @@ def test_a_build_starts_where_another_ends(
         with writer_lock(path, wait_s=wait_s):
             yield
 
-    monkeypatch.setattr("indexer.build.writer_lock", after_another)
+    monkeypatch.setattr("indexer.collection.build.writer_lock", after_another)
     write_corpus(corpus, many_papers(40))
     assert 10 == build_quietly(corpus, data, hashing).reading.n_papers

@@ -10,17 +10,17 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer.catalog import CATALOG_FILE, Catalog, Purged
-from indexer.changes import absorb, delete_papers
-from indexer.durable import writer_lock
-from indexer.generations import generations, snapshot_folder, verify
-from indexer.job import ChunkContent, NewJob
-from indexer.jobs import Jobs
-from indexer.purge import Purge, purge_papers
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog, Purged
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.purge import Purge, purge_papers
+from indexer.files.durable import writer_lock
+from indexer.snapshot.folder import generations, snapshot_folder, verify
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import BatchNotFoundError, BuildLockedError, StorageError
 from models.types import Paper, Sentence
+from service.batches.job import ChunkContent, NewJob
+from service.batches.jobs import Jobs
 from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 
@@ -169,7 +169,7 @@ def test_a_purge_that_was_killed_is_finished_by_the_next(data: Path, monkeypatch
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.purge.remove_generations", killed)
+        broken.setattr("indexer.collection.purge.remove_generations", killed)
         with pytest.raises(KeyboardInterrupt):
             purge(data, "p7")
     assert open_snapshot(data).find("p7") is None
@@ -243,7 +243,7 @@ def test_the_file_keeps_no_byte_of_batches(data: Path) -> None:
 
 def test_a_log_that_somebody_reads_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process reads the catalog its log cannot be cleared: the purge says so."""
-    monkeypatch.setattr("indexer.database.BUSY_TIMEOUT_S", 0)
+    monkeypatch.setattr("indexer.catalog.database.BUSY_TIMEOUT_S", 0)
     with closing(sqlite3.connect(data / CATALOG_FILE)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM papers").fetchone()

@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 
 from akin.cli import app
 from evaluation.agreement import compare, overlap, rank_correlation
-from indexer.build import KEEP, BuildArguments, build
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb, delete_papers
-from indexer.generations import current_generation, generations
-from indexer.manifest import Manifest
-from indexer.reading import PARTS, PartBounds
-from indexer.reindex import Prepared, prepare, publish_prepared, reindex_lock
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP, BuildArguments, build
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
+from indexer.encoding.reading import PARTS, PartBounds
+from indexer.snapshot.folder import current_generation, generations
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -255,7 +255,7 @@ def test_one_that_died_between_moving_and_publishing_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("indexer.reindex.grow", die)
+        patched.setattr("indexer.collection.reindex.grow", die)
         with pytest.raises(KeyboardInterrupt):
             reindexed(data, tiny, catalog)
     counting = Counting(tiny)

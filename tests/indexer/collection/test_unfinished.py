@@ -6,12 +6,12 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from indexer.build import KEEP, BuildArguments
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb
-from indexer.reading import PartBounds
-from indexer.reindex import prepare, publish_prepared
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.changes import absorb
+from indexer.collection.reindex import prepare, publish_prepared
+from indexer.encoding.reading import PartBounds
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Paper, Sentence
 from tests.support.annotators import annotated
@@ -99,7 +99,7 @@ def test_a_damaged_addition_is_encoded_again(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("indexer.changes.grow", die)
+            patched.setattr("indexer.collection.changes.grow", die)
             with pytest.raises(KeyboardInterrupt):
                 absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
         flip(next((data / "building" / "changes").glob("*/rows.npy")))

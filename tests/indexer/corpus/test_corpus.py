@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.corpus import MAX_REPORTED_ROWS, CorpusReport, read_corpus
-from indexer.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
-from indexer.source import MAX_LINE_BYTES
+from indexer.corpus.read import MAX_REPORTED_ROWS, CorpusReport, read_corpus
+from indexer.corpus.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
+from indexer.corpus.source import MAX_LINE_BYTES
 from models.errors import CorpusFormatError, StorageError, UnknownNameError
 from models.types import Facet
 from tests.support.examples.corpus_examples import WriteFn, paper, reasons, row, write_lines

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.corpus import MAX_REPORTED_ROWS, CorpusReport, read_corpus
-from indexer.records import xml_records
-from indexer.source import MAX_LINE_BYTES, Lines, open_source
+from indexer.corpus.read import MAX_REPORTED_ROWS, CorpusReport, read_corpus
+from indexer.corpus.records import xml_records
+from indexer.corpus.source import MAX_LINE_BYTES, Lines, open_source
 from models.errors import BrokenFileError, CorpusFormatError
 from tests.support.examples.corpus_examples import WriteFn, row, write_lines
 

@@ -6,8 +6,15 @@ import faiss
 import numpy as np
 import pytest
 
-import indexer.backends.faiss_codes
-from indexer.index import BACKENDS, VectorIndex, _serving_backend, build_index, choose_backend, load_index
+from indexer.index.backends import faiss_codes
+from indexer.index.vector_index import (
+    BACKENDS,
+    VectorIndex,
+    _serving_backend,
+    build_index,
+    choose_backend,
+    load_index,
+)
 from models.errors import InputError, SnapshotCorruptError, StorageError, UnknownNameError
 from tests.support.examples.clusters import clustered
 
@@ -48,7 +55,7 @@ def test_an_index_survives_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A saved and opened index, over memory-mapped rows, gives the same answers bit for bit."""
-    monkeypatch.setattr(indexer.backends.faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: False)
+    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: False)
     queries = clustered(8, DIM, seed=1).astype(np.float32)
     np.save(tmp_path / "vectors.npy", rows)
     indexes[name].save(tmp_path / "index.bin")
@@ -136,7 +143,7 @@ def test_a_large_collection_is_compared_on_the_gpu_where_there_is_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With a GPU in reach a large collection is served flat whatever it was built with, unless told cpu."""
-    monkeypatch.setattr("indexer.backends.faiss_flat.gpu_is_there", lambda: True)
+    monkeypatch.setattr("indexer.index.backends.faiss_flat.gpu_is_there", lambda: True)
     expected = {"auto": "flat", "cuda": "flat", "cpu": "ivfpq"}
     assert expected == {device: _serving_backend("ivfpq", 10**6, device) for device in expected}
     assert _serving_backend("exact", 1000, "cuda") == "exact"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from indexer.backends.nearest import nearest_rows, rescored
+from indexer.index.backends.nearest import nearest_rows, rescored
 from tests.support.examples.clusters import clustered
 
 

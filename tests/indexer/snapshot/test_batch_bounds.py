@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from indexer.columns import Columns
-from indexer.segment import PAPERS, Segment
-from indexer.segment_writer import BatchBounds, KeptPart, write_segment
+from indexer.snapshot.columns import Columns
+from indexer.snapshot.segment import PAPERS, Segment
+from indexer.snapshot.segment_writer import BatchBounds, KeptPart, write_segment
 from models.types import Unit
 from tests.support.trials.sizes import MadePart
 

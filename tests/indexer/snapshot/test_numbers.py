@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.backup import back_up
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb, delete_papers
-from indexer.generations import (
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.backup import back_up
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import compact
+from indexer.collection.publishing import clear_away, rollback
+from indexer.snapshot.folder import (
     current_generation,
     generations,
     generations_before,
@@ -17,10 +19,8 @@ from indexer.generations import (
     read_manifest,
     verify,
 )
-from indexer.growth import compact
-from indexer.manifest import Manifest
-from indexer.publishing import clear_away, rollback
-from indexer.snapshot import open_snapshot
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Paper, Sentence
 from service.cache.digests import generation_digest

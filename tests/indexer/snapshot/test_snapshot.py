@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.columns import allowed_papers, paper_at, papers_to_table
-from indexer.durable import publish_folder, replace_file, storage_errors, writer_lock
-from indexer.generations import (
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.changes import delete_papers
+from indexer.collection.publishing import rollback
+from indexer.files.durable import publish_folder, replace_file, storage_errors, writer_lock
+from indexer.snapshot.columns import allowed_papers, paper_at, papers_to_table
+from indexer.snapshot.folder import (
     current_generation,
     generations,
     read_manifest,
     snapshot_folder,
     verify,
 )
-from indexer.manifest import Manifest
-from indexer.publishing import rollback
-from indexer.snapshot import Snapshot, open_snapshot, served_snapshot
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.checksums import digest_of
 from models.encoder import Encoder, load_encoder
 from models.errors import (
@@ -247,7 +247,7 @@ def test_a_generation_cleared_away_while_it_is_looked_up_is_no_failure(
             publish_without(data, paper_id)
         return generations(data)
 
-    monkeypatch.setattr("indexer.generations.generations", others_publish)
+    monkeypatch.setattr("indexer.snapshot.folder.generations", others_publish)
     assert "000004" == reopen(data, beside=first).generation
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderError

@@ -14,10 +14,10 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from akin.serving import settings_of
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError
+from service.access.api_keys import Keys, Scope
 from service.access.policy import declared
 from service.api.middleware.routing import Resolved, RouteTable, expect_resolved
 from service.app import create_app

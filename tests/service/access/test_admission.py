@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.errors import DeadlineError, OverloadedError
 from service.access.queue import Admission
 from service.app import create_app

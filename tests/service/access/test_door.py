@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from service.access import keys as auth
+from service.access.api_keys import Keys, Scope
 from service.access.keys import is_loopback
 from service.access.policy import MAX_BODY_BYTES
 from service.app import create_app

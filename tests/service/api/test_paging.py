@@ -16,8 +16,8 @@ from hypothesis import given as having
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from indexer.index import VectorIndex
-from indexer.snapshot import Snapshot, open_snapshot
+from indexer.index.vector_index import VectorIndex
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.types import Hits
 from service.app import create_app

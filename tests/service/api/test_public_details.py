@@ -43,8 +43,8 @@ def test_answers_name_nothing_and_the_log_does(hashed_data: Path, monkeypatch: p
         raise StorageError(INSIDE)
 
     with client_of(hashed_data) as client, monkeypatch.context() as broken:
-        broken.setattr("indexer.database.Database.reading", away)
-        broken.setattr("indexer.database.Database.writing", away)
+        broken.setattr("indexer.catalog.database.Database.reading", away)
+        broken.setattr("indexer.catalog.database.Database.writing", away)
         with capture_logs() as logged:
             answer = client.post("/v1/batches", json={"seeds": [PAPER]})
     assert 503 == answer.status_code

@@ -10,10 +10,10 @@ from semanticscholar import SemanticScholar
 from semanticscholar.Paper import Paper
 from semanticscholar.SemanticScholarException import BadQueryParametersException, ObjectNotFoundException
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
 from models.encoder import Encoder
 from models.errors import OverloadedError
+from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.catalog import CATALOG_FILE
-from indexer.generations import generations
-from indexer.keys import Keys, Scope
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.snapshot.folder import generations
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
+from service.access.api_keys import Keys, Scope
 from service.access.policy import MAX_BATCH_BYTES
 from service.access.queue import Admission
 from service.search.engine import SearchEngine
@@ -422,8 +422,8 @@ def test_a_database_that_is_away(client: TestClient, monkeypatch: pytest.MonkeyP
         raise StorageError("the catalog is away; come again")
 
     with monkeypatch.context() as broken:
-        broken.setattr("indexer.database.Database.reading", away)
-        broken.setattr("indexer.database.Database.writing", away)
+        broken.setattr("indexer.catalog.database.Database.reading", away)
+        broken.setattr("indexer.catalog.database.Database.writing", away)
         for answer in (
             client.get(path),
             client.post("/v1/batches", json={"seeds": IDS}),

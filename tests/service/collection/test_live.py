@@ -15,14 +15,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 import akin
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import delete_papers
-from indexer.generations import current_generation, generations
-from indexer.growth import grow
-from indexer.manifest import Manifest
-from indexer.publishing import rollback
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.collection.growth import grow
+from indexer.collection.publishing import rollback
+from indexer.snapshot.folder import current_generation, generations
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import ServiceError
 from models.types import Filters
@@ -211,7 +211,7 @@ def test_a_paper_deleted_while_it_is_published_is_gone(
 ) -> None:
     """A deletion is not answered before what is being published at that moment, with the paper, is gone."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
-    monkeypatch.setattr("indexer.changes.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.changes.grow", meanwhile)
     client.post("/v1/papers", json={"papers": [WHALES]})
     meanwhile.assert_gone()
 
@@ -221,7 +221,7 @@ def test_a_paper_deleted_while_a_command_publishes_it_is_gone(
 ) -> None:
     """The same where `akin index` publishes it: the catalog holds its papers before they are served."""
     meanwhile = DeletedMeanwhile(client, data, "w/1")
-    monkeypatch.setattr("indexer.build.grow", meanwhile)
+    monkeypatch.setattr("indexer.collection.build.grow", meanwhile)
     build_quietly(write_corpus(tmp_path / "whales.jsonl", [WHALES]), data, hashing)
     meanwhile.assert_gone()
 

@@ -9,11 +9,11 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from indexer.build import KEEP
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb, delete_papers
-from indexer.growth import compact
-from indexer.snapshot import open_snapshot
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import compact
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
 from models.types import Paper, Sentence

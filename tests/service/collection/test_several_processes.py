@@ -4,7 +4,7 @@ from pathlib import Path
 
 import httpx
 
-from indexer.keys import Keys, Scope
+from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings

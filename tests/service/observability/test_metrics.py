@@ -11,10 +11,10 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
 from models.errors import RefusedError, StorageError
 from service.access import keys as auth
+from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.degradation import Degradation

@@ -12,9 +12,9 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 
-from indexer.catalog import CATALOG_FILE
-from indexer.keys import Keys, Scope
+from indexer.catalog.catalog import CATALOG_FILE
 from models.errors import EncoderError
+from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.context import check_deadline

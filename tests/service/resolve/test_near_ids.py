@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from indexer.near_ids import near_ids
+from service.resolve.near_ids import near_ids
 
 IDS = ["demo:p03-m07", "demo:p03-m08", "demo:p13-m07", "doi:10.1000/Abc", "1706.03762", "ab1", "ünïcode:1"]
 

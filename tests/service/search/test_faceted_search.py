@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli import app
-from indexer.columns import allowed_papers, papers_to_table
-from indexer.snapshot import open_snapshot
+from indexer.snapshot.columns import allowed_papers, papers_to_table
+from indexer.snapshot.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from indexer.snapshot import Snapshot
+from indexer.snapshot.snapshot import Snapshot
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 

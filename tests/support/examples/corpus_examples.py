@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexer.corpus import CorpusReport, read_corpus
+from indexer.corpus.read import CorpusReport, read_corpus
 from models.sentences import sentences_from_list
 from models.types import Facet, Paper
 

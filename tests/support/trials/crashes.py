@@ -21,16 +21,16 @@ import orjson
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from indexer import segment_writer
-from indexer.build import BuildArguments, build
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.changes import absorb, delete_papers
-from indexer.durable import writer_lock
-from indexer.generations import generations
-from indexer.growth import compact
-from indexer.publishing import rollback
-from indexer.snapshot import Snapshot, open_snapshot
-from indexer.versions import content_hash
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import BuildArguments, build
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import compact
+from indexer.collection.publishing import rollback
+from indexer.content_hash import content_hash
+from indexer.files.durable import writer_lock
+from indexer.snapshot import segment_writer
+from indexer.snapshot.folder import generations
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.types import Paper, Sentence
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import many_papers, quiet, write_corpus
@@ -236,7 +236,7 @@ def expected_after(before: State, data: Path, operation: str) -> State:
 
 
 def _read(corpus: Path) -> Iterator[Paper]:
-    from indexer.corpus import CorpusReport, read_corpus  # noqa: PLC0415 - only children need it
+    from indexer.corpus.read import CorpusReport, read_corpus  # noqa: PLC0415 - only children need it
 
     yield from read_corpus(corpus, report=CorpusReport())
 

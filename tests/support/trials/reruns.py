@@ -8,13 +8,13 @@ from typing import Any
 
 import orjson
 
-from indexer.backup import back_up
-from indexer.build import BuildArguments
-from indexer.catalog import CATALOG_FILE, Catalog
-from indexer.generations import generations, numbered, read_manifest
-from indexer.reindex import prepare, publish_prepared, reindex_lock
-from indexer.snapshot import open_snapshot
-from indexer.versions import content_hash
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.backup import back_up
+from indexer.collection.build import BuildArguments
+from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
+from indexer.content_hash import content_hash
+from indexer.snapshot.folder import generations, numbered, read_manifest
+from indexer.snapshot.snapshot import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.trials.crashes import (
     NEVER,

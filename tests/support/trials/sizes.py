@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float16, Int64
 
-from indexer.columns import SCHEMA
+from indexer.snapshot.columns import SCHEMA
 
 DIM = 8
 

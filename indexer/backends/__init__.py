@@ -1,1 +1,0 @@
-"""Index backends, one file each; ``indexer.index.BACKENDS`` names them."""

@@ -1,0 +1,1 @@
+"""The catalog: the system of record of papers, in SQLite or PostgreSQL."""

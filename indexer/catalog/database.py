@@ -1,0 +1,254 @@
+"""The database under the catalog: SQLite or PostgreSQL, opened durably, one writer at a time."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from models.errors import InputError, MissingPackageError, StorageError
+from models.interruption import is_interrupted
+
+BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another before it gives up
+_LOOK_S: Final = 0.01
+
+# Any constant will do, as long as every Akin that writes to one PostgreSQL database uses the same.
+_WRITER_LOCK: Final = 0x616B696E  # "akin"
+
+_DRIVERS: Final = {
+    "sqlite": "sqlite+pysqlite",
+    "sqlite+pysqlite": "sqlite+pysqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+
+_PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLite
+# A connection that a restart of the server has cut is noticed before it is used.
+_POOLS: Final[dict[str, dict[str, Any]]] = {
+    "postgresql": {"pool_pre_ping": True, "connect_args": {"options": _PATIENCE}}
+}
+_EVERY_THREAD_ONE: Final = -1  # waiting for a connection would be one more wait to bound
+
+_LET_IT_END: Final = (
+    f"another process has been writing for as long as this could wait, {BUSY_TIMEOUT_S} s at most; "
+    "let it end, then try again"
+)
+# By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
+_REMEDIES: Final = {
+    "SQLITE_FULL": "free disk space and try again; nothing was half-written",
+    "SQLITE_READONLY": "make the file and its folder writable for this user",
+    "SQLITE_PERM": "make the file and its folder writable for this user",
+    "SQLITE_CANTOPEN": "name a file in a folder that exists and that this user may write to",
+    "SQLITE_NOTADB": "name another file, or move this one away and ingest the corpus again",
+    "SQLITE_CORRUPT": "restore the file from a backup, or move it away and ingest the corpus again",
+    "SQLITE_BUSY": _LET_IT_END,
+    "SQLITE_IOERR": "check the disk and its mount, then try again",
+    "25006": "connect to a server that accepts writes",
+    "28": "check the user and password in the URL",
+    "3D": "create the database that the URL names",
+    "42501": "grant this user the right to create and write tables",
+    "55P03": _LET_IT_END,
+    "53": "free disk space, memory or connections on the server and try again",
+}
+
+
+def sqlite_file(url_or_path: str | Path) -> Path | None:
+    """The file of a database, or ``None`` where it is in PostgreSQL; raises InputError for any other URL."""
+    url = _url(url_or_path)
+    return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
+
+
+class Database:
+    """A pool of connections to one database.
+
+    SQLite runs in write-ahead mode and synchronises at every commit, so that what was acknowledged survives a
+    power cut; readers never wait for the writer.
+
+    Args:
+        url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
+
+    Raises:
+        InputError: a URL of another kind of database, or none at all.
+        MissingPackageError: PostgreSQL without its driver.
+    """
+
+    def __init__(self, url_or_path: str | Path) -> None:
+        url = _url(url_or_path)
+        try:
+            self._engine = create_engine(
+                url, max_overflow=_EVERY_THREAD_ONE, **_POOLS.get(url.get_backend_name(), {})
+            )
+        except ModuleNotFoundError as error:
+            raise MissingPackageError(
+                f"PostgreSQL needs the package {error.name}, which is not installed: "
+                'pip install "akin[postgres]"'
+            ) from error
+        # Never the whole URL: it may hold a password.
+        self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
+        self._n_closed = 0
+        self._close_what_comes_back_late()
+        if url.get_backend_name() == "sqlite":
+            _configure_sqlite(self._engine)
+        else:
+            _configure_postgres(self._engine)
+        self._writer = self._engine.execution_options(writes=True)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One transaction that sees one state of the database.
+
+        Raises:
+            StorageError: the database cannot be reached, read or written; the message carries the remedy.
+        """
+        with self._translated(), self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction that keeps all of its changes or none; others that write wait until it has ended.
+
+        Raises:
+            StorageError: as ``reading``.
+        """
+        with self._translated(), self._writer.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(select(func.pg_advisory_xact_lock(_WRITER_LOCK)))
+            yield connection
+
+    def clear_freed_pages(self) -> None:
+        """Writes the file of SQLite anew, so that nothing which was deleted is left in it or in its log.
+
+        That takes as much free disk as the file has. PostgreSQL vacuums by itself: nothing is done.
+
+        Raises:
+            StorageError: as ``reading``; also where another process keeps the log open for too long.
+        """
+        if self._engine.dialect.name != "sqlite":
+            return
+        with self._translated():
+            pooled = self._engine.raw_connection()
+        try:
+            execute = cast(sqlite3.Connection, pooled.driver_connection).execute
+            _once_free(execute, "VACUUM")
+            is_busy, *_ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"catalog {self.place}: {error}; what was deleted is still in free pages of the file: "
+                "see to it that there is disk for a second copy, then run the same command again"
+            ) from error
+        finally:
+            pooled.close()
+        if is_busy:
+            raise StorageError(
+                f"catalog {self.place}: another process reads it, so that its log still holds what was "
+                "deleted; run the same command again"
+            )
+
+    def close(self) -> None:
+        """Closes every connection, those in use as soon as they are not; using it again opens new ones."""
+        # Twice: what is opened meanwhile may be of the pool that is given up, and is closed like what came
+        # before it.
+        self._n_closed += 1
+        self._engine.dispose()
+        self._n_closed += 1
+
+    def _close_what_comes_back_late(self) -> None:
+        """A pool that was given up keeps what comes back to it open, and nobody closes that any more."""
+
+        @event.listens_for(self._engine, "do_connect")
+        def note(_dialect: object, entry: ConnectionPoolEntry, _args: object, _options: object) -> None:
+            entry.info["n_closed"] = self._n_closed
+
+        @event.listens_for(self._engine, "checkin")
+        def close_late(_connection: object, entry: ConnectionPoolEntry) -> None:
+            if entry.info["n_closed"] != self._n_closed:
+                entry.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise StorageError(f"catalog {self.place}: {error.orig}; {_remedy(error)}") from error
+
+
+def _url(url_or_path: str | Path) -> URL:
+    if isinstance(url_or_path, Path) or "://" not in url_or_path:
+        return URL.create("sqlite+pysqlite", database=str(url_or_path))
+    try:
+        url = make_url(url_or_path)
+        return url.set(drivername=_DRIVERS[url.drivername])
+    except (ArgumentError, KeyError, ValueError) as error:
+        kind = url_or_path.partition("://")[0]
+        raise InputError(
+            f"the catalog's URL (of kind {kind!r}) cannot be used: expected a file path, "
+            "sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME"
+        ) from error
+
+
+def _configure_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
+        cursor = connection.cursor()
+        _once_free(cursor.execute, "PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # The driver alone would begin only before some statements. A transaction that starts as a reader
+        # cannot wait for a writer later, so those that write say so at once.
+        if connection.get_execution_options().get("writes"):
+            _once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE")
+        else:
+            connection.exec_driver_sql("BEGIN")
+
+
+def _configure_postgres(engine: Engine) -> None:
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _entry: object, arguments: Sequence[str], options: dict[str, Any]) -> Any:
+        from indexer.catalog import postgres  # noqa: PLC0415 - its driver is optional
+
+        return postgres.connect(*arguments, **options)
+
+
+def _once_free(execute: Callable[[str], object], statement: str) -> None:
+    """Executes a statement of SQLite as soon as no other process holds the file.
+
+    SQLite itself would wait on where nobody wants it any more, and for some statements not at all.
+    """
+    execute("PRAGMA busy_timeout = 0")
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    try:
+        while not _executed(execute, statement, last=time.monotonic() > deadline or is_interrupted()):
+            time.sleep(_LOOK_S)
+    finally:
+        execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+
+
+def _executed(execute: Callable[[str], object], statement: str, *, last: bool) -> bool:
+    try:
+        execute(statement)
+    except (sqlite3.OperationalError, OperationalError) as error:
+        code = getattr(getattr(error, "orig", error), "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if last or code & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
+
+
+def _remedy(error: DBAPIError) -> str:
+    if remedy := getattr(error.orig, "remedy", ""):
+        return str(remedy)
+    code = getattr(error.orig, "sqlite_errorname", None) or getattr(error.orig, "sqlstate", None)
+    if code is None:
+        return "check that the database server runs and that the URL is right, then try again"
+    fitting = (remedy for start, remedy in _REMEDIES.items() if code.startswith(start))
+    return next(fitting, f"look up {code} in the database's manual")

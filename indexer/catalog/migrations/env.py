@@ -1,0 +1,9 @@
+"""What Alembic runs for every command: it migrates on the connection that ``scripts.py`` hands it."""
+
+from alembic import context
+
+from indexer.catalog.tables import Base
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=Base.metadata)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,98 @@
+"""The quarantine: papers that cannot be encoded are noted in the catalog and hold no others up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow
+from indexer.catalog.versions import in_batches
+
+_MOST_CHARACTERS: Final = 1_000  # of a reason: it may quote what another program says
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedPaper:
+    """A paper that could not be encoded: its id, the content hash of the version, and the reason."""
+
+    paper_id: str
+    content_hash: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """How many papers of a collection could not be encoded, and the ``first`` of them by their ids."""
+
+    n_papers: int = 0
+    first: tuple[QuarantinedPaper, ...] = ()
+
+
+def note_outcome(
+    connection: Connection, models: str, released: Sequence[str], refused: Sequence[QuarantinedPaper]
+) -> None:
+    """Note the ``refused`` versions, those that are current; take out the ``released``, content hashes."""
+    for batch in in_batches(released):
+        keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
+        connection.execute(
+            delete(QuarantineRow).where(QuarantineRow.models == models, QuarantineRow.paper_key.in_(keys))
+        )
+    for some in in_batches(refused):
+        _insert(connection, models, {paper.content_hash: paper.reason for paper in some})
+
+
+def _insert(connection: Connection, models: str, reasons: Mapping[str, str]) -> None:
+    current = connection.execute(
+        select(PaperRow.key, PaperRow.content_hash)
+        .join(CurrentRow, CurrentRow.paper_key == PaperRow.key)
+        .where(PaperRow.content_hash.in_(reasons))
+    ).all()
+    connection.execute(
+        delete(QuarantineRow).where(
+            QuarantineRow.models == models, QuarantineRow.paper_key.in_([row.key for row in current])
+        )
+    )
+    rows: list[dict[str, Any]] = [
+        {"paper_key": row.key, "models": models, "reason": reasons[row.content_hash][:_MOST_CHARACTERS]}
+        for row in current
+    ]
+    if rows:
+        connection.execute(insert(QuarantineRow), rows)
+
+
+def forget_outdated(connection: Connection) -> None:
+    """Take out versions that are no longer current: their papers were replaced or deleted."""
+    is_current = select(CurrentRow.paper_key).where(CurrentRow.paper_key == QuarantineRow.paper_key)
+    connection.execute(delete(QuarantineRow).where(~is_current.exists()))
+
+
+def refused_papers(connection: Connection, models: str) -> dict[str, str]:
+    """The papers whose current versions ``models`` could not encode: ids by content hash."""
+    statement = (
+        select(PaperRow.content_hash, PaperRow.paper_id)
+        .join(QuarantineRow, QuarantineRow.paper_key == PaperRow.key)
+        .where(QuarantineRow.models == models)
+    )
+    return {row.content_hash: row.paper_id for row in connection.execute(statement)}
+
+
+def read_quarantine(connection: Connection, models: str, limit: int) -> Quarantine:
+    """How many papers ``models`` could not encode, and the first ``limit`` of them."""
+    of_these = QuarantineRow.models == models
+    n_papers = connection.execute(
+        select(func.count()).select_from(QuarantineRow).where(of_these)
+    ).scalar_one()
+    if not n_papers:
+        return Quarantine()
+    statement = (
+        select(PaperRow.paper_id, PaperRow.content_hash, QuarantineRow.reason)
+        .join(QuarantineRow, QuarantineRow.paper_key == PaperRow.key)
+        .where(of_these)
+        .order_by(PaperRow.paper_id)
+        .limit(limit)
+    )
+    rows = connection.execute(statement)
+    return Quarantine(
+        n_papers, tuple(QuarantinedPaper(row.paper_id, row.content_hash, row.reason) for row in rows)
+    )

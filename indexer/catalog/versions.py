@@ -1,0 +1,209 @@
+"""Versions of papers as rows of the catalog: their hashes, how they get in, and how they come out again."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import BigInteger, Connection, Executable, delete, literal, select, update
+from sqlalchemy import insert as plain_insert
+from sqlalchemy.dialects import postgresql, sqlite
+
+from indexer.catalog.tables import Base, CurrentRow, PaperRow, QuarantineRow, SentenceRow
+from indexer.content_hash import content_hash
+from models.errors import InputError, StorageError
+from models.types import Facet, Paper, Sentence
+
+_Item = TypeVar("_Item")
+
+BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
+
+_REMEDY: Final = (
+    "restore the catalog from a backup, or delete the paper (`akin delete ID`) and index it again, "
+    "which writes it anew"
+)
+_MAX_YEAR: Final = 2**31 - 1  # of a PostgreSQL integer
+
+
+def check(paper: Paper) -> None:
+    """Refuses what one of the databases would refuse or change, so that both hold the same papers."""
+    texts = (paper.id, paper.title, paper.abstract, paper.venue, paper.url, paper.doi)
+    for text in (*texts, *paper.authors, *paper.fields):
+        if text is not None and (bad := UNSTORABLE.search(text)):
+            raise InputError(
+                f"paper {paper.id!r} holds the character {bad.group()!r} in {text[:60]!r}, "
+                "expected text without NUL and lone surrogates; remove it"
+            )
+    if paper.year is not None and abs(paper.year) > _MAX_YEAR:
+        raise InputError(f"paper {paper.id!r} has the year {paper.year}, expected a year; correct it")
+    for number, sentence in enumerate(paper.sentences):
+        if paper.abstract[sentence.start : sentence.end] != sentence.text:
+            raise InputError(
+                f"sentence {number} of paper {paper.id!r} is {sentence.text[:60]!r}, expected its abstract "
+                f"at [{sentence.start}:{sentence.end}]; split the abstract again"
+            )
+
+
+def _insert(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
+    """An INSERT in the database's own dialect: what to do on a conflict is not in standard SQL."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
+    """Inserts those papers, given by content hash, that are not there yet; returns how many they were.
+
+    Those that are there, but damaged, are written again.
+    """
+    insert = _insert(connection, PaperRow).on_conflict_do_nothing()
+    added = connection.execute(
+        insert.returning(PaperRow.key, PaperRow.content_hash),
+        [_columns(digest, paper) for digest, paper in papers.items()],
+    ).all()
+    there = papers.keys() - {digest for _, digest in added}
+    damaged = connection.execute(
+        select(PaperRow.key, PaperRow.content_hash).where(
+            PaperRow.content_hash.in_(_damaged(connection, list(there)))
+        )
+    ).all()
+    for key, digest in damaged:
+        columns = _columns(digest, papers[digest])
+        connection.execute(update(PaperRow).where(PaperRow.key == key).values(columns))
+        connection.execute(delete(SentenceRow).where(SentenceRow.paper_key == key))
+    sentences = [
+        {"paper_key": key, "position": i, "start": one.start, "end": one.end, "facet": one.facet}
+        for key, digest in [*added, *damaged]
+        for i, one in enumerate(papers[digest].sentences)
+    ]
+    if sentences:
+        connection.execute(plain_insert(SentenceRow), sentences)
+    return len(added)
+
+
+def _columns(digest: str, paper: Paper) -> dict[str, Any]:
+    return {
+        "paper_id": paper.id,
+        "content_hash": digest,
+        "title": paper.title,
+        "folded_title": folded(paper.title),
+        "abstract": paper.abstract,
+        "year": paper.year,
+        "venue": paper.venue,
+        "authors": list(paper.authors),
+        "url": paper.url,
+        "doi": paper.doi,
+        "fields": list(paper.fields),
+    }
+
+
+def in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    """The items, as many at a time as one statement takes."""
+    for start in range(0, len(items), BATCH_PAPERS):
+        yield items[start : start + BATCH_PAPERS]
+
+
+def point(connection: Connection, digests: Sequence[str], change: int) -> None:
+    """Makes the versions with these content hashes current, those that were not, as of ``change``."""
+    for batch in in_batches(digests):
+        versions = select(PaperRow.paper_id, PaperRow.key, literal(change, BigInteger)).where(
+            PaperRow.content_hash.in_(batch)
+        )
+        insert = _insert(connection, CurrentRow).from_select(["paper_id", "paper_key", "change"], versions)
+        connection.execute(
+            insert.on_conflict_do_update(
+                index_elements=[CurrentRow.paper_id],
+                set_={"paper_key": insert.excluded.paper_key, "change": change},
+                where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
+            )
+        )
+
+
+def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
+    """Deletes papers, those that were there, as of ``change``; their versions stay."""
+    if not paper_ids:
+        return
+    insert = _insert(connection, CurrentRow)
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=[CurrentRow.paper_id],
+            set_={"paper_key": None, "change": change},
+            where=CurrentRow.paper_key.is_not(None),
+        ),
+        [{"paper_id": paper_id, "paper_key": None, "change": change} for paper_id in paper_ids],
+    )
+
+
+def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
+    """Removes every version of papers that are deleted, with all that refers to them; returns how many."""
+    n_removed = 0
+    for batch in in_batches(paper_ids):
+        of_these = PaperRow.paper_id.in_(batch)
+        keys = select(PaperRow.key).where(of_these)
+        for table in (QuarantineRow, SentenceRow):
+            connection.execute(delete(table).where(table.paper_key.in_(keys)))
+        n_removed += connection.execute(delete(PaperRow).where(of_these)).rowcount
+    return n_removed
+
+
+def read_papers(connection: Connection, statement: Executable) -> list[Paper]:
+    """The papers, with their sentences, of the rows of ``papers`` a statement selects, in their order.
+
+    Raises StorageError where one is not as it was written.
+    """
+    try:
+        read = _read(connection, statement)
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"A row of the catalog is damaged ({error}): {_REMEDY}") from error
+    for digest, paper in read:
+        if content_hash(paper) != digest:
+            raise StorageError(f"Paper {paper.id!r} is damaged in the catalog: {_REMEDY}")
+    return [paper for _, paper in read]
+
+
+def _damaged(connection: Connection, digests: Sequence[str]) -> list[str]:
+    """Which of the versions with these content hashes are not as they were written."""
+    try:
+        read = _read(connection, select(PaperRow.__table__).where(PaperRow.content_hash.in_(digests)))
+    except (ValueError, TypeError):
+        if len(digests) == 1:
+            return list(digests)
+        return [damaged for digest in digests for damaged in _damaged(connection, [digest])]
+    return [digest for digest, paper in read if content_hash(paper) != digest]
+
+
+def _read(connection: Connection, statement: Executable) -> list[tuple[str, Paper]]:
+    """Papers with their content hashes; raises ValueError, TypeError for what cannot be a paper."""
+    rows = connection.execute(statement).all()
+    abstracts = {row.key: row.abstract for row in rows}
+    sentences: dict[int, list[Sentence]] = {key: [] for key in abstracts}
+    in_order = (
+        select(SentenceRow.paper_key, SentenceRow.start, SentenceRow.end, SentenceRow.facet)
+        .where(SentenceRow.paper_key.in_(abstracts))
+        .order_by(SentenceRow.paper_key, SentenceRow.position)
+    )
+    for key, start, end, facet in connection.execute(in_order):
+        text = abstracts[key][start:end]
+        sentences[key].append(Sentence(text, start, end, None if facet is None else Facet(facet)))
+    return [
+        (
+            row.content_hash,
+            Paper(
+                id=row.paper_id,
+                title=row.title,
+                abstract=row.abstract,
+                sentences=tuple(sentences[row.key]),
+                year=row.year,
+                venue=row.venue,
+                authors=tuple(row.authors),
+                url=row.url,
+                doi=row.doi,
+                fields=tuple(row.fields),
+            ),
+        )
+        for row in rows
+    ]
+
+
+def folded(text: str) -> str:
+    """Text as titles are compared: one width, one case, one space between words."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -1,0 +1,91 @@
+"""Backups of a collection that may be served and fed meanwhile."""
+
+import shutil
+import sqlite3
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.database import sqlite_file
+from indexer.collection.changes import expect_own_catalog
+from indexer.files.durable import folder_lock, publish_folder, storage_errors
+from indexer.snapshot.folder import point_at, segment_folder, snapshot_folder, verify
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.checksums import is_whole
+from models.errors import InputError, StorageError
+
+
+def back_up(data: Path, target: Path, *, catalog: str | Path) -> Manifest:
+    """Copy what is served, then its catalog, into ``target``, a folder that is not there yet or is empty.
+
+    ``catalog`` (a URL or path) is copied where it is SQLite. It is copied last: it may be newer than the
+    files, never older, so that the next process over ``target`` has only to catch up. Raises InputError,
+    SnapshotMissingError, SnapshotCorruptError; StorageError, also where it is not that of the collection.
+    Segments that a process that was killed left in ``TARGET.unfinished`` are not copied again.
+    """
+    target = target.resolve()
+    unfinished = target.with_name(target.name + ".unfinished")
+    with storage_errors(target):
+        if target.exists() and any(target.iterdir()):
+            raise InputError(f"{target} is not empty; name a new folder for the backup.")
+        if target.is_mount():
+            raise InputError(f"{target} is where a disk is mounted; name a new folder in it for the backup.")
+        # As long as it is open nobody clears away what it needs, however much is published meanwhile.
+        snapshot = open_snapshot(data)
+        with folder_lock(unfinished):
+            return _copied(data, snapshot, unfinished, target, catalog=catalog)
+
+
+def _copied(
+    data: Path, snapshot: Snapshot, unfinished: Path, target: Path, *, catalog: str | Path
+) -> Manifest:
+    """Copy into ``unfinished``, which becomes ``target``."""
+    manifest = snapshot.manifest
+    segments = {segment_folder(Path(), entry.name): entry.files for entry in manifest.segments}
+    for folder, files in segments.items():
+        _copy(data / folder, unfinished / folder, files)
+    _clear(unfinished, segments)
+    folder = snapshot_folder(Path(), snapshot.generation)
+    shutil.copytree(data / folder, unfinished / folder)
+    manifest = verify(unfinished, snapshot.generation)
+    file = sqlite_file(catalog)
+    if file is not None:
+        _copy_sqlite(file, unfinished / CATALOG_FILE)
+        with Catalog.open(unfinished / CATALOG_FILE) as copied:
+            expect_own_catalog(manifest, copied)
+    point_at(unfinished, manifest.generation)
+    publish_folder(unfinished, target)
+    return manifest
+
+
+def _copy(source: Path, target: Path, files: Mapping[str, str]) -> None:
+    """Copy the files of a segment, but for those that were copied before and are whole."""
+    target.mkdir(parents=True, exist_ok=True)
+    for child in target.iterdir():
+        if child.name not in files:
+            child.unlink()
+    for name, stated in files.items():
+        if not is_whole(target / name, stated):
+            shutil.copyfile(source / name, target / name)
+
+
+def _clear(unfinished: Path, segments: Iterable[Path]) -> None:
+    """Remove all that an earlier run copied but the segments given."""
+    wanted = {unfinished / folder for folder in segments}
+    for child in [*unfinished.iterdir(), *(unfinished / "segments").glob("*")]:
+        if child.is_file():
+            child.unlink()
+        elif child not in wanted and child.name != "segments":
+            shutil.rmtree(child)
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    if not source.is_file():
+        raise StorageError(f"{source}: there is no catalog here to copy; name it with --catalog.")
+    try:
+        with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+            one.backup(other)
+    except sqlite3.Error as error:
+        raise StorageError(f"{source}: the catalog cannot be copied to {target} ({error})") from error

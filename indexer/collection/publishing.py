@@ -1,0 +1,227 @@
+"""Publishing: how segments and generations come to stand in the data folder, and how they leave it again.
+
+Whoever calls these holds the writer's lock.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int64
+
+from indexer.catalog.catalog import Catalog
+from indexer.files.durable import publish_folder, storage_errors, sync, write_array, writer_lock
+from indexer.files.steps import discard_steps
+from indexer.snapshot.folder import (
+    current_generation,
+    deleted_file,
+    generations,
+    generations_before,
+    named_by_pointer,
+    next_name,
+    numbered,
+    point_at,
+    read_manifest,
+    segment_folder,
+    snapshot_folder,
+)
+from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.segment_writer import SegmentPart, write_segment
+from indexer.snapshot.snapshot import open_snapshot
+from models.checksums import sha256_of
+from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
+from models.types import ProgressFn
+
+_DISCARDED = ".discarded"
+_LOCK_WAIT_S = 60.0  # how long a rollback waits for whoever publishes
+
+
+def publish_segment(
+    data: Path, parts: Sequence[SegmentPart], *, backend: str, device: str, on_progress: ProgressFn
+) -> SegmentEntry:
+    """A new segment of ``parts``; it belongs to nothing until a generation names it."""
+    prepared = data / "building" / "segment"
+    written = write_segment(prepared, parts, backend=backend, device=device, on_progress=on_progress)
+    entry = adopt_segment(data, prepared, written)
+    discard_steps(prepared)
+    return entry
+
+
+def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
+    """The segment in the folder ``prepared`` takes its place among the others, under a name of its own."""
+    name = next_name(data / "segments")
+    _make_folder(data / "segments")
+    publish_folder(prepared, segment_folder(data, name))
+    return replace(entry, name=name, n_deleted=0)
+
+
+def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, "..."]]) -> Manifest:
+    """A new generation, served from here on: ``manifest`` but for its name and files, which are given here.
+
+    ``deleted`` are the positions of the deleted papers of each segment.
+    """
+    generation = next_name(data / "snapshots")
+    prepared = data / "building" / "snapshot"
+    shutil.rmtree(prepared, ignore_errors=True)
+    prepared.mkdir(parents=True)
+    segments = []
+    for entry, positions in zip(manifest.segments, deleted, strict=True):
+        segments.append(replace(entry, n_deleted=len(positions)))
+        if len(positions):
+            path = prepared / deleted_file(entry.name)
+            write_array(path, [positions], shape=positions.shape, dtype=positions.dtype)
+    files = {path.name: sha256_of(path) for path in sorted(prepared.iterdir())}
+    published = replace(
+        manifest,
+        generation=generation,
+        base=_served(data),
+        segments=tuple(segments),
+        files=files,
+    )
+    (prepared / "manifest.json").write_bytes(published.to_json())
+    _make_folder(data / "snapshots")
+    publish_folder(prepared, snapshot_folder(data, generation))
+    point_at(data, generation)
+    return published
+
+
+def _served(data: Path) -> str | None:
+    """The served generation, or ``None`` where there is none or CURRENT is damaged."""
+    try:
+        name = named_by_pointer(data)
+    except SnapshotCorruptError:
+        return None
+    return name if name in generations(data) else None
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir()
+        sync(folder.parent)
+
+
+def clear_away(data: Path, *, keep: int) -> list[str]:
+    """Remove all but ``keep`` generations, the served one, and those that somebody reads.
+
+    The served one is kept, that which it was made from, and so on, before others, the newest first. Then
+    every segment goes that no remaining generation names. Returns the removed generations.
+    """
+    with storage_errors(data):
+        # First: what an earlier one left in the way would keep others from being taken out of theirs.
+        _sweep(data)
+        known = generations(data)
+        lineage = [current_generation(data)]
+        while base := _base(data, lineage[-1]):
+            lineage.append(base)
+        others = [name for name in reversed(known) if name not in lineage]
+        spared = {lineage[0], *[*lineage, *others][:keep]}
+        removed = [name for name in known if name not in spared and _discard_unread(data, name)]
+        _discard_unnamed_segments(data)
+        _sweep(data)
+    return removed
+
+
+def remove_generations(data: Path, names: Collection[str]) -> list[str]:
+    """Remove generations but those that somebody reads, and every segment that is named no more.
+
+    Returns the removed ones.
+    """
+    with storage_errors(data):
+        _sweep(data)
+        removed = [name for name in names if _discard_unread(data, name)]
+        _discard_unnamed_segments(data)
+        _sweep(data)
+    return removed
+
+
+def _base(data: Path, generation: str) -> str | None:
+    """The generation that another was made from, if it is there; for older manifests, the one before."""
+    earlier = generations_before(data, generation)
+    try:
+        base = read_manifest(data, generation).base
+    except SnapshotError:
+        base = None
+    if base is None:
+        return earlier[-1] if earlier else None
+    return base if base in earlier else None
+
+
+def _sweep(data: Path) -> None:
+    for folder in (data / "snapshots", data / "segments"):
+        for child in folder.glob(f"*{_DISCARDED}"):
+            shutil.rmtree(child)
+
+
+def _discard_unread(data: Path, generation: str) -> bool:
+    """Takes a generation out of its place, unless somebody holds a lock on its manifest."""
+    folder = snapshot_folder(data, generation)
+    try:
+        descriptor = os.open(folder / "manifest.json", os.O_RDONLY)
+    except FileNotFoundError:
+        _discard(folder)  # damaged: nobody can read it
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _discard(folder)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _discard_unnamed_segments(data: Path) -> None:
+    named: set[str] = set()
+    for generation in generations(data):
+        try:
+            named.update(entry.name for entry in read_manifest(data, generation).segments)
+        except SnapshotCorruptError:
+            return  # what it names is not known: better too much is kept
+    for name in numbered(data / "segments"):
+        if name not in named:
+            _discard(segment_folder(data, name))
+
+
+def _discard(folder: Path) -> None:
+    """In one step out of sight, so that a crash leaves nothing that could be taken for it."""
+    folder.rename(folder.with_name(folder.name + _DISCARDED))
+
+
+def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest:
+    """Serve another generation (by default what the served one was made from), once it is verified.
+
+    The catalog goes back with it: papers get the versions they have there, those added since are deleted.
+
+    Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
+    not that of the collection.
+    """
+    if not generations(data):
+        current_generation(data)  # says that nothing is indexed here
+    with writer_lock(data / "LOCK", wait_s=_LOCK_WAIT_S), storage_errors(data):
+        known = generations(data)
+        served = named_by_pointer(data)
+        target = to or _base(data, served)
+        if target is None or target not in known:
+            raise SnapshotMissingError(
+                f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
+                f"known: {', '.join(known) or 'none'}"
+            )
+        snapshot = open_snapshot(data, target)
+        manifests = [snapshot.manifest]
+        with suppress(SnapshotError):  # what is served may be damaged
+            manifests.append(read_manifest(data, served))
+        for manifest in manifests:
+            manifest.expect_catalog(catalog.identity(), catalog.last_change())
+        catalog.restore(
+            {
+                paper_id: snapshot.content_hash(paper_id)
+                for paper_id in catalog.changed_since(snapshot.manifest.change)
+            }
+        )
+        point_at(data, target)
+    return snapshot.manifest

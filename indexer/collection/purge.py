@@ -1,0 +1,155 @@
+"""Purging: the text of papers leaves everything that a data folder and its catalog hold of them.
+
+A deletion takes papers out of every answer; their text stays in the versions of the catalog, in segments and
+in older generations until those are superseded. A purge, for takedowns, leaves none of it. Whatever stops it,
+the same call again goes on: it looks for the papers wherever they may be, deleted or not.
+"""
+
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indexer.catalog.catalog import Catalog
+from indexer.collection.changes import LOCK_WAIT_S, expect_own_catalog
+from indexer.collection.growth import kept_parts
+from indexer.collection.publishing import publish, publish_segment, remove_generations
+from indexer.encoding.reading import read_table
+from indexer.files.durable import discard_folder, storage_errors, writer_lock
+from indexer.files.steps import discard_steps
+from indexer.snapshot.folder import compare_files, generations, read_manifest, segment_folder
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.segment import IDS, id_hash
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.errors import SnapshotCorruptError
+from models.types import ProgressFn, unseen
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """What a purge did; ``manifest`` is that of the generation served from then on.
+
+    ``n_versions`` and ``n_batches`` were removed from the catalog, ``removed`` are the generations that held
+    a version. The ``leased`` hold one too and stay, because a process reads them: the purge must be repeated.
+    """
+
+    manifest: Manifest
+    n_versions: int
+    n_batches: int
+    removed: tuple[str, ...]
+    leased: tuple[str, ...]
+
+
+def purge_papers(
+    data: Path,
+    paper_ids: Sequence[str],
+    catalog: Catalog,
+    *,
+    device: str = "cpu",
+    on_progress: ProgressFn = unseen,
+) -> Purge:
+    """Delete papers and remove all that is kept of them: versions, segments, generations, unfinished work.
+
+    Every batch is removed with them, its queries and results too. Only the segments that hold
+    one are written anew. Ids that nobody knows are passed over.
+
+    Raises StorageError, SnapshotError; BuildLockedError where another process indexes or re-indexes.
+    """
+    wanted = list(dict.fromkeys(paper_ids))
+    with storage_errors(data), ExitStack() as locks:
+        (data / "building").mkdir(exist_ok=True)
+        for name, wait_s in (("corpus", 0.0), ("reindex", 0.0), ("changes", LOCK_WAIT_S)):
+            locks.enter_context(writer_lock(data / "building" / f"{name}.lock", wait_s=wait_s))
+        locks.enter_context(writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S))
+        base = open_snapshot(data)
+        expect_own_catalog(base.manifest, catalog)
+        manifest = _without(data, base, wanted, catalog, device, on_progress)
+        del base  # or its generation would count as one that is read
+        _drop_unfinished(data / "building", frozenset(wanted))
+        others = [name for name in generations(data) if name != manifest.generation]
+        holding = [name for name in others if _generation_holds(data, name, wanted)]
+        removed = remove_generations(data, holding)
+        purged = catalog.purge(wanted)
+    leased = tuple(name for name in holding if name not in removed)
+    return Purge(manifest, purged.n_versions, purged.n_batches, tuple(removed), leased)
+
+
+def _without(
+    data: Path,
+    base: Snapshot,
+    wanted: Sequence[str],
+    catalog: Catalog,
+    device: str,
+    on_progress: ProgressFn,
+) -> Manifest:
+    """A generation whose segments hold none of the papers; ``base`` itself where that is so already."""
+    known = {*catalog.holding(wanted), *(key for key in wanted if base.find(key) is not None)}
+    change = catalog.delete(known)
+    holding = [len(segment.positions(wanted)) > 0 for segment in base.segments]
+    if not any(holding):
+        return base.manifest
+    living = base.living.copy()
+    living[base.find_all(wanted)] = False
+    segments, deleted = [], []
+    for segment, own, holds in zip(base.segments, base.of_segments(living), holding, strict=True):
+        entry, gone = segment.entry, np.setdiff1d(np.arange(len(segment)), own, assume_unique=True)
+        if holds and len(own):
+            # Copied unseen, damage would get a checksum of its own.
+            compare_files(segment_folder(data, entry.name), entry.files)
+            backend = base.manifest.arguments["backend"]
+            entry = publish_segment(
+                data, kept_parts(segment, own), backend=backend, device=device, on_progress=on_progress
+            )
+            gone = gone[:0]
+        if len(own):
+            segments.append(entry)
+            deleted.append(gone)
+    manifest = replace(
+        base.manifest,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        segments=tuple(segments),
+        change=change.number if change.previous == base.manifest.change else base.manifest.change,
+        catalog=catalog.identity(),
+    )
+    return publish(data, manifest, deleted)
+
+
+def _generation_holds(data: Path, generation: str, wanted: Sequence[str]) -> bool:
+    """Whether a segment of a generation holds one of the papers, or it cannot be known."""
+    try:
+        entries = read_manifest(data, generation).segments
+    except SnapshotCorruptError:
+        return True
+    hashes = np.array([id_hash(paper_id) for paper_id in wanted], dtype=np.uint64)
+    return any(_segment_holds(segment_folder(data, entry.name), hashes) for entry in entries)
+
+
+def _segment_holds(folder: Path, hashes: np.ndarray) -> bool:
+    try:
+        own = np.load(folder / IDS, mmap_mode="r")["hash"]
+    except (OSError, ValueError, IndexError):
+        return True
+    return bool(np.isin(hashes, own).any())
+
+
+def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:
+    """Remove every folder of unfinished work that holds one of the papers."""
+    for child in [path for path in building.iterdir() if path.is_dir()]:
+        if child.name.endswith(".discarded"):
+            shutil.rmtree(child)
+        elif any(_file_holds(path, wanted) for path in child.rglob("*.arrow")):
+            discard_folder(child)
+            discard_steps(child)
+
+
+def _file_holds(papers: Path, wanted: frozenset[str]) -> bool:
+    """Whether a file of papers holds one of them, or cannot be read."""
+    try:
+        return not wanted.isdisjoint(read_table(papers)["id"].to_pylist())
+    except (pa.ArrowInvalid, OSError, KeyError):
+        return True

@@ -1,0 +1,26 @@
+"""The hash by which the content of a paper is known, wherever it stands."""
+
+import hashlib
+import json
+
+from models.types import Paper
+
+
+def content_hash(paper: Paper) -> str:
+    """SHA-256 (hex) of everything a paper says, sentence offsets and facets included.
+
+    Equal papers have equal hashes in every process and version of Python.
+    """
+    content = [
+        paper.id,
+        paper.title,
+        paper.abstract,
+        [(sentence.start, sentence.end, sentence.facet) for sentence in paper.sentences],
+        paper.year,
+        paper.venue,
+        paper.authors,
+        paper.url,
+        paper.doi,
+        paper.fields,
+    ]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode("ascii")).hexdigest()

@@ -1,0 +1,1 @@
+"""The corpus: papers read from files of many formats."""

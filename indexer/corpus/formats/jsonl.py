@@ -1,0 +1,43 @@
+"""Our JSON lines: ``id, title, abstract`` and any of ``year, venue, authors, url, doi, fields, facets``."""
+
+from collections.abc import Iterator
+
+from indexer.corpus.records import JsonObject, first_record, json_rows
+from indexer.corpus.rows import RawPaper, Row
+from indexer.corpus.source import Lines
+
+# Keys that other formats have beside an id: a file with one of them is theirs.
+_FOREIGN_KEYS = frozenset({"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"})
+
+
+class JsonlReader:
+    """``abstract`` is a text or a list of sentences, ``facets`` a label (or null) for each of them.
+
+    Other keys are ignored.
+    """
+
+    needs_abstract = True
+
+    def recognises(self, head: str) -> bool:
+        """An ``id``, a ``title`` or an ``abstract``, and no key that only another format has."""
+        keys = first_record(head).keys()
+        return "id" in keys and ("title" in keys or "abstract" in keys) and not keys & _FOREIGN_KEYS
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each line."""
+        return json_rows(lines, _raw)
+
+
+def _raw(record: JsonObject) -> RawPaper:
+    return RawPaper(
+        id=record.get("id"),
+        title=record.get("title"),
+        abstract=record.get("abstract"),
+        year=record.get("year"),
+        venue=record.get("venue"),
+        authors=record.get("authors"),
+        url=record.get("url"),
+        doi=record.get("doi"),
+        fields=record.get("fields"),
+        facets=record.get("facets"),
+    )

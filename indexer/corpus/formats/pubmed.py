@@ -1,0 +1,90 @@
+"""PubMed's XML (``PubmedArticleSet > PubmedArticle``), whose labelled sections give the facets."""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from indexer.corpus.records import root_tag, xml_records
+from indexer.corpus.rows import RawPaper, Row, clean
+from indexer.corpus.source import Lines
+from models.sentences import split_sentences
+from models.types import Facet
+
+# NlmCategory, NLM's own mapping of thousands of labels to five. There is no facet for conclusions; what an
+# abstract concludes is what it found, so they are results. UNASSIGNED says nothing, so it maps to none.
+_FACETS = {
+    "BACKGROUND": Facet.BACKGROUND,
+    "OBJECTIVE": Facet.OBJECTIVE,
+    "METHODS": Facet.METHOD,
+    "RESULTS": Facet.RESULT,
+    "CONCLUSIONS": Facet.RESULT,
+}
+_ROOTS = frozenset({"PubmedArticleSet", "PubmedArticle"})
+
+
+class PubmedReader:
+    """Ids become ``pmid:12345678``; an abstract in labelled sections becomes sentences with facets."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A root element ``PubmedArticleSet``."""
+        return root_tag(head) in _ROOTS
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each article; books are passed over."""
+        for line, article, _ in xml_records(lines, "PubmedArticle"):
+            yield Row(line, _raw(article))
+
+
+def _raw(record: Element) -> RawPaper:
+    name = _text(record.find("MedlineCitation/PMID"))
+    abstract, facets = _abstract(record.findall("MedlineCitation/Article/Abstract/AbstractText"))
+    journal = record.find("MedlineCitation/Article/Journal")
+    return RawPaper(
+        id=f"pmid:{name}" if name else None,
+        title=_text(record.find("MedlineCitation/Article/ArticleTitle")),
+        abstract=abstract,
+        facets=facets,
+        year=_year(journal),
+        venue=None if journal is None else _text(journal.find("Title")),
+        authors=[_author(author) for author in record.findall("MedlineCitation/Article/AuthorList/Author")],
+        url=f"https://pubmed.ncbi.nlm.nih.gov/{name}/",
+        doi=_text(record.find("PubmedData/ArticleIdList/ArticleId[@IdType='doi']"))
+        or _text(record.find("MedlineCitation/Article/ELocationID[@EIdType='doi']")),
+    )
+
+
+def _abstract(sections: list[Element]) -> tuple[str | list[str], list[Facet | None] | None]:
+    """Return a text, or sentences and their facets where sections are labelled."""
+    texts = [clean(_text(section) or "") for section in sections]
+    facets = [
+        _FACETS.get((section.get("NlmCategory") or section.get("Label") or "").upper())
+        for section in sections
+    ]
+    if not any(facets):
+        return " ".join(texts), None
+    labelled = [
+        (sentence.text, facet)
+        for text, facet in zip(texts, facets, strict=True)
+        for sentence in split_sentences(text)
+    ]
+    return [text for text, _ in labelled], [facet for _, facet in labelled]
+
+
+def _year(journal: Element | None) -> str | None:
+    """Return the year of the issue; some dates are a text: ``2001 Nov-Dec``."""
+    if journal is None:
+        return None
+    date = _text(journal.find("JournalIssue/PubDate/Year")) or _text(
+        journal.find("JournalIssue/PubDate/MedlineDate")
+    )
+    return date[:4] if date and date[:4].isdecimal() else None
+
+
+def _author(author: Element) -> str:
+    names = [_text(author.find(tag)) for tag in ("ForeName", "LastName", "Suffix", "CollectiveName")]
+    return " ".join(name for name in names if name)
+
+
+def _text(element: Element | None) -> str:
+    return "" if element is None else "".join(element.itertext()).strip()

@@ -1,0 +1,112 @@
+"""Semantic Scholar (JSON lines): S2ORC metadata (``paper_id``), and the datasets (``corpusid``).
+
+Of the datasets, S2ORC's full texts hold title and abstract as spans of the text; papers and abstracts are
+apart, to be merged by ``corpusid`` first.
+"""
+
+from collections.abc import Iterator
+
+import orjson
+
+from indexer.corpus.records import JsonObject, first_record, json_rows
+from indexer.corpus.rows import RawPaper, Row, at, without_tags
+from indexer.corpus.source import Lines
+from models.errors import InputError
+
+_S2ORC_KEYS = frozenset({"mag_id", "mag_field_of_study", "has_pdf_parse", "s2_url", "inbound_citations"})
+
+
+class S2Reader:
+    """Ids become ``s2:77490025`` in both: an S2ORC ``paper_id`` is a corpus id."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A ``corpusid``, or a ``paper_id`` beside keys that only S2ORC has."""
+        keys = first_record(head).keys()
+        return "corpusid" in keys or ("paper_id" in keys and bool(keys & _S2ORC_KEYS))
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each line."""
+        return json_rows(lines, _raw)
+
+
+def _raw(record: JsonObject) -> RawPaper:
+    name = record.get("corpusid") if "corpusid" in record else record.get("paper_id")
+    if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
+        raise InputError("no corpusid and no paper_id")
+    if "corpusid" in record and not {"title", "content"} & record.keys():
+        raise InputError("no title; merge the abstracts dataset with the papers dataset by corpusid")
+    title, abstract = record.get("title"), record.get("abstract")
+    if "content" in record:
+        # The title is often annotated twice, on the cover page and above the text.
+        title = title or next(iter(_annotated(record, "title")), None)
+        abstract = abstract or " ".join(_annotated(record, "abstract"))
+    return RawPaper(
+        id=f"s2:{name}",
+        title=without_tags(title),
+        abstract=without_tags(abstract),
+        year=record.get("year"),
+        venue=record.get("venue") or at(record, "journal", "name") or _text_only(record.get("journal")),
+        authors=_authors(record.get("authors")),
+        url=record.get("url") or record.get("s2_url"),
+        doi=record.get("doi") or at(record, "externalids", "DOI") or at(record, "externalids", "doi"),
+        fields=record.get("mag_field_of_study") or _fields(record.get("s2fieldsofstudy")),
+    )
+
+
+def _annotated(record: JsonObject, name: str) -> list[str]:
+    """Return the pieces of the full text that are annotated as ``name``.
+
+    Annotations are JSON within JSON: ``"[{\\"start\\": 1, \\"end\\": 9}]"``, or null where there are none.
+    """
+    text = at(record, "content", "text")
+    given = at(record, "content", "annotations", name)
+    if given is None:
+        return []
+    if not isinstance(text, str) or not isinstance(given, str):
+        raise InputError(f"content.text or the annotation {name} is no text")
+    try:
+        spans = orjson.loads(given)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"the annotation {name} is no valid JSON: {error.msg}") from error
+    if not isinstance(spans, list):
+        raise InputError(f"the annotation {name} is no list of spans")
+    return [_piece(text, span, name) for span in spans]
+
+
+def _piece(text: str, span: object, name: str) -> str:
+    start, end = at(span, "start"), at(span, "end")
+    if type(start) is not int or type(end) is not int or not 0 <= start <= end <= len(text):
+        raise InputError(f"the annotation {name} has a span outside the text, or without start and end")
+    return text[start:end]
+
+
+def _authors(given: object) -> object:
+    """Return a name for each ``{first, middle, last, suffix}`` (S2ORC) or ``{name}`` (datasets)."""
+    if not isinstance(given, list):
+        return given
+    return [_name(author) if isinstance(author, dict) else author for author in given]
+
+
+def _name(author: JsonObject) -> object:
+    if "name" in author:
+        return author["name"]
+    middle = author.get("middle")
+    parts = [
+        author.get("first"),
+        *(middle if isinstance(middle, list) else []),
+        author.get("last"),
+        author.get("suffix"),
+    ]
+    return " ".join(part for part in parts if isinstance(part, str) and part)
+
+
+def _fields(given: object) -> object:
+    if not isinstance(given, list):
+        return given
+    return [name for field in given if (name := at(field, "category")) is not None]
+
+
+def _text_only(given: object) -> str | None:
+    return given if isinstance(given, str) else None

@@ -1,0 +1,99 @@
+"""Tables with a header line: CSV, TSV and their kin with semicolons or bars."""
+
+import csv
+from collections.abc import Iterator, Sequence
+
+from indexer.corpus.rows import RawPaper, Row
+from indexer.corpus.source import Lines
+from models.errors import CorpusFormatError, InputError
+
+_DELIMITERS = ",\t;|"
+# Which field of a paper a column is, by its name in lower case.
+_COLUMNS = {
+    "id": "id",
+    "paper_id": "id",
+    "paperid": "id",
+    "title": "title",
+    "abstract": "abstract",
+    "year": "year",
+    "venue": "venue",
+    "journal": "venue",
+    "authors": "authors",
+    "url": "url",
+    "doi": "doi",
+    "fields": "fields",
+}
+_REQUIRED = {"id", "title", "abstract"}
+
+
+class TableReader:
+    """Columns ``id``, ``title``, ``abstract`` and others of our JSON lines, lists with semicolons."""
+
+    needs_abstract = True
+
+    def recognises(self, head: str) -> bool:
+        """A first line whose names, split at some delimiter, include the three required ones."""
+        # No JSON object, whose texts may hold any words between commas.
+        return not head.startswith("{") and set(_columns(head.partition("\n")[0])[1]) >= _REQUIRED
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each record, which begins on its line: a quoted field may hold line ends."""
+        header = next(lines, b"").decode(errors="replace")
+        delimiter, columns = _columns(header)
+        if missing := _REQUIRED - set(columns):
+            raise CorpusFormatError(
+                f"{lines.path}:1: no column {' and no '.join(sorted(missing))} in {header.strip()[:80]!r}."
+            )
+        records = csv.reader(_TextLines(lines), delimiter=delimiter)
+        while True:
+            line = lines.number + 1
+            try:
+                values = next(records)
+            except StopIteration:
+                return
+            except CorpusFormatError:  # the file ends here, not a row of it
+                raise
+            except csv.Error as error:
+                yield Row(line, InputError(f"no valid row: {error}; is a quote never closed?"))
+            except InputError as error:
+                yield Row(lines.number, error)
+            else:
+                if any(values):
+                    yield Row(line, _raw(columns, values))
+
+
+def _columns(header: str) -> tuple[str, list[str]]:
+    """Return the delimiter that gives most known names, and which field each column is, or ``""``."""
+    candidates = [(delimiter, _fields(header, delimiter)) for delimiter in _DELIMITERS]
+    return max(candidates, key=lambda candidate: sum(map(bool, candidate[1])))
+
+
+def _fields(header: str, delimiter: str) -> list[str]:
+    return [_COLUMNS.get(name.strip().strip('"').lower(), "") for name in header.split(delimiter)]
+
+
+def _raw(columns: Sequence[str], values: Sequence[str]) -> RawPaper | InputError:
+    if len(values) != len(columns):
+        return InputError(f"{len(values)} values for {len(columns)} columns; is a delimiter not quoted?")
+    return RawPaper(
+        **{"id": None, "title": None, "abstract": None}
+        | {c: v for c, v in zip(columns, values, strict=True) if c and v}
+    )
+
+
+class _TextLines:
+    """``lines`` as text; an iterator that can go on after it raised InputError, which no generator can."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        try:
+            return next(self._lines).decode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"no valid UTF-8 at byte {error.start + 1} of the line; save the file as UTF-8"
+            ) from error

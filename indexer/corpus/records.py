@@ -1,0 +1,141 @@
+"""The records of a corpus file, one at a time: JSON lines and XML elements, with the line each begins on."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError
+
+import orjson
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+
+from indexer.corpus.rows import RawPaper, Row
+from indexer.corpus.source import MAX_LINE_BYTES, Lines
+from models.errors import BrokenFileError, InputError
+
+JsonObject = dict[str, Any]
+
+# What the parser is fed at a time, at most.
+_XML_PIECE_BYTES = 16 * 1024
+# Elements within elements; the formats read here need six.
+MAX_XML_DEPTH = 100
+
+# Atomic, for a hostile head must not be tried in every way comments can be paired.
+_XML_PROLOGUE = re.compile(
+    r"(?>\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+<([A-Za-z_][\w.-]*)", re.DOTALL
+)
+_JSON_KEY = re.compile(r'\s*[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*')
+
+
+def json_rows(lines: Lines, to_paper: Callable[[JsonObject], RawPaper]) -> Iterator[Row]:
+    """Yield a row for each line that is not blank; ``to_paper`` raises InputError for one it cannot use."""
+    while True:
+        try:
+            line = next(lines)
+            if not line.isspace():
+                yield Row(lines.number, to_paper(_object(line)))
+        except StopIteration:
+            return
+        except BrokenFileError:  # the file ends here, not a row of it
+            raise
+        except InputError as error:
+            yield Row(lines.number, error)
+
+
+def _object(line: bytes) -> JsonObject:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"no valid JSON: {error.msg} at character {error.pos + 1}") from error
+    if not isinstance(record, dict):
+        raise InputError("the line holds no JSON object {...}")
+    return record
+
+
+def first_record(head: str) -> JsonObject:
+    """Return the first JSON object of ``head``, else ``{}``."""
+    return next((record for _, record in head_records(head)), {})
+
+
+def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
+    """Yield ``(line, object)`` for each whole JSON object of ``head``, then what it holds of its last one."""
+    *lines, last = head.split("\n")  # not splitlines: JSON texts hold other line ends
+    for line in lines:
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(record, dict):
+            yield line, record
+    if last.lstrip().startswith("{"):
+        yield last, _leading_keys(last)
+
+
+def _leading_keys(line: str) -> JsonObject:
+    """Return the top-level keys of a JSON object that is cut off somewhere."""
+    record: JsonObject = {}
+    decoder = json.JSONDecoder()
+    position = 0
+    while key := _JSON_KEY.match(line, position):
+        try:
+            record[json.loads(key[1])], position = decoder.raw_decode(line, key.end())
+        except (json.JSONDecodeError, RecursionError):
+            break
+    return record
+
+
+def root_tag(head: str) -> str:
+    """Return the name of the root element of ``head``, or ``""`` where it is no XML."""
+    match = _XML_PROLOGUE.match(head)
+    return match[1] if match else ""
+
+
+class _LineByLine:
+    """A stream that ``iterparse`` reads line by line, so that an event belongs to the last line read."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines = lines
+        self.bytes_since_record = 0
+
+    def read(self, _size: int) -> bytes:
+        piece = self.lines.read(_XML_PIECE_BYTES)
+        self.bytes_since_record += len(piece)
+        if self.bytes_since_record > MAX_LINE_BYTES:
+            raise _unusable(self.lines, f"more than {MAX_LINE_BYTES:,} bytes without a paper begin here")
+        return piece
+
+
+def xml_records(lines: Lines, tag: str) -> Iterator[tuple[int, Element, list[Element]]]:
+    """Yield ``(line, element, ancestors)`` for each element ``tag``, root first in ``ancestors``.
+
+    Each element is forgotten once the next is asked for, so memory stays at one record. Raises
+    BrokenFileError where the XML breaks, declares entities or nests too deeply.
+    """
+    source = _LineByLine(lines)
+    ancestors: list[Element] = []
+    line = 0
+    try:
+        for event, element in iterparse(source, events=("start", "end")):
+            if event == "start":
+                if element.tag == tag:
+                    line, source.bytes_since_record = lines.number, 0
+                ancestors.append(element)
+                if len(ancestors) > MAX_XML_DEPTH:
+                    raise _unusable(lines, f"elements nest more than {MAX_XML_DEPTH} deep")
+                continue
+            ancestors.pop()
+            if element.tag == tag:
+                yield line, element, ancestors
+                if ancestors:
+                    ancestors[-1].remove(element)
+    except ParseError as error:
+        raise _unusable(lines, f"the XML is cut short or broken here ({error})") from error
+    except DefusedXmlException as error:
+        raise _unusable(lines, f"the XML declares entities, which are never expanded ({error})") from error
+    except (LookupError, ValueError) as error:  # both from encodings that Python or expat cannot do
+        raise _unusable(lines, f"the XML declares an encoding that cannot be read ({error})") from error
+
+
+def _unusable(lines: Lines, reason: str) -> BrokenFileError:
+    return BrokenFileError(str(lines.path), lines.number, reason)

@@ -1,0 +1,1 @@
+"""Papers to vectors and facets, in parts that survive a stop."""

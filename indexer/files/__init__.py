@@ -1,0 +1,1 @@
+"""Files that survive a crash, and notes that unfinished work leaves."""

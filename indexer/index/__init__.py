@@ -1,0 +1,1 @@
+"""The nearest-neighbour index over the sentence vectors of a segment."""

@@ -1,0 +1,1 @@
+"""Index backends, one file each; ``indexer.index.vector_index.BACKENDS`` names them."""

@@ -1,0 +1,44 @@
+"""The ``exact`` backend: every row compared with every query; no index, no file, no memory of its own."""
+
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from indexer.index.backends.nearest import check_rows, check_search, nearest_rows
+from indexer.index.vector_index import BuildProgress
+from models.types import Hits
+
+
+class ExactIndex:
+    """Search over the stored rows themselves; the measure of every other backend."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        check_rows(rows)
+        self._rows = rows
+
+    @classmethod
+    def build(
+        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
+    ) -> "ExactIndex":
+        """See ``VectorIndex``."""
+        return cls(rows)
+
+    @classmethod
+    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "ExactIndex":
+        """See ``VectorIndex``; no file is read."""
+        return cls(rows)
+
+    def save(self, path: Path) -> None:
+        """See ``VectorIndex``; no file is written."""
+
+    def search(
+        self,
+        queries: Float32[np.ndarray, "n_query dim"],
+        k: int,
+        *,
+        allowed: Bool[np.ndarray, " n_rows"] | None = None,
+    ) -> Hits:
+        """See ``VectorIndex``."""
+        check_search(self._rows, queries, k=k, allowed=allowed)
+        return nearest_rows(self._rows, queries, k=k, allowed=allowed)

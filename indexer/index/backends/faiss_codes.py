@@ -1,0 +1,241 @@
+"""What the approximate FAISS backends share: FAISS proposes rows from its codes, the stored rows decide.
+
+A subclass says how the index is made and how hard a search tries; everything else is here. A search falls
+back to the exact scan wherever that is the cheaper way to the same rows (a narrow filter, few rows, a large
+``k``), and wherever FAISS proposed fewer rows than there are: so ``k = n_rows`` returns every allowed row.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+from jaxtyping import Bool, Float32
+
+from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
+from indexer.index.vector_index import BuildProgress
+from models.errors import SnapshotCorruptError, StorageError
+from models.types import Hits
+
+# Rows under which an exact scan always wins: 1.6 ms for 8 queries of 384 numbers on one core.
+ALWAYS_SCAN_ROWS = 10_000
+# Rows added to FAISS in one call; bounds the float32 copy (96 MiB at 384 numbers a row).
+ADD_ROWS = 65_536
+# Reading a row for one query's re-scoring, in rows of an exact scan (which reads a row once for all queries
+# and in order): 80 to 160 against 20 ns at 384 numbers a row.
+RESCORING_COST = 5
+_SEED = 20_240_611
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """How an index is filled: ``rows`` at a time, and how often it is saved meanwhile.
+
+    A build that was stopped does ``save_every_s`` of work again, as a rule at most: between two savings it
+    works ``saving_share`` times as long as the last one took, which counts for large indexes on slow disks.
+    """
+
+    rows: int = ADD_ROWS
+    save_every_s: float = 60.0
+    saving_share: float = 10.0
+
+
+_ADDING = Adding()
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard one search tries: ``breadth`` (lists probed, or nodes kept on the way), rows to propose, cost.
+
+    ``cost_rows`` is the number of rows that an exact scan would compare in the same time.
+    """
+
+    breadth: int
+    n_proposed: int
+    cost_rows: int
+
+
+class FaissCodesIndex(ABC):
+    """An approximate index: compressed codes in FAISS, full-precision rows for the scores."""
+
+    def __init__(self, rows: np.ndarray, index: Any) -> None:
+        self._rows = rows
+        self._index = index
+
+    @staticmethod
+    @abstractmethod
+    def _untrained(n_rows: int, dim: int) -> Any:
+        """An empty FAISS index for ``n_rows`` rows of ``dim`` numbers."""
+
+    @abstractmethod
+    def _effort(self, k: int, n_allowed: int) -> Effort:
+        """What finding ``k`` among ``n_allowed`` rows takes."""
+
+    @staticmethod
+    @abstractmethod
+    def _parameters(breadth: int, selector: Any) -> Any:
+        """FAISS's search parameters for one call; nothing of the index itself is changed by a search."""
+
+    @staticmethod
+    @abstractmethod
+    def _n_training(n_rows: int) -> int:
+        """How many rows the index is trained on."""
+
+    @classmethod
+    def build(
+        cls,
+        rows: np.ndarray,
+        *,
+        device: str = "auto",
+        progress: BuildProgress | None = None,
+        adding: Adding = _ADDING,
+    ) -> "FaissCodesIndex":
+        """See ``VectorIndex``.
+
+        The same rows give the same bytes, whatever the thread count, and however often it was stopped.
+        """
+        check_rows(rows)
+        index = cls._begun(rows, progress)
+        saved_at, pause_s = time.monotonic(), adding.save_every_s
+        for start in range(index.ntotal, len(rows), adding.rows):
+            index.add(np.asarray(rows[start : start + adding.rows], np.float32))
+            if progress is None:
+                continue
+            progress.tell(index.ntotal)
+            began = time.monotonic()
+            if began - saved_at > pause_s and index.ntotal < len(rows):
+                progress.save(partial(_write, index))
+                saved_at = time.monotonic()
+                pause_s = max(adding.save_every_s, adding.saving_share * (saved_at - began))
+        return cls(rows, index)
+
+    @classmethod
+    def _begun(cls, rows: np.ndarray, progress: BuildProgress | None) -> Any:
+        """A trained index, with the rows that an earlier build had added to it."""
+        saved = None if progress is None else progress.saved()
+        if saved is not None:
+            return cls._restored(faiss.read_index(str(saved)))
+        if progress is not None:
+            progress.tell(0)
+        index = cls._untrained(*rows.shape)
+        index.train(_sample(rows, cls._n_training(len(rows))))
+        if progress is not None:
+            progress.save(partial(_write, index))
+        return index
+
+    @staticmethod
+    def _restored(index: Any) -> Any:
+        """An index read from a file, with what such files leave out and adding rows needs; often nothing."""
+        return index
+
+    @classmethod
+    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FaissCodesIndex":
+        """See ``VectorIndex``.
+
+        Raises:
+            SnapshotCorruptError: if FAISS cannot read the file, or it holds another index.
+        """
+        check_rows(rows)
+        remedy = "restore the snapshot or index the corpus again"
+        try:
+            index = faiss.read_index(str(path))
+        except (RuntimeError, MemoryError) as error:  # MemoryError: a damaged length field
+            raise SnapshotCorruptError(f"{path}: FAISS cannot read this index; {remedy}") from error
+        expected = cls._untrained(*rows.shape)
+        if type(index) is not type(expected) or (index.ntotal, index.d) != rows.shape:
+            raise SnapshotCorruptError(
+                f"{path}: holds {type(index).__name__} of {index.ntotal} rows of {index.d} numbers; expected "
+                f"{type(expected).__name__} of {rows.shape[0]} rows of {rows.shape[1]}; {remedy}"
+            )
+        return cls(rows, index)
+
+    def save(self, path: Path) -> None:
+        """See ``VectorIndex``.
+
+        Raises:
+            StorageError: if the file cannot be written.
+        """
+        _write(self._index, path)
+
+    def search(
+        self,
+        queries: Float32[np.ndarray, "n_query dim"],
+        k: int,
+        *,
+        allowed: Bool[np.ndarray, " n_rows"] | None = None,
+    ) -> Hits:
+        """See ``VectorIndex``."""
+        check_search(self._rows, queries, k=k, allowed=allowed)
+        n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
+        effort = self._effort(k, max(n_allowed, 1))
+        if scan_is_cheaper(n_allowed, effort):
+            return nearest_rows(self._rows, queries, k=k, allowed=allowed)
+        parameters = self._parameters(effort.breadth, selector(allowed))
+        with _one_thread():
+            _, proposed = self._index.search(queries, min(effort.n_proposed, n_allowed), params=parameters)
+        hits = rescored(self._rows, queries, proposed=proposed, k=k)
+        return self._completed(hits, queries, allowed=allowed)
+
+    def _completed(
+        self,
+        hits: Hits,
+        queries: Float32[np.ndarray, "n_query dim"],
+        *,
+        allowed: Bool[np.ndarray, " n_rows"] | None,
+    ) -> Hits:
+        """Scan for the queries that FAISS found too few rows for, as where a filter empties their region."""
+        short = hits.rows[:, -1] < 0
+        if not short.any():
+            return hits
+        scanned = nearest_rows(self._rows, queries[short], k=hits.rows.shape[1], allowed=allowed)
+        numbers, scores = hits.rows.copy(), hits.scores.copy()
+        numbers[short], scores[short] = scanned.rows, scanned.scores
+        return Hits(numbers, scores)
+
+
+def _write(index: Any, path: Path) -> None:
+    try:
+        faiss.write_index(index, str(path))
+    except RuntimeError as error:
+        raise StorageError(
+            f"{path}: the index cannot be written; check that the folder exists, may be written to and has "
+            "room left"
+        ) from error
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Requests run side by side; two that both spread over every core only wait for each other."""
+    n_threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(n_threads)
+
+
+def scan_is_cheaper(n_allowed: int, effort: Effort) -> bool:
+    """Whether comparing every allowed row takes less time than asking FAISS."""
+    return n_allowed <= max(ALWAYS_SCAN_ROWS, effort.cost_rows)
+
+
+def selector(allowed: Bool[np.ndarray, " n_rows"] | None) -> Any:
+    """The rows FAISS may return, as it wants them: one bit each, lowest first; ``None`` allows all."""
+    return None if allowed is None else faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+
+
+def _sample(rows: np.ndarray, n: int) -> Float32[np.ndarray, "n dim"]:
+    """``n`` rows drawn without replacement, always the same; rows repeat where there are fewer than ``n``.
+
+    k-means refuses fewer points than centroids; a repeated point moves nothing.
+    """
+    if n >= len(rows):
+        return np.resize(np.asarray(rows, np.float32), (n, rows.shape[1]))
+    chosen = np.sort(np.random.default_rng(_SEED).choice(len(rows), n, replace=False))
+    return rows[chosen].astype(np.float32)

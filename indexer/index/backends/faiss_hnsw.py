@@ -1,0 +1,51 @@
+"""The ``hnsw`` backend: a navigable graph over 8-bit codes; high recall for much memory and a slow build."""
+
+import math
+from typing import Any
+
+import faiss
+
+from indexer.index.backends.faiss_codes import RESCORING_COST, Effort, FaissCodesIndex
+
+# Neighbours a node; 32 is FAISS's usual choice and 272 bytes a row.
+_NEIGHBOURS = 32
+# Nodes kept while building. 200 builds for twice as long and wins 0.005 of recall.
+_BUILD_BREADTH = 100
+# Nodes kept while searching for 100 rows: recall 0.988 on 54,000 real sentence vectors (128: 0.972,
+# 400: 0.997).
+_FEWEST_BREADTH, _BREADTH_PER_K = 200, 2
+_TRAINING_ROWS = 65_536
+# A node kept costs the comparison of about 100 rows: 0.4 ms a query at breadth 200.
+_NODE_COST = 100
+
+
+class HnswIndex(FaissCodesIndex):
+    """FAISS HNSW32 over SQ8: dim bytes a row and 272 for the graph (measured: 656 in all at dim 384)."""
+
+    @staticmethod
+    def _untrained(n_rows: int, dim: int) -> Any:
+        index = faiss.IndexHNSWSQ(dim, faiss.ScalarQuantizer.QT_8bit, _NEIGHBOURS)
+        index.hnsw.efConstruction = _BUILD_BREADTH
+        return index
+
+    @staticmethod
+    def _restored(index: Any) -> Any:
+        # Each row added has drawn its level; the draws that follow must be those that would have followed.
+        for _ in range(index.ntotal):
+            index.hnsw.random_level()
+        return index
+
+    @staticmethod
+    def _n_training(n_rows: int) -> int:
+        return min(n_rows, _TRAINING_ROWS)
+
+    def _effort(self, k: int, n_allowed: int) -> Effort:
+        # A filter hides nodes from the result, not from the walk: the walk must keep as many more.
+        share = n_allowed / len(self._rows)
+        breadth = math.ceil(max(_FEWEST_BREADTH, _BREADTH_PER_K * k) / share)
+        n_proposed = _BREADTH_PER_K * k
+        return Effort(breadth, n_proposed, _NODE_COST * breadth + RESCORING_COST * n_proposed)
+
+    @staticmethod
+    def _parameters(breadth: int, selector: Any) -> Any:
+        return faiss.SearchParametersHNSW(efSearch=breadth, sel=selector)

@@ -1,0 +1,188 @@
+"""The data folder: where generations and segments stand, which is served, whether they are as written.
+
+DATA/
+  CURRENT                        the SHA-256 of the served generation's manifest and the generation's name,
+                                 swapped in one step; the name alone where an older Akin wrote it
+  LOCK                           held by whoever publishes
+  SECRET                         signs the service's cursors, made by it when first needed; mode 0600
+  catalog.sqlite3                papers as they were given, every version
+  building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
+  building/segment, snapshot     those being made; segment.steps how far the one is: indexer/files/steps.py
+  building/changes/              the same of what the catalog holds and the served generation does not
+  building/reindex/              the same of a collection encoded anew, and the segment made of them
+  segments/000001/               papers, vectors and index, immutable: indexer/snapshot/segment.py
+  snapshots/000001/              one generation, immutable once it stands here
+    manifest.json                written last: encoder, segments, SHA-256 of every file and of itself; readers
+                                 hold a shared lock on it, so that nothing they read is cleared away
+    deleted-000001.npy           positions in segment 000001 of papers that are deleted or replaced, int64
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from indexer.files.durable import replace_file, storage_errors
+from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
+from models.checksums import sha256_of
+from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
+
+_COMPARED_AT_ONCE: Final = 4
+# Of six digits up to 999999, then of as many as it takes: one number has one name.
+_NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")
+_STATED: Final = re.compile(r"([0-9a-f]{64}) ([0-9]{6,})\n")
+
+
+def snapshot_folder(data: Path, generation: str) -> Path:
+    """Where a generation stands."""
+    return data / "snapshots" / generation
+
+
+def segment_folder(data: Path, name: str) -> Path:
+    """Where a segment stands."""
+    return data / "segments" / name
+
+
+def deleted_file(segment: str) -> str:
+    """The name of the file that holds the positions of a segment's deleted papers."""
+    return f"deleted-{segment}.npy"
+
+
+def numbered(folder: Path) -> list[str]:
+    """The generations or segments that stand in a folder, oldest first: in the order of their numbers."""
+    if not folder.is_dir():
+        return []
+    return sorted((child.name for child in folder.iterdir() if _NUMBER.fullmatch(child.name)), key=int)
+
+
+def next_name(folder: Path) -> str:
+    """The name of the next generation, or segment, in its folder; none is given twice while both stand."""
+    names = numbered(folder)
+    return f"{int(names[-1]) + 1 if names else 1:06d}"
+
+
+def generations(data: Path) -> list[str]:
+    """Every published generation of a data folder, oldest first."""
+    return numbered(data / "snapshots")
+
+
+def generations_before(data: Path, generation: str) -> list[str]:
+    """Those with a lower number than ``generation``, oldest first; none where that is no number."""
+    if not _NUMBER.fullmatch(generation):
+        return []
+    return [name for name in generations(data) if int(name) < int(generation)]
+
+
+def current_generation(data: Path) -> str:
+    """The served generation; raises SnapshotMissingError, SnapshotCorruptError."""
+    while True:
+        with storage_errors(data):
+            if not (data / "CURRENT").is_file():
+                raise SnapshotMissingError(
+                    f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
+                )
+        pointer = _pointer(data)
+        name = named_by_pointer(data)
+        if name in generations(data):
+            return name
+        if _pointer(data) == pointer:  # else superseded and cleared away between one look and the next
+            raise SnapshotMissingError(
+                f"{data}/CURRENT names generation {name[:40]!r}, which is not there; write the name of the "
+                f"one to serve into it (`akin snapshot list --data {data}` shows all)"
+            )
+
+
+def named_by_pointer(data: Path) -> str:
+    """What CURRENT names, be it there or not; empty where it names nothing.
+
+    Raises StorageError; SnapshotCorruptError where CURRENT was written for another generation than it names.
+    """
+    pointer = _pointer(data)
+    if _is_damaged(data, pointer):
+        raise SnapshotCorruptError(
+            f"{data}/CURRENT names generation {pointer.generation}, but has the checksum of another "
+            "manifest: write the name of the generation that was served last into it, and nothing else "
+            f"(`akin snapshot list --data {data}` shows all)"
+        )
+    return pointer.generation
+
+
+def point_at(data: Path, generation: str) -> None:
+    """Serve a generation from here on, in one step."""
+    digest = sha256_of(snapshot_folder(data, generation) / "manifest.json")
+    replace_file(data / "CURRENT", f"{digest} {generation}\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    generation: str
+    sha256: str = ""  # hex, of its manifest
+
+
+def _pointer(data: Path) -> _Pointer:
+    path = data / "CURRENT"
+    with storage_errors(path):
+        content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    # The digest comes first, so that nothing cut short looks like what an older Akin wrote.
+    if stated := _STATED.fullmatch(content):
+        return _Pointer(stated[2], stated[1])
+    return _Pointer(content.strip())
+
+
+def _is_damaged(data: Path, pointer: _Pointer) -> bool:
+    """Whether a pointer goes to another manifest than it was written for, and that is whole."""
+    manifest = snapshot_folder(data, pointer.generation) / "manifest.json"
+    with storage_errors(manifest):
+        try:
+            if not pointer.sha256 or pointer.sha256 == sha256_of(manifest):
+                return False
+            read_manifest(data, pointer.generation)
+        except (FileNotFoundError, SnapshotError):
+            return False  # whoever opens the generation tells
+    return True
+
+
+def read_manifest(data: Path, generation: str) -> Manifest:
+    """The manifest of a generation; raises SnapshotCorruptError."""
+    path = snapshot_folder(data, generation) / "manifest.json"
+    with storage_errors(path):
+        if not path.is_file():
+            raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
+        manifest = Manifest.from_json(path.read_bytes(), path)
+    if manifest.generation != generation:
+        raise SnapshotCorruptError(f"{path}: belongs to generation {manifest.generation}; {REMEDY}")
+    return manifest
+
+
+def verify(data: Path, generation: str, *, known: Collection[SegmentEntry] = ()) -> Manifest:
+    """Compare every file of a generation with its manifest, but those of segments already ``known``.
+
+    Raises SnapshotCorruptError.
+    """
+    manifest = read_manifest(data, generation)
+    for entry in manifest.segments:
+        if not any(entry.is_same_as(other) for other in known):
+            compare_files(segment_folder(data, entry.name), entry.files)
+    compare_files(snapshot_folder(data, generation), manifest.files)
+    return manifest
+
+
+def compare_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Compare files with their SHA-256 (hex); raises SnapshotCorruptError for the first that differs."""
+    # hashlib lets other threads run: a start waits for the largest file, not for all of them.
+    with ThreadPoolExecutor(_COMPARED_AT_ONCE) as pool:
+        for _ in pool.map(_compare_file, (folder / name for name in files), files.values()):
+            pass
+
+
+def _compare_file(path: Path, expected: str) -> None:
+    if not path.is_file():
+        raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
+    with storage_errors(path):
+        found = sha256_of(path)
+    if found != expected:
+        raise SnapshotCorruptError(
+            f"{path}: SHA-256 is {found[:12]}, the manifest says {expected[:12]}; {REMEDY}"
+        )

@@ -1,0 +1,287 @@
+"""The snapshot: one generation of a collection, open for reading; the service answers from it."""
+
+import fcntl
+import os
+import weakref
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Float16, Float32, Int8, Int64
+
+from indexer.files.durable import storage_errors
+from indexer.index.vector_index import JoinedIndex, VectorIndex
+from indexer.snapshot.folder import current_generation, deleted_file, segment_folder, snapshot_folder, verify
+from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
+from indexer.snapshot.segment import Segment
+from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError
+from models.types import Filters, Paper, Unit, rows_of
+
+
+class Snapshot:
+    """One generation, open for reading.
+
+    A paper's ``position`` is its place among those of all segments, end to end; deleted papers keep theirs
+    and are never returned. Rows, one a sentence vector, are numbered likewise.
+    """
+
+    def __init__(
+        self, manifest: Manifest, segments: Sequence[Segment], deleted: Sequence[Int64[np.ndarray, "..."]]
+    ) -> None:
+        self.manifest = manifest
+        self.segments = tuple(segments)
+        lengths = [len(segment) for segment in segments]
+        self._starts: Int64[np.ndarray, " n_segments_plus_1"] = _bounds(lengths)
+        self._row_starts: Int64[np.ndarray, " n_segments_plus_1"] = _bounds(
+            [int(segment.vectors.offsets[-1]) for segment in segments]
+        )
+        self.living: Bool[np.ndarray, " n_positions"] = np.ones(self._starts[-1], dtype=bool)
+        for start, positions in zip(self._starts, deleted, strict=False):
+            self.living[start + positions] = False
+        self.living.flags.writeable = False
+        self._n_papers = int(np.count_nonzero(self.living))
+        # Paper i owns rows offsets[i]:offsets[i + 1].
+        self.offsets: Int64[np.ndarray, " n_positions_plus_1"] = np.concatenate(
+            [
+                segment.vectors.offsets[:-1] + start
+                for segment, start in zip(segments, self._row_starts, strict=False)
+            ]
+            + [self._row_starts[-1:]]
+        )
+
+    @property
+    def generation(self) -> str:
+        """The name of this generation, as every answer carries it."""
+        return self.manifest.generation
+
+    def __len__(self) -> int:
+        return self._n_papers
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are, those of deleted papers included."""
+        return int(self._row_starts[-1])
+
+    @cached_property
+    def paper_of_row(self) -> Int64[np.ndarray, " n_rows"]:
+        """The position of the paper that owns each row."""
+        return np.repeat(np.arange(len(self.living)), np.diff(self.offsets))
+
+    @cached_property
+    def positions(self) -> Int64[np.ndarray, " n_papers"]:
+        """Where the papers stand, the deleted ones left out."""
+        return np.flatnonzero(self.living)
+
+    def paper(self, position: int) -> Paper:
+        """The paper at ``position``."""
+        number, own = self._locate(position)
+        return self.segments[number].paper(own)
+
+    def find(self, paper_id: str) -> int | None:
+        """Where a paper stands, or ``None`` where it is not there."""
+        # Newest first: a paper that was replaced stands in two segments.
+        for number in range(len(self.segments) - 1, -1, -1):
+            own = self.segments[number].position(paper_id)
+            if own is not None and self.living[self._starts[number] + own]:
+                return int(self._starts[number]) + own
+        return None
+
+    def position(self, paper_id: str) -> int:
+        """Where a paper stands; raises PaperNotFoundError."""
+        position = self.find(paper_id)
+        if position is None:
+            example = f", the first is {self.paper(int(self.positions[0])).id!r}" if len(self) else ""
+            raise PaperNotFoundError(
+                f"No paper of this collection has the id given; it holds {len(self)} papers{example}."
+            )
+        return position
+
+    def find_all(self, paper_ids: Collection[str]) -> Int64[np.ndarray, " n_found"]:
+        """Where those of the papers stand that are there, in any order."""
+        found = np.concatenate(
+            [
+                start + segment.positions(paper_ids)
+                for segment, start in zip(self.segments, self._starts, strict=False)
+            ]
+            or [np.empty(0, dtype=np.int64)]
+        )
+        living: Int64[np.ndarray, " n_found"] = found[self.living[found]]
+        return living
+
+    def content_hash(self, paper_id: str) -> str | None:
+        """The content hash of a paper as it was given, or ``None`` where it is not there."""
+        position = self.find(paper_id)
+        if position is None:
+            return None
+        number, own = self._locate(position)
+        digest: str = self.segments[number].column("content_hash")[own].as_py()
+        return digest
+
+    def vectors(self, position: int) -> Float32[np.ndarray, "n_sentence dim"]:
+        """The sentence vectors of one paper."""
+        number, own = self._locate(position)
+        packed = self.segments[number].vectors
+        return packed.rows[packed.offsets[own] : packed.offsets[own + 1]].astype(np.float32)
+
+    def function_vectors(self, position: int) -> Float16[np.ndarray, "n_sentence dim_functions"]:
+        """What the sentences of one paper do, as unit vectors; raises MissingVectorsError."""
+        number, own = self._locate(position)
+        segment = self.segments[number]
+        start, end = segment.vectors.offsets[own : own + 2]
+        return np.asarray(segment.function_vectors[start:end])
+
+    def dropped_sentences(self, position: int) -> int:
+        """How many sentences of one paper, its last, lie past the encoder's token limit, without vectors."""
+        if self.manifest.encoder.unit is Unit.DOCUMENT:
+            return 0
+        return len(self.paper(position).sentences) - len(self.vectors(position))
+
+    def gather(
+        self, positions: Int64[np.ndarray, " k"]
+    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+        """The vectors of the papers at ``positions``, end to end, with their offsets."""
+        if len(self.segments) == 1:
+            return self.segments[0].vectors.gather(positions)
+        rows, offsets = rows_of(self.offsets, positions)
+        gathered = np.empty((len(rows), self.manifest.encoder.dim), dtype=np.float32)
+        for segment, first, last in zip(self.segments, self._row_starts, self._row_starts[1:], strict=False):
+            own = (rows >= first) & (rows < last)
+            gathered[own] = segment.vectors.rows[rows[own] - first]
+        return gathered, offsets
+
+    @cached_property
+    def index(self) -> VectorIndex | JoinedIndex:
+        """The nearest-neighbour index over all rows, those of deleted papers included."""
+        return self._joined([segment.index for segment in self.segments])
+
+    @cached_property
+    def function_index(self) -> VectorIndex | JoinedIndex:
+        """The same over what the sentences do; raises MissingVectorsError."""
+        return self._joined([segment.function_index for segment in self.segments])
+
+    def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
+        return indexes[0] if len(indexes) == 1 else JoinedIndex(indexes, np.diff(self._row_starts).tolist())
+
+    @cached_property
+    def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
+        """The facet of each row's sentence, as its position in FACETS; NO_FACET for a whole paper's row."""
+        return np.concatenate([np.empty(0, np.int8), *(segment.row_facets for segment in self.segments)])
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One column of the papers by position, null where deleted; ``columns.py`` names them."""
+        chunks: list[pa.Array] = []
+        for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
+            own, living = segment.column(name), self.living[start:end]
+            chunks += (own if living.all() else pa.compute.if_else(pa.array(living), own, None)).chunks
+        return pa.chunked_array(chunks, type=None if chunks else pa.string())
+
+    def values(self, name: str, positions: Int64[np.ndarray, " k"]) -> list[Any]:
+        """One column of the papers at ``positions``, in that order; ``columns.py`` names them."""
+        values = np.empty(len(positions), dtype=object)
+        for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
+            own = (positions >= start) & (positions < end)
+            values[own] = segment.column(name).take(pa.array(positions[own] - start)).to_pylist()
+        taken: list[Any] = values.tolist()
+        return taken
+
+    def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_positions"]:
+        """Which papers are there and pass ``filters``; read-only, it may be shared between callers."""
+        own = [segment.allowed_papers(filters) for segment in self.segments]
+        if len(own) == 1 and len(self) == len(self.living):
+            return own[0]
+        allowed: Bool[np.ndarray, " n_positions"] = np.concatenate([np.empty(0, bool), *own]) & self.living
+        allowed.flags.writeable = False
+        return allowed
+
+    def of_segments(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Int64[np.ndarray, "..."]]:
+        """Which places in each segment ``flags`` holds for."""
+        return [np.flatnonzero(own) for own in np.split(flags, self._starts[1:-1])][: len(self.segments)]
+
+    def _locate(self, position: int) -> tuple[int, int]:
+        """The segment that holds ``position``, and the place in it."""
+        number = int(np.searchsorted(self._starts, position, side="right")) - 1
+        return number, position - int(self._starts[number])
+
+
+def _bounds(lengths: Sequence[int] | Int64[np.ndarray, " k"]) -> Int64[np.ndarray, " k_plus_1"]:
+    """Where each of several runs, end to end, begins, and where the last one ends."""
+    bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
+def open_snapshot(
+    data: Path, generation: str | None = None, *, device: str = "cpu", beside: Snapshot | None = None
+) -> Snapshot:
+    """Open a generation (the served one by default) after comparing every file with its checksum.
+
+    Segments that it has in common with ``beside`` are shared, not opened and compared again. As long as the
+    snapshot is in use, clearing away older generations leaves it alone.
+
+    Raises SnapshotMissingError, SnapshotCorruptError.
+    """
+    name = generation or current_generation(data)
+    lease = lease_generation(data, name)
+    while lease is None and generation is None:  # superseded and cleared away since CURRENT was read
+        superseded, name = name, current_generation(data)
+        lease = lease_generation(data, name)
+        if name == superseded:
+            break
+    if lease is None:
+        raise SnapshotCorruptError(f"{snapshot_folder(data, name)}: no manifest.json; {REMEDY}")
+    try:
+        snapshot = _opened(data, name, device, () if beside is None else beside.segments)
+    except AkinError:
+        os.close(lease)
+        raise
+    weakref.finalize(snapshot, os.close, lease)
+    return snapshot
+
+
+def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot | None:
+    """The served generation as ``open_snapshot`` gives it, or ``None`` where nothing is indexed yet."""
+    if not (data / "CURRENT").is_file():
+        return None
+    if beside is not None and beside.generation == current_generation(data):
+        return beside
+    return open_snapshot(data, beside=beside)
+
+
+def lease_generation(data: Path, generation: str) -> int | None:
+    """A descriptor that keeps a generation from being cleared away until it is closed.
+
+    It holds a shared lock on the manifest; ``None`` where the generation is not there. Raises StorageError.
+    """
+    path = snapshot_folder(data, generation) / "manifest.json"
+    with storage_errors(path):
+        try:
+            descriptor = os.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        # Whoever cleared it away held the lock until it was gone.
+        if path.exists():
+            return descriptor
+        os.close(descriptor)
+        return None
+
+
+def _opened(data: Path, generation: str, device: str, known: Collection[Segment]) -> Snapshot:
+    manifest = verify(data, generation, known=[segment.entry for segment in known])
+    with storage_errors(data):
+        segments = [
+            next((segment for segment in known if entry.is_same_as(segment.entry)), None)
+            or Segment(segment_folder(data, entry.name), entry, unit=manifest.encoder.unit, device=device)
+            for entry in manifest.segments
+        ]
+        deleted = [_deleted(data, generation, entry) for entry in manifest.segments]
+    return Snapshot(manifest, segments, deleted)
+
+
+def _deleted(data: Path, generation: str, entry: SegmentEntry) -> Int64[np.ndarray, " n_deleted"]:
+    if not entry.n_deleted:
+        return np.empty(0, dtype=np.int64)
+    return np.asarray(np.load(snapshot_folder(data, generation) / deleted_file(entry.name)))

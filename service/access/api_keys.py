@@ -1,0 +1,148 @@
+"""API keys: who may use the service, kept in the catalog's database; a key itself is stored nowhere."""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy import insert, or_, select, update
+
+from indexer.catalog.database import Database
+from indexer.catalog.store import Store
+from indexer.catalog.tables import KeyRow
+from models.errors import InputError
+
+MAX_NAME_CHARS: Final = 100
+_SECRET_BYTES: Final = (
+    32  # 256 random bits: nothing to guess, so a fast hash hides them as well as a slow one
+)
+_ID_BYTES: Final = 5
+_KEY: Final = re.compile(r"akin_([0-9a-f]{10})_([A-Za-z0-9_-]{43})")
+_DAY_S: Final = 86_400
+
+
+class Scope(StrEnum):
+    """What a key is good for; each includes those before it."""
+
+    READ = "read"
+    INGEST = "ingest"
+    ADMIN = "admin"
+
+    def includes(self, other: "Scope") -> bool:
+        """Whether a key of this scope may do what needs ``other``."""
+        order = list(Scope)
+        return order.index(self) >= order.index(other)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What is known of a key: everything but its secret. Times are Unix seconds; ``None``: never."""
+
+    id: str
+    name: str
+    scope: Scope
+    secret_hash: str
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+    def usable(self, now: float) -> bool:
+        """Whether it opens anything at the time ``now``."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key at the only moment at which it is known: ``token`` is what its owner sends."""
+
+    token: str
+    key: ApiKey
+
+
+class Keys(Store):
+    """The keys of one database; open it with ``Keys.open``.
+
+    Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
+    gives Unix seconds.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(database)
+        self._clock = clock
+
+    def create(self, name: str, *, scope: Scope, expires_days: int | None) -> NewKey:
+        """Makes a key that is good for ``expires_days`` from now, or until it is revoked.
+
+        Raises:
+            InputError: a name that is blank, too long or not printable, or a time that is not ahead.
+        """
+        if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
+            raise InputError(
+                f"the name of a key is {name[:60]!r}, expected 1 to {MAX_NAME_CHARS} printable characters; "
+                "say who or what will use it"
+            )
+        if expires_days is not None and expires_days < 1:
+            raise InputError(f"the key would expire in {expires_days} days; give at least 1")
+        now = int(self._clock())
+        key_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+        key = ApiKey(
+            id=key_id,
+            name=name,
+            scope=scope,
+            secret_hash=_hashed(secret),
+            created_at=now,
+            expires_at=None if expires_days is None else now + expires_days * _DAY_S,
+            revoked_at=None,
+        )
+        row = {field: getattr(key, field) for field in ApiKey.__slots__} | {"scope": scope.value}
+        with self._database.writing() as connection:
+            connection.execute(insert(KeyRow).values(row))
+        return NewKey(f"akin_{key_id}_{secret}", key)
+
+    def revoke(self, id_or_name: str) -> list[ApiKey]:
+        """Ends a key by its id, or every key of that name; one that has ended already stays as it is.
+
+        Returns:
+            The keys it means, as they are now.
+
+        Raises:
+            InputError: there is no such key.
+        """
+        meant = or_(KeyRow.id == id_or_name, KeyRow.name == id_or_name)
+        unrevoked = update(KeyRow).where(meant, KeyRow.revoked_at.is_(None))
+        with self._database.writing() as connection:
+            connection.execute(unrevoked.values(revoked_at=int(self._clock())))
+        revoked = [key for key in self.all() if id_or_name in {key.id, key.name}]
+        if not revoked:
+            raise InputError(
+                f"no key has the id or name {id_or_name[:60]!r}; `akin keys list` shows those there are"
+            )
+        return revoked
+
+    def all(self) -> list[ApiKey]:
+        """Every key there ever was, oldest first."""
+        columns = [getattr(KeyRow, field) for field in ApiKey.__slots__]
+        with self._database.reading() as connection:
+            rows = connection.execute(select(*columns).order_by(KeyRow.created_at, KeyRow.id)).all()
+        return [ApiKey(**{**row._asdict(), "scope": Scope(row.scope)}) for row in rows]
+
+
+def matching(token: str, keys: Mapping[str, ApiKey]) -> ApiKey | None:
+    """The key, of those by id, that ``token`` is, usable or not; ``None`` where it is none of them.
+
+    The id in a token is no secret; the rest is compared in constant time.
+    """
+    parts = _KEY.fullmatch(token)
+    key = None if parts is None else keys.get(parts[1])
+    if parts is None or key is None or not hmac.compare_digest(key.secret_hash, _hashed(parts[2])):
+        return None
+    return key
+
+
+def _hashed(secret: str) -> str:
+    return hashlib.sha256(secret.encode("ascii")).hexdigest()

@@ -1,0 +1,291 @@
+"""Batch jobs: what callers asked for together, worked off in chunks, kept in the catalog's database.
+
+The rows are the truth, whoever works: a chunk is leased to one worker at a time, and its results and the fact
+that it is done are written in one transaction, which the lease guards. Whatever is killed, and whatever was
+started twice, each query is answered in the output exactly once.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, and_, case, delete, func, insert, or_, select, update
+
+from indexer.catalog.database import Database
+from indexer.catalog.store import Store
+from indexer.catalog.tables import JobChunkRow, JobRow
+from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
+from service.batches.job import Backlog, ChunkContent, Job, JobState, LeasedChunk, NewJob, StoredResults
+from service.timings import LEASE_S
+
+MAX_ATTEMPTS: Final = 10  # a chunk that ended so many workers fails its job
+_RETRY_AFTER_S: Final = 30  # a batch takes seconds to minutes
+_ID_BYTES: Final = 16
+_ID: Final = re.compile("[A-Za-z0-9_-]{22}")
+_ACTIVE: Final = JobRow.state.in_([state for state in JobState if state.active])
+
+
+class Jobs(Store):
+    """The jobs of one database; open them with ``Jobs.open``.
+
+    Every method raises ``StorageError`` where the database cannot be reached, read or written. ``clock``
+    gives Unix seconds; a lease lasts ``lease_s``. Where clocks of workers differ, work may be done twice; it
+    still counts once.
+    """
+
+    def __init__(
+        self, database: Database, *, clock: Callable[[], float] = time.time, lease_s: float = LEASE_S
+    ) -> None:
+        super().__init__(database)
+        self.lease_s = lease_s
+        self._clock = clock
+
+    def add(self, new: NewJob, *, most: int, most_of_owner: int) -> Job:
+        """Stores a job, or finds that of the same owner with the same key and content, unless it failed.
+
+        Raises:
+            IdempotencyError: the key was used with other content.
+            RateLimitedError: the owner has ``most_of_owner`` unfinished jobs.
+            OverloadedError: there are ``most`` unfinished jobs.
+        """
+        with self._database.writing() as connection:
+            earlier = _earlier(connection, new)
+            if earlier is not None and earlier.state is not JobState.FAILED:
+                return earlier
+            if earlier is not None:  # sent again because it failed
+                _remove(connection, [earlier.id])
+            _expect_room(connection, new.owner, most=most, most_of_owner=most_of_owner)
+            job_id = secrets.token_urlsafe(_ID_BYTES)
+            row = {
+                **{name: getattr(new, name) for name in ("owner", "idempotency_key", "body_hash")},
+                "id": job_id,
+                "generation": new.generation,
+                "state": JobState.QUEUED.value,
+                "n_queries": sum(chunk.n_queries for chunk in new.chunks),
+                "n_done": 0,
+                "n_problems": 0,
+                "created_at": int(self._clock()),
+                "shared": new.shared,
+            }
+            connection.execute(insert(JobRow).values(row))
+            connection.execute(insert(JobChunkRow), _chunk_rows(job_id, new.chunks))
+            return _job(connection, JobRow.id == job_id)
+
+    def get(self, job_id: str, *, owner: str | None) -> Job:
+        """One job, of ``owner`` or (``None``) of anybody; raises BatchNotFoundError."""
+        with self._database.reading() as connection:
+            return _job(connection, _of(job_id, owner))
+
+    def remove(self, job_id: str, *, owner: str | None) -> None:
+        """Ends a job where it is not finished, and forgets it; raises BatchNotFoundError."""
+        with self._database.writing() as connection:
+            _remove(connection, [_job(connection, _of(job_id, owner)).id])
+
+    def fail(self, job_id: str, reason: str) -> None:
+        """Ends an unfinished job that cannot be carried out."""
+        with self._database.writing() as connection:
+            self._end(connection, job_id, JobState.FAILED, reason)
+
+    def claim(self) -> LeasedChunk | None:
+        """Leases the next chunk; ``None`` where none waits.
+
+        The jobs that are least far come first, so that a short one need not wait for a long one.
+        """
+        with self._database.reading() as connection:
+            if _waiting(connection, self._now_ms()) == 0:
+                return None
+        with self._database.writing() as connection:
+            row = connection.execute(
+                select(JobChunkRow.job_id, JobChunkRow.number, JobChunkRow.attempts)
+                .join(JobRow)
+                .where(_is_waiting(self._now_ms()))
+                .order_by(JobChunkRow.number, JobRow.created_at, JobRow.id)
+                .limit(1)
+            ).one_or_none()
+            if row is None:
+                return None
+            if row.attempts >= MAX_ATTEMPTS:
+                reason = f"Part {row.number} failed {row.attempts} times; the log of the service says why."
+                self._end(connection, row.job_id, JobState.FAILED, reason)
+                return None
+            return self._lease(connection, row.job_id, row.number)
+
+    def renew(self, chunk: LeasedChunk) -> bool:
+        """Keeps a lease for ``lease_s`` more; whether the work still counts."""
+        until = self._now_ms() + int(self.lease_s * 1000)
+        with self._database.writing() as connection:
+            return _if_held(connection, chunk, lease_until=until)
+
+    def release(self, chunk: LeasedChunk) -> None:
+        """Gives a chunk back unfinished, for another worker to take at once."""
+        with self._database.writing() as connection:
+            _if_held(connection, chunk, lease=None, lease_until=None, attempts=JobChunkRow.attempts - 1)
+
+    def finish(self, chunk: LeasedChunk, results: bytes, *, n_problems: int) -> bool:
+        """Stores the results of a chunk and that it is done; whether they count.
+
+        They do not where the job has ended, or the lease has passed to another worker.
+        """
+        with self._database.writing() as connection:
+            if not _if_held(connection, chunk, results=results, done=True, lease=None, lease_until=None):
+                return False
+            n_done = JobRow.n_done + chunk.n_queries
+            complete = n_done == JobRow.n_queries
+            connection.execute(
+                update(JobRow)
+                .where(JobRow.id == chunk.job_id)
+                .values(
+                    n_done=n_done,
+                    n_problems=JobRow.n_problems + n_problems,
+                    state=case((complete, JobState.DONE.value), else_=JobRow.state),
+                    finished_at=case((complete, int(self._clock())), else_=None),
+                )
+            )
+            return True
+
+    def generations(self) -> set[str]:
+        """Those that unfinished jobs are answered from."""
+        with self._database.reading() as connection:
+            return set(connection.scalars(select(JobRow.generation).where(_ACTIVE).distinct()))
+
+    def backlog(self) -> Backlog:
+        """What there is to do, and how much of it is under way."""
+        now_ms = self._now_ms()
+        leased = and_(_ACTIVE, ~JobChunkRow.done, JobChunkRow.lease_until >= now_ms)
+        with self._database.reading() as connection:
+            n_leased = select(func.count()).select_from(JobChunkRow).join(JobRow).where(leased)
+            return Backlog(_waiting(connection, now_ms), connection.execute(n_leased).scalar_one())
+
+    def n_ready(self, job: Job) -> int:
+        """How many queries from the first on are done without a gap."""
+        gap = select(func.min(JobChunkRow.first)).where(JobChunkRow.job_id == job.id, ~JobChunkRow.done)
+        with self._database.reading() as connection:
+            first_undone = connection.execute(gap).scalar_one()
+        return job.n_queries if first_undone is None else int(first_undone)
+
+    def results(self, job_id: str, number: int) -> StoredResults | None:
+        """The results of the chunk that holds query ``number``; ``None`` where it is not done."""
+        holds = and_(JobChunkRow.first <= number, number < JobChunkRow.first + JobChunkRow.n_queries)
+        statement = select(JobChunkRow.first, JobChunkRow.n_queries, JobChunkRow.results).where(
+            JobChunkRow.job_id == job_id, JobChunkRow.done, holds
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(statement).one_or_none()
+        return None if row is None else StoredResults(row.first, row.n_queries, row.results)
+
+    def expire(self, *, max_age_s: int) -> int:
+        """Removes jobs that were finished more than ``max_age_s`` ago; returns how many."""
+        before = int(self._clock()) - max_age_s
+        old = select(JobRow.id).where(JobRow.finished_at < before)
+        with self._database.reading() as connection:
+            ids = list(connection.scalars(old))
+        if ids:
+            with self._database.writing() as connection:
+                _remove(connection, ids)
+        return len(ids)
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
+    def _lease(self, connection: Connection, job_id: str, number: int) -> LeasedChunk:
+        held = and_(JobChunkRow.job_id == job_id, JobChunkRow.number == number)
+        leased = {"lease": secrets.token_hex(_ID_BYTES), "attempts": JobChunkRow.attempts + 1}
+        until = self._now_ms() + int(self.lease_s * 1000)
+        connection.execute(update(JobChunkRow).where(held).values(lease_until=until, **leased))
+        started = update(JobRow).where(JobRow.id == job_id).values(state=JobState.RUNNING.value)
+        connection.execute(started)
+        names = {field.name for field in fields(LeasedChunk)} - {"generation", "shared"}
+        columns = [getattr(JobChunkRow, name) for name in sorted(names)]
+        statement = select(*columns, JobRow.generation, JobRow.shared).join(JobRow).where(held)
+        return LeasedChunk(**connection.execute(statement).one()._asdict())
+
+    def _end(self, connection: Connection, job_id: str, state: JobState, error: str | None = None) -> None:
+        ended = {"state": state.value, "error": error, "finished_at": int(self._clock())}
+        connection.execute(update(JobRow).where(JobRow.id == job_id, _ACTIVE).values(ended))
+
+
+def _of(job_id: str, owner: str | None) -> ColumnElement[bool]:
+    if not _ID.fullmatch(job_id):  # not every text can be asked of every database
+        raise _not_found()
+    return JobRow.id == job_id if owner is None else and_(JobRow.id == job_id, JobRow.owner == owner)
+
+
+def _job(connection: Connection, which: ColumnElement[bool]) -> Job:
+    columns = [getattr(JobRow, field.name) for field in fields(Job)]
+    row = connection.execute(select(*columns).where(which)).one_or_none()
+    if row is None:
+        raise _not_found()
+    return Job(**{**row._asdict(), "state": JobState(row.state)})
+
+
+def _not_found() -> BatchNotFoundError:
+    return BatchNotFoundError(
+        "There is no such batch of yours; it was removed, or started with another key. Start it again."
+    )
+
+
+def _earlier(connection: Connection, new: NewJob) -> Job | None:
+    if new.idempotency_key is None:
+        return None
+    same_key = and_(JobRow.owner == new.owner, JobRow.idempotency_key == new.idempotency_key)
+    body_hash = connection.execute(select(JobRow.body_hash).where(same_key)).scalar_one_or_none()
+    if body_hash is None:
+        return None
+    if body_hash != new.body_hash:
+        raise IdempotencyError(
+            "The Idempotency-Key was sent with another batch before; send a new key with a new batch."
+        )
+    return _job(connection, same_key)
+
+
+def _expect_room(connection: Connection, owner: str, *, most: int, most_of_owner: int) -> None:
+    unfinished = select(func.count()).select_from(JobRow).where(_ACTIVE)
+    if connection.execute(unfinished.where(JobRow.owner == owner)).scalar_one() >= most_of_owner:
+        raise RateLimitedError(
+            f"{most_of_owner} batches of yours are unfinished, the most one caller may have; wait for one, "
+            "or cancel one.",
+            retry_after_s=_RETRY_AFTER_S,
+        )
+    if connection.execute(unfinished).scalar_one() >= most:
+        raise OverloadedError(
+            f"{most} batches are unfinished, the most the service takes; try again later.",
+            retry_after_s=_RETRY_AFTER_S,
+        )
+
+
+def _chunk_rows(job_id: str, chunks: Sequence[ChunkContent]) -> list[dict[str, Any]]:
+    rows, first = [], 0
+    for number, chunk in enumerate(chunks):
+        row = {"job_id": job_id, "number": number, "first": first, "attempts": 0, "done": False}
+        rows.append(row | {"n_queries": chunk.n_queries, "queries": chunk.queries})
+        first += chunk.n_queries
+    return rows
+
+
+def _is_waiting(now_ms: int) -> ColumnElement[bool]:
+    free = or_(JobChunkRow.lease_until.is_(None), JobChunkRow.lease_until < now_ms)
+    return and_(_ACTIVE, ~JobChunkRow.done, free)
+
+
+def _waiting(connection: Connection, now_ms: int) -> int:
+    n_waiting = select(func.count()).select_from(JobChunkRow).join(JobRow).where(_is_waiting(now_ms))
+    return connection.execute(n_waiting).scalar_one()
+
+
+def _if_held(connection: Connection, chunk: LeasedChunk, **values: Any) -> bool:
+    """Changes the row of a chunk where its lease is still the worker's and its job has not ended."""
+    held = update(JobChunkRow).where(
+        JobChunkRow.job_id == chunk.job_id,
+        JobChunkRow.number == chunk.number,
+        JobChunkRow.lease == chunk.lease,
+        JobChunkRow.job_id.in_(select(JobRow.id).where(_ACTIVE)),
+    )
+    return connection.execute(held.values(values)).rowcount == 1
+
+
+def _remove(connection: Connection, job_ids: Sequence[str]) -> None:
+    connection.execute(delete(JobChunkRow).where(JobChunkRow.job_id.in_(job_ids)))
+    connection.execute(delete(JobRow).where(JobRow.id.in_(job_ids)))

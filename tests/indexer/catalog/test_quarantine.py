@@ -1,0 +1,342 @@
+"""Papers that cannot be encoded: each is quarantined with its reason, and holds no other paper up."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from akin.cli import app
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
+from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.changes import Absorbed, absorb, delete_papers
+from indexer.collection.reindex import prepare, publish_prepared
+from indexer.encoding.embed import embed
+from indexer.encoding.reading import PartBounds
+from indexer.snapshot.folder import generations
+from indexer.snapshot.snapshot import open_snapshot
+from models.encoder import Encoder
+from models.errors import DeadlineError, EncoderError, StorageError, WeightsError
+from models.types import Paper, Sentence
+from service.app import create_app
+from service.settings import Settings
+from tests.support.annotators import annotated
+from tests.support.builds import Refusing, build_quietly, many_papers, quiet, write_corpus
+from tests.support.servers.patience import soon
+
+MODELS = "a" * 64
+
+
+def paper(paper_id: str, text: str = "Whales sing.") -> Paper:
+    """A paper of one sentence."""
+    return Paper(paper_id, "Whales", text, (Sentence(text, 0, len(text)),))
+
+
+def poison(paper_id: str) -> Paper:
+    """A paper that ``Refusing`` cannot encode."""
+    return paper(paper_id, "POISON sings.")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A folder with a corpus of 20 papers and the collection of them; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(20)), folder / "data", hashing)
+    return folder
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of the collection, with its corpus beside it."""
+    return copytree(made, tmp_path, dirs_exist_ok=True) / "data"
+
+
+def add(data: Path, papers: Sequence[Paper]) -> None:
+    """Put papers into the catalog."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(papers)
+
+
+def absorbed(data: Path, encoder: Encoder) -> Absorbed:
+    """Bring what is served in line with the catalog."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return absorb(data, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
+
+
+def quarantine(data: Path) -> Quarantine:
+    """What is in quarantine under the models of what is served."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return catalog.quarantine(open_snapshot(data).manifest.models_key, limit=10)
+
+
+def ids(data: Path) -> set[str]:
+    """The ids of what is served."""
+    snapshot = open_snapshot(data)
+    return {snapshot.paper(int(position)).id for position in snapshot.positions}
+
+
+def test_the_papers_that_fail_are_found_among_many(hashing: Encoder) -> None:
+    """Two of 300 are refused, each by its place; the others get the vectors that they get alone."""
+    papers = [poison(f"p{i}") if i in (0, 200) else paper(f"p{i}", f"Whale {i} sings.") for i in range(300)]
+    encoder = Refusing(hashing)
+    done: list[int] = []
+    embedded = embed(papers, annotated(encoder), dtype="float32", on_progress=done.append)
+    assert dict.fromkeys((0, 200), "a sequence cannot be encoded") == embedded.refused
+    assert (298, 300) == (len(embedded.vectors.offsets) - 1, sum(done))
+    whole = embed(papers[1:3], annotated(hashing), dtype="float32", on_progress=done.append)
+    assert whole.vectors.rows.tolist() == embedded.vectors.rows[:2].tolist()
+    assert encoder.n_given < 300 * 5  # halving, not one by one for every batch
+
+
+@pytest.mark.parametrize("kind", [ValueError, RuntimeError, KeyError, TypeError, AssertionError])
+def test_an_error_of_any_class_refuses_its_paper_alone(hashing: Encoder, kind: type[Exception]) -> None:
+    """Other people's encoders raise what they like; the reason names the class and the text."""
+    embedded = embed(
+        [paper("a"), poison("b"), paper("c")],
+        annotated(Refusing(hashing, kind=kind)),
+        dtype="float32",
+        on_progress=lambda _: None,
+    )
+    assert [1] == list(embedded.refused)
+    assert f"The encoder failed with {kind.__name__}" in embedded.refused[1]
+    assert "a sequence cannot be encoded" in embedded.refused[1]
+
+
+@pytest.mark.parametrize("kind", [MemoryError, OSError, StorageError, DeadlineError, KeyboardInterrupt])
+def test_what_is_no_papers_fault_refuses_none(hashing: Encoder, kind: type[BaseException]) -> None:
+    """Want of memory, a disk that fails and an interruption end the whole as they are."""
+    with pytest.raises(kind, match="a sequence cannot be encoded"):
+        embed(
+            [paper("a"), poison("b")],
+            annotated(Refusing(hashing, kind=kind)),
+            dtype="float32",
+            on_progress=lambda _: None,
+        )
+
+
+def test_a_vector_that_is_not_finite_refuses_its_paper_alone(
+    hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What float16 cannot hold is the fault of one paper; the reason names it."""
+    encode = hashing.encode
+
+    def overflowing(papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> object:
+        encoded = encode(papers, layers=layers)
+        for own, one in zip(papers, encoded, strict=True):
+            one.sentences[:] = 1e9 if "POISON" in own.abstract else one.sentences
+        return encoded
+
+    monkeypatch.setattr(hashing, "encode", overflowing)
+    embedded = embed(
+        [paper("a"), poison("b")], annotated(hashing), dtype="float16", on_progress=lambda _: None
+    )
+    assert [1] == list(embedded.refused)
+    assert "float16 cannot hold" in embedded.refused[1]
+
+
+@pytest.mark.parametrize("kind", [EncoderError, RuntimeError])
+@pytest.mark.parametrize("word", ["", "We study"])
+def test_an_encoder_that_encodes_nothing_fails_as_a_whole(
+    hashing: Encoder, word: str, kind: type[Exception]
+) -> None:
+    """Where a plain paper cannot be encoded either, no paper is to blame and none is refused."""
+    with pytest.raises(EncoderError, match="a sequence cannot be encoded"):
+        embed(
+            [paper("a", "We study whales."), paper("b", "We study.")],
+            annotated(Refusing(hashing, word, kind=kind)),
+            dtype="float32",
+            on_progress=lambda _: None,
+        )
+
+
+def test_an_encoder_that_dies_while_papers_are_looked_through_fails_as_a_whole(hashing: Encoder) -> None:
+    """What fails after the device is gone is not put down to its papers."""
+    encoder = Refusing(hashing)
+    real = encoder.encode
+
+    def dying(papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> object:
+        if encoder.n_given > 12:
+            encoder.word = ""
+        return real(papers, layers=layers)
+
+    encoder.encode = dying  # type: ignore[method-assign, assignment]  # it dies in the middle
+    papers = [poison("p0"), *(paper(f"p{i}") for i in range(1, 8))]
+    with pytest.raises(EncoderError):
+        embed(papers, annotated(encoder), dtype="float32", on_progress=lambda _: None)
+
+
+def test_missing_weights_are_no_papers_fault(hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Damaged or missing weights fail the whole at once."""
+
+    def without(papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> object:
+        if len(papers) == 1 and papers[0].id == "probe":
+            return real(papers, layers=layers)
+        raise WeightsError("the weights are gone")
+
+    real = hashing.encode
+    monkeypatch.setattr(hashing, "encode", without)
+    with pytest.raises(WeightsError):
+        embed([paper("a")], annotated(hashing), dtype="float32", on_progress=lambda _: None)
+
+
+def test_one_paper_that_fails_keeps_no_other_from_showing(data: Path, hashing: Encoder) -> None:
+    """What was added with it shows at once, it alone does not, and the catalog has the reason."""
+    add(data, [paper("before"), poison("bad"), paper("after")])
+    encoder = Refusing(hashing)
+    manifest = absorbed(data, encoder).manifest
+    assert 22 == manifest.n_papers
+    assert {"before", "after"} == ids(data) - {f"p{i}" for i in range(20)}
+    stated = quarantine(data)
+    assert (1, "bad", "a sequence cannot be encoded") == (
+        stated.n_papers,
+        stated.first[0].paper_id,
+        stated.first[0].reason,
+    )
+    given = encoder.n_given
+    assert manifest == absorbed(data, encoder).manifest
+    assert given == encoder.n_given  # not tried again and again
+
+
+def test_a_paper_that_fails_alone_publishes_nothing(data: Path, hashing: Encoder) -> None:
+    """No generation is made for it; later papers show, and it is tried no more."""
+    add(data, [poison("bad")])
+    last = absorbed(data, Refusing(hashing))
+    assert (["000001"], 20) == (generations(data), last.manifest.n_papers)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert catalog.last_change() == last.change
+    add(data, [paper("good")])
+    assert 21 == absorbed(data, Refusing(hashing)).manifest.n_papers
+
+
+def test_text_that_can_be_encoded_ends_the_quarantine(data: Path, hashing: Encoder) -> None:
+    """A paper that is written again shows, and one that is deleted is forgotten."""
+    add(data, [poison("bad"), poison("worse")])
+    absorbed(data, Refusing(hashing))
+    assert 2 == quarantine(data).n_papers
+    add(data, [paper("bad")])
+    assert 21 == absorbed(data, Refusing(hashing)).manifest.n_papers
+    assert ["worse"] == [one.paper_id for one in quarantine(data).first]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["worse"], catalog, keep=KEEP)
+    assert Quarantine() == quarantine(data)
+
+
+def test_a_paper_keeps_its_older_text_until_the_new_one_can_be_encoded(
+    data: Path, hashing: Encoder, tmp_path: Path
+) -> None:
+    """The version before goes on showing; a corpus that has it makes it the current one again."""
+    add(data, [poison("p3")])
+    absorbed(data, Refusing(hashing))
+    assert 20 == len(ids(data))
+    build_quietly(tmp_path / "c.jsonl", data, Refusing(hashing))
+    assert Quarantine() == quarantine(data)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert "POISON" not in catalog.paper("p3").abstract
+
+
+def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The build names it with the reason and goes on; given again, the corpus brings it once it can be."""
+    alone = PartBounds(1)  # one part holds nothing but the paper
+    papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
+    corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
+    report = build_quietly(corpus, data, Refusing(hashing), parts=alone)
+    assert (3, 0, 0) == (report.manifest.n_papers, report.replaced, report.dropped_sentences)
+    assert ["bad"] == [one.paper_id for one in report.quarantined]
+    assert 1 == quarantine(data).n_papers
+    again = build_quietly(corpus, data, hashing, parts=alone)
+    assert (4, ()) == (again.manifest.n_papers, again.quarantined)
+    assert Quarantine() == quarantine(data)
+
+
+def test_a_collection_is_not_begun_with_nothing(tmp_path: Path, hashing: Encoder) -> None:
+    """Where no paper of a first corpus can be encoded, the build fails and says why."""
+    corpus = write_corpus(
+        tmp_path / "c.jsonl", [{"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
+    )
+    with pytest.raises(EncoderError, match="None of the 1 papers"):
+        build_quietly(corpus, tmp_path / "data", Refusing(hashing))
+    assert not (tmp_path / "data" / "CURRENT").exists()
+
+
+def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder) -> None:
+    """The new generation has all other papers; with an encoder that can, the paper is back."""
+    add(data, [poison("bad")])
+    absorbed(data, hashing)
+    arguments, before = BuildArguments(encoder="hashing", device="cpu"), []
+    for encoder, n_papers in ((Refusing(hashing), 20), (hashing, 21)):
+        models = annotated(encoder)
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            prepared = prepare(data, models, catalog, arguments=arguments, on_progress=quiet)
+            before.append(catalog.quarantine(prepared.snapshot.manifest.models_key, limit=1).n_papers)
+            manifest = publish_prepared(data, prepared, models, catalog, on_progress=quiet, keep=KEEP)
+        assert n_papers == manifest.n_papers
+        assert 21 - n_papers == quarantine(data).n_papers == len(prepared.quarantined)
+    assert [0, 1] == before  # to prepare changes nothing of what is served
+
+
+def test_the_catalog_keeps_reasons_by_models(catalog_place: str | Path) -> None:
+    """In both databases: only current versions are kept, by what could not encode them, until they change."""
+    with Catalog.open(catalog_place) as catalog:
+        catalog.add([paper("a"), paper("b"), paper("c")])
+        hashes = {key: str(digest) for key, digest in catalog.changed_since(0).items()}
+        refused = [QuarantinedPaper(key, hashes[key], "x" * 5_000) for key in ("a", "b")]
+        unknown = QuarantinedPaper("d", "0" * 64, "not there")
+        for _ in range(2):
+            catalog.note_encoding(MODELS, [], [*refused, unknown])
+        assert {hashes["a"]: "a", hashes["b"]: "b"} == catalog.refused(MODELS)
+        assert {} == catalog.refused("b" * 64)
+        stated = catalog.quarantine(MODELS, limit=1)
+        assert (2, ["a"], 1_000) == (
+            stated.n_papers,
+            [one.paper_id for one in stated.first],
+            len(stated.first[0].reason),
+        )
+        catalog.note_encoding("b" * 64, [hashes["a"]], [])
+        assert 2 == catalog.quarantine(MODELS, limit=1).n_papers
+        catalog.note_encoding(MODELS, [hashes["a"], hashes["c"]], [])
+        assert {hashes["b"]: "b"} == catalog.refused(MODELS)
+        catalog.restore({"b": None})
+        assert {} == catalog.refused(MODELS)
+
+
+def test_a_service_says_what_is_in_quarantine(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`/readyz` has how many papers and the first ids; all others are served, and it ends with the fault."""
+    encode = hashing.encode
+    refusing = Refusing(hashing)
+    monkeypatch.setattr(refusing, "_encoder", type("Plain", (), {"encode": staticmethod(encode)})())
+    monkeypatch.setattr(hashing, "encode", refusing.encode)
+    monkeypatch.setattr("service.collection.generations.load_annotator", lambda *_, **__: annotated(hashing))
+    with TestClient(create_app(Settings(data=data, encoder="hashing", device="cpu"))) as client:
+        add(data, [poison(f"bad{i}") for i in range(5)] + [paper("good")])
+        soon(lambda: client.get("/readyz").json()["papers"] == 21)
+        soon(lambda: bool(client.get("/readyz").json()["degraded"]))
+        (degraded,) = client.get("/readyz").json()["degraded"]
+        assert "quarantine" == degraded["part"]
+        assert "5 papers" in degraded["detail"]
+        assert "bad0, bad1, bad2 and 2 more" in degraded["detail"]
+        add(data, [paper(f"bad{i}") for i in range(5)])
+        soon(lambda: client.get("/readyz").json()["papers"] == 26)
+        soon(lambda: client.get("/readyz").json()["degraded"] == [])
+
+
+def test_the_command_names_what_it_could_not_encode(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`akin index` prints the ids with the reasons, and succeeds."""
+    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: annotated(Refusing(hashing)))
+    bad = [{"id": f"bad{i:02d}", "title": "B", "abstract": [f"POISON sings {i}."]} for i in range(12)]
+    corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), *bad])
+    done = CliRunner().invoke(
+        app, ["index", str(corpus), "--data", str(tmp_path / "data"), "--encoder", "hashing"]
+    )
+    assert 0 == done.exit_code
+    assert "bad00: a sequence cannot be encoded" in done.stderr
+    assert "... and 2 more" in done.stderr
+    assert "Indexed 3 papers" in done.stdout

@@ -1,0 +1,197 @@
+"""Vectors of a build that died after it had put its papers into the catalog: others publish them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.changes import absorb
+from indexer.collection.reindex import prepare, publish_prepared
+from indexer.encoding.finished import CATALOGUED
+from indexer.encoding.reading import PartBounds, Reading, papers_of
+from indexer.files.durable import writer_lock
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
+from models.encoder import Encoder
+from models.errors import StorageError
+from models.types import Paper, Sentence
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, Refusing, build_quietly, many_papers, quiet, write_corpus
+from tests.support.trials.damage import flip
+
+Kill = Callable[[Encoder], None]
+
+TENS = PartBounds(10)
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of 10 papers, and a corpus of 40 beside it, read in parts of 10."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing, parts=TENS)
+    write_corpus(tmp_path / "c.jsonl", many_papers(40))
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
+    """Index the corpus up to the moment when its papers are in the catalog, and no further."""
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    def until_catalogued(encoder: Encoder) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr("indexer.collection.build.grow", full)
+            with pytest.raises(StorageError):
+                build_quietly(data.parent / "c.jsonl", data, encoder, parts=TENS)
+
+    return until_catalogued
+
+
+def absorbed(data: Path, encoder: Encoder) -> Manifest:
+    """What a service does: bring what is served in line with the catalog."""
+    annotator = annotated(encoder)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP).manifest
+
+
+def add(data: Path, paper_id: str) -> None:
+    """Add a paper through the catalog."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([Paper(paper_id, "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
+
+
+def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: Encoder, kill: Kill) -> None:
+    """All 30 papers show with the vectors that they had been given; the command then finds them there."""
+    kill(hashing)
+    counting = Counting(hashing)
+    assert 40 == absorbed(data, counting).n_papers
+    assert 0 == counting.n_encoded
+    snapshot = open_snapshot(data)
+    for paper_id in ("p10", "p25", "p39"):
+        position = snapshot.position(paper_id)
+        (encoded,) = hashing.encode([snapshot.paper(position)])
+        np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
+    # Or every later change would look through all of its parts.
+    assert not (data / "building" / "corpus" / CATALOGUED).exists()
+    again = Counting(hashing)
+    report = build_quietly(data.parent / "c.jsonl", data, again, parts=TENS)
+    assert (0, 0, 40) == (again.n_encoded, report.reading.n_papers, report.reading.unchanged)
+    assert not (data / "building" / "corpus").exists()
+
+
+def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
+    """Papers added or replaced after the build died are encoded, deleted ones are left out, no others."""
+    kill(hashing)
+    add(data, "whales")
+    add(data, "p12")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.delete(["p13"])
+    counting = Counting(hashing)
+    assert 40 == absorbed(data, counting).n_papers
+    assert 2 == counting.n_encoded
+    snapshot = open_snapshot(data)
+    assert "Sing." == snapshot.paper(snapshot.position("p12")).abstract
+    assert snapshot.find("p13") is None
+
+
+def test_a_build_killed_while_it_catalogued_is_taken_up_as_far_as_it_came(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The papers that are in the catalog show without being encoded; the command brings the others so too."""
+
+    def cut(work: Path, reading: Reading) -> Iterator[Paper]:
+        for number, paper in enumerate(papers_of(work, reading)):
+            if number == 20:
+                raise StorageError("the device failed")
+            yield paper
+
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.collection.build.papers_of", cut)
+        with pytest.raises(StorageError):
+            build_quietly(data.parent / "c.jsonl", data, hashing, added_at_once=10, parts=TENS)
+    counting = Counting(hashing)
+    assert 30 == absorbed(data, counting).n_papers
+    assert 0 == counting.n_encoded
+    assert 40 == build_quietly(data.parent / "c.jsonl", data, hashing, parts=TENS).manifest.n_papers
+
+
+@pytest.mark.parametrize("pattern", ["part-00001.arrow", "vectors-*/rows.npy", "vectors-*/files.json"])
+def test_damaged_vectors_are_made_again(data: Path, hashing: Encoder, kill: Kill, pattern: str) -> None:
+    """Of a part whose files are not as they were written the papers are encoded; of the others none."""
+    kill(hashing)
+    flip(sorted((data / "building" / "corpus").glob(pattern))[0])
+    counting = Counting(hashing)
+    assert 40 == absorbed(data, counting).n_papers
+    assert 10 == counting.n_encoded
+
+
+def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kill: Kill) -> None:
+    """A re-index with another number format encodes every paper itself, pending ones too."""
+    kill(hashing)
+    counting = Counting(hashing)
+    annotator = annotated(counting)
+    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, annotator, catalog, arguments=arguments, on_progress=quiet, bounds=TENS)
+        add(data, "whales")
+        manifest = publish_prepared(data, prepared, annotator, catalog, on_progress=quiet, keep=KEEP)
+    assert (41, 41, "float32") == (manifest.n_papers, counting.n_encoded, manifest.dtype)
+
+
+def test_a_killed_service_takes_them_up_again(
+    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it linked stays for the next one, also while another build runs over the folder."""
+    kill(hashing)
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            "indexer.collection.changes.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        counting = Counting(hashing)
+        with pytest.raises(KeyboardInterrupt):
+            absorbed(data, counting)
+    with writer_lock(data / "building" / "corpus.lock"):
+        assert 40 == absorbed(data, counting).n_papers
+    assert 0 == counting.n_encoded
+
+
+def test_a_build_under_way_is_left_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
+    """As long as a build holds its folder nothing is taken from there."""
+    kill(hashing)
+    counting = Counting(hashing)
+    with writer_lock(data / "building" / "corpus.lock"):
+        assert 40 == absorbed(data, counting).n_papers
+    assert 30 == counting.n_encoded
+
+
+def test_a_file_system_without_links_gets_copies(
+    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files cannot be linked they are copied, and nothing is encoded again either."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    kill(hashing)
+    monkeypatch.setattr("os.link", refused)
+    counting = Counting(hashing)
+    assert 40 == absorbed(data, counting).n_papers
+    assert 0 == counting.n_encoded
+
+
+def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder, kill: Kill) -> None:
+    """A paper that the dead build refused is quarantined by whoever publishes for it, not tried again."""
+    papers = [*many_papers(40), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
+    write_corpus(data.parent / "c.jsonl", papers)
+    kill(Refusing(hashing))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        models = open_snapshot(data).manifest.models_key
+        (refused,) = catalog.quarantine(models, limit=1).first
+        catalog.note_encoding(models, [refused.content_hash], [])  # as if it had died a moment earlier
+        counting = Counting(hashing)
+        assert 40 == absorbed(data, counting).n_papers
+        assert (0, (refused,)) == (counting.n_encoded, catalog.quarantine(models, limit=1).first)

@@ -1,0 +1,156 @@
+"""API keys: what is stored, what `akin keys` shows, and when a key stops being good."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from typer.testing import CliRunner
+
+from akin.cli import app
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.migrations import scripts
+from models.errors import InputError
+from service.access.api_keys import ApiKey, Keys, Scope, matching
+
+
+@pytest.fixture
+def keys(catalog_place: str | Path) -> Iterator[Keys]:
+    """The keys of an empty catalog."""
+    with Keys.open(catalog_place) as keys:
+        yield keys
+
+
+def by_id(keys: Keys) -> dict[str, ApiKey]:
+    """Every key by its id."""
+    return {key.id: key for key in keys.all()}
+
+
+def test_a_key_is_256_random_bits(keys: Keys) -> None:
+    """A token holds 43 characters of base64 beside its id, and no two are alike."""
+    tokens = {keys.create("a", scope=Scope.READ, expires_days=None).token for _ in range(20)}
+    assert 20 == len(tokens)
+    assert all(re.fullmatch(r"akin_[0-9a-f]{10}_[A-Za-z0-9_-]{43}", token) for token in tokens)
+
+
+def test_the_database_never_holds_a_key(keys: Keys) -> None:
+    """Neither the token nor its secret part stands in any column."""
+    made = keys.create("reader", scope=Scope.READ, expires_days=30)
+    secret = made.token.split("_", 2)[2]
+    with keys._database.reading() as connection:
+        stored = " ".join(map(str, connection.execute(text("SELECT * FROM keys")).one()))
+    assert secret not in stored
+    assert made.key.secret_hash in stored
+
+
+def test_only_the_token_itself_matches(keys: Keys) -> None:
+    """A token is found again; with one character changed, another's id, or more around it, it is not."""
+    one = keys.create("one", scope=Scope.READ, expires_days=None)
+    other = keys.create("other", scope=Scope.READ, expires_days=None)
+    known = by_id(keys)
+    assert one.key == matching(one.token, known)
+    changed = one.token[:-1] + ("A" if one.token[-1] != "A" else "B")
+    swapped = one.token.replace(one.key.id, other.key.id)
+    for wrong in (changed, swapped, one.token + "\n", f" {one.token}", one.token[5:], "", "akin__", "é"):
+        assert matching(wrong, known) is None
+
+
+def test_a_key_ends_when_it_expires(keys: Keys) -> None:
+    """A key for one day is usable until its last second; one without an end always."""
+    day = keys.create("day", scope=Scope.READ, expires_days=1).key
+    ever = keys.create("ever", scope=Scope.READ, expires_days=None).key
+    assert day.usable(day.created_at + 86_399.0)
+    assert not day.usable(day.created_at + 86_400.0)
+    assert ever.usable(day.created_at + 1e9)
+
+
+def test_a_revoked_key_stays_on_record(keys: Keys) -> None:
+    """Revoking by name ends every key of that name, keeps their rows, and changes no other; twice is once."""
+    first, second, other = (keys.create(name, scope=Scope.READ, expires_days=None).key for name in "aab")
+    revoked = keys.revoke("a")
+    assert {first.id, second.id} == {key.id for key in revoked}
+    assert not any(key.usable(float(key.created_at)) for key in revoked)
+    assert by_id(keys)[other.id] == other
+    assert revoked == keys.revoke("a")
+    with pytest.raises(InputError, match="akin keys list"):
+        keys.revoke("nobody")
+
+
+def test_a_scope_includes_those_before_it() -> None:
+    """admin may what ingest may, ingest what read may, and never the other way round."""
+    included = [(one, other) for one in Scope for other in Scope if one.includes(other)]
+    read, ingest, admin = Scope
+    assert [
+        (read, read), (ingest, read), (ingest, ingest), (admin, read), (admin, ingest), (admin, admin)
+    ] == included  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 101, "\x1b[31m"])
+def test_a_name_must_be_readable(keys: Keys, name: str) -> None:
+    """A name that a list could not show on one line is refused, and nothing is made."""
+    with pytest.raises(InputError, match="printable"):
+        keys.create(name, scope=Scope.READ, expires_days=1)
+    assert [] == keys.all()
+
+
+def test_an_older_catalog_gets_its_table(catalog_place: str | Path) -> None:
+    """A catalog made before there were keys keeps its papers and takes keys."""
+    with Catalog.open(catalog_place) as catalog, catalog._database.writing() as connection:
+        scripts.downgrade(connection, "0001")
+    with Keys.open(catalog_place) as keys:
+        assert [] == keys.all()
+
+
+def run(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
+    """What a command prints to standard output and to standard error."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    assert status == result.exit_code, result.output
+    return result.stdout, result.stderr
+
+
+def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
+    """create prints the key alone, once; list shows everything but the key; revoke ends it."""
+    printed, told = run(
+        "keys", "create", "my [bold]app", "--scope", "ingest", "--expires-days", "2", "--data", tmp_path
+    )
+    token = printed.strip()
+    assert re.fullmatch(r"akin_\w{10}_[\w-]{43}", token)
+    assert token not in told
+    listed, _ = run("keys", "list", "--data", tmp_path)
+    assert re.search(r"my \[bold\]app.+ingest.+usable", listed)
+    assert token.split("_", 2)[2] not in listed
+    run("keys", "revoke", token.split("_")[1], "--data", tmp_path)
+    assert "revoked" in run("keys", "list", "--data", tmp_path)[0]
+    assert "akin keys list" in run("keys", "revoke", "nobody", "--data", tmp_path, status=1)[1]
+
+
+def test_keys_are_made_where_the_service_looks_for_them(tmp_path: Path) -> None:
+    """In the database of --catalog, or of AKIN_CATALOG_URL, and not beside it."""
+    place = f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"
+    run("keys", "create", "a", "--data", tmp_path, "--catalog", place)
+    with Keys.open(place) as keys:
+        assert ["a"] == [key.name for key in keys.all()]
+    assert "usable" in run("keys", "list", "--data", tmp_path, "--catalog", place)[0]
+    run("keys", "revoke", "a", "--data", tmp_path, "--catalog", place)
+    assert "revoked" in run("keys", "list", "--data", tmp_path, "--catalog", place)[0]
+    assert not (tmp_path / CATALOG_FILE).exists()
+
+
+def test_a_key_for_nowhere_is_a_clear_error(tmp_path: Path) -> None:
+    """A data folder that is not there is named, and how to go on."""
+    assert "folder that exists" in run("keys", "create", "a", "--data", tmp_path / "no", status=1)[1]
+
+
+def test_no_address_but_loopback_without_a_key(hashed_data: Path, tmp_path: Path) -> None:
+    """Listening where others can reach it is refused without a usable key, before anything is opened."""
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.org", ""):  # noqa: S104 - which is the point
+        refused = run("serve", "--data", tmp_path, "--host", host, status=1)[1]
+        assert "akin keys create NAME" in refused
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        keys.create("a", scope=Scope.READ, expires_days=None)
+        keys.revoke("a")
+    assert "akin keys create NAME" in run("serve", "--data", tmp_path, "--host", "0.0.0.0", status=1)[1]  # noqa: S104 - the same
+    with Keys.open(tmp_path / CATALOG_FILE) as keys:
+        keys.create("b", scope=Scope.READ, expires_days=None)
+    assert "akin index" in run("serve", "--data", tmp_path, "--host", "0.0.0.0", "--port", "0", status=1)[1]  # noqa: S104 - the same

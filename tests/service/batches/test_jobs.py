@@ -1,0 +1,216 @@
+"""The rows of batch jobs, in both databases: leases, counts, and what happens to work that was lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog.migrations import open_database
+from models.errors import BatchNotFoundError, IdempotencyError, OverloadedError, RateLimitedError
+from service.batches.job import ChunkContent, Job, JobState, NewJob
+from service.batches.jobs import LEASE_S, MAX_ATTEMPTS, Jobs
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        """The time now."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The clock of ``jobs``."""
+    return Clock()
+
+
+@pytest.fixture
+def jobs(catalog_place: str | Path, clock: Clock) -> Iterator[Jobs]:
+    """No jobs yet."""
+    jobs = Jobs(open_database(catalog_place), clock=clock)
+    yield jobs
+    jobs.close()
+
+
+def add(jobs: Jobs, *sizes: int, owner: str = "a", key: str | None = None, content: str = "x") -> Job:
+    """A job of chunks of these sizes."""
+    chunks = [ChunkContent(size, f"{content}{i}".encode()) for i, size in enumerate(sizes or (2, 2, 1))]
+    return jobs.add(NewJob(owner, key, content, "000001", b"shared", chunks), most=6, most_of_owner=3)
+
+
+def test_a_job_is_done_chunk_by_chunk(jobs: Jobs) -> None:
+    """Chunks come in order with what they need; counts grow with each; the last one ends the job."""
+    job = add(jobs)
+    assert (JobState.QUEUED, 5, 0, 0) == (job.state, job.n_queries, job.n_done, jobs.n_ready(job))
+    for number, (first, n_queries) in enumerate(((0, 2), (2, 2), (4, 1))):
+        chunk = jobs.claim()
+        assert chunk is not None
+        assert (job.id, number, first, n_queries) == (
+            chunk.job_id,
+            chunk.number,
+            chunk.first,
+            chunk.n_queries,
+        )
+        assert (f"x{number}".encode(), b"shared", "000001") == (chunk.queries, chunk.shared, chunk.generation)
+        assert JobState.RUNNING is jobs.get(job.id, owner="a").state
+        assert jobs.finish(chunk, b"results", n_problems=number)
+    assert jobs.claim() is None
+    done = jobs.get(job.id, owner="a")
+    assert (JobState.DONE, 5, 3, 1_000_000) == (done.state, done.n_done, done.n_problems, done.finished_at)
+    assert 5 == jobs.n_ready(done)
+
+
+def test_results_are_ready_as_far_as_there_is_no_gap(jobs: Jobs) -> None:
+    """Of chunks that end in another order those after a gap wait; each is found by any of its numbers."""
+    job = add(jobs)
+    first, second = jobs.claim(), jobs.claim()
+    assert first is not None
+    assert second is not None
+    assert jobs.finish(second, b"second", n_problems=0)
+    assert 0 == jobs.n_ready(job)
+    assert jobs.results(job.id, 1) is None
+    for number in (2, 3):
+        stored = jobs.results(job.id, number)
+        assert stored is not None
+        assert (2, 2, b"second") == (stored.first, stored.n_queries, stored.results)
+    assert jobs.finish(first, b"first", n_problems=0)
+    assert 4 == jobs.n_ready(job)
+
+
+def test_a_lease_that_lapsed_counts_no_more(jobs: Jobs, clock: Clock) -> None:
+    """A worker that is late loses its chunk to another; only one of them has it counted, and only once."""
+    job = add(jobs, 3, 1)
+    late = jobs.claim()
+    assert late is not None
+    clock.now += LEASE_S - 1
+    assert jobs.renew(late)
+    clock.now += LEASE_S - 1
+    after = jobs.claim()
+    assert after is not None
+    assert 1 == after.number
+    clock.now += 2
+    other = jobs.claim()
+    assert other is not None
+    assert not jobs.renew(late)
+    assert not jobs.finish(late, b"late", n_problems=3)
+    assert jobs.finish(other, b"other", n_problems=0)
+    assert not jobs.finish(other, b"again", n_problems=0)
+    now = jobs.get(job.id, owner="a")
+    assert (3, 0, JobState.RUNNING) == (now.n_done, now.n_problems, now.state)
+    stored = jobs.results(job.id, 0)
+    assert stored is not None
+    assert b"other" == stored.results
+
+
+def test_a_late_worker_whose_chunk_nobody_took_is_counted(jobs: Jobs, clock: Clock) -> None:
+    """A lapsed lease is lost only once another worker has it."""
+    add(jobs, 3)
+    late = jobs.claim()
+    assert late is not None
+    clock.now += LEASE_S * 5
+    assert jobs.finish(late, b"late", n_problems=0)
+
+
+def test_work_given_back_is_taken_at_once(jobs: Jobs) -> None:
+    """A chunk that is released waits no lease out, however often."""
+    add(jobs, 3)
+    for _ in range(MAX_ATTEMPTS + 2):
+        chunk = jobs.claim()
+        assert chunk is not None
+        jobs.release(chunk)
+    assert 1 == jobs.backlog().n_waiting
+
+
+def test_a_chunk_that_ends_every_worker_fails_its_job(jobs: Jobs, clock: Clock) -> None:
+    """After so many attempts without an end the job fails and says so; others go on."""
+    job = add(jobs, 3)
+    for _ in range(MAX_ATTEMPTS):
+        assert jobs.claim() is not None
+        clock.now += LEASE_S + 1
+    other = add(jobs, 1)
+    assert jobs.claim() is None
+    failed = jobs.get(job.id, owner="a")
+    assert (JobState.FAILED, f"Part 0 failed {MAX_ATTEMPTS} times") == (failed.state, str(failed.error)[:22])
+    chunk = jobs.claim()
+    assert chunk is not None
+    assert other.id == chunk.job_id
+
+
+def test_short_jobs_pass_long_ones(jobs: Jobs, clock: Clock) -> None:
+    """The job that is least far comes first, the older one of equals."""
+    long = add(jobs, 1, 1, 1, 1)
+    for _ in range(2):
+        assert jobs.claim() is not None
+    clock.now += 1
+    short = add(jobs, 1, 1, 1)
+    order = [chunk.job_id for _ in range(5) if (chunk := jobs.claim()) is not None]
+    assert [short.id, short.id, long.id, short.id, long.id] == order
+    assert (0, 7) == (jobs.backlog().n_waiting, jobs.backlog().n_leased)
+
+
+def test_a_removed_job_is_worked_on_no_more(jobs: Jobs) -> None:
+    """No chunk of it is handed out, and work under way does not count."""
+    job = add(jobs)
+    chunk = jobs.claim()
+    assert chunk is not None
+    jobs.remove(job.id, owner="a")
+    assert jobs.claim() is None
+    assert not jobs.renew(chunk)
+    assert not jobs.finish(chunk, b"", n_problems=0)
+    with pytest.raises(BatchNotFoundError):
+        jobs.get(job.id, owner=None)
+
+
+def test_a_key_starts_one_job(jobs: Jobs) -> None:
+    """The same key finds the job; with other content it is refused; other owners have keys of their own."""
+    job = add(jobs, key="k")
+    assert job.id == add(jobs, key="k").id
+    with pytest.raises(IdempotencyError, match="new key"):
+        add(jobs, key="k", content="y")
+    assert job.id != add(jobs, key="k", owner="b").id
+    assert job.id != add(jobs).id
+
+
+def test_a_full_queue_refuses_but_what_it_holds(jobs: Jobs) -> None:
+    """An owner with its share, and anybody once all is taken, is told when to come again."""
+    first = add(jobs, key="k")
+    for _ in range(2):
+        add(jobs)
+    with pytest.raises(RateLimitedError) as caught:
+        add(jobs)
+    assert 30 == caught.value.retry_after_s
+    for _ in range(3):
+        add(jobs, owner="b")
+    with pytest.raises(OverloadedError):
+        add(jobs, owner="c")
+    assert first.id == add(jobs, key="k").id
+    jobs.remove(first.id, owner="a")
+    add(jobs, owner="c")
+
+
+def test_a_job_is_its_owners(jobs: Jobs) -> None:
+    """Others do not see it; who asks for no owner sees all; ids that were never given out are nobody's."""
+    job = add(jobs)
+    assert job.id == jobs.get(job.id, owner=None).id
+    for job_id, owner in ((job.id, "b"), ("x" * 22, None), ("\0", None), ("x" * 9_999, None), ("", None)):
+        with pytest.raises(BatchNotFoundError):
+            jobs.get(job_id, owner=owner)
+        with pytest.raises(BatchNotFoundError):
+            jobs.remove(job_id, owner=owner)
+
+
+def test_finished_jobs_are_removed_in_time(jobs: Jobs, clock: Clock) -> None:
+    """A job goes once it was finished so long ago; an unfinished one stays."""
+    ended, unfinished = add(jobs), add(jobs)
+    jobs.fail(ended.id, "because")
+    assert "because" == jobs.get(ended.id, owner="a").error
+    clock.now += 100
+    assert 0 == jobs.expire(max_age_s=100)
+    assert 1 == jobs.expire(max_age_s=99)
+    assert unfinished.id == jobs.get(unfinished.id, owner="a").id
+    with pytest.raises(BatchNotFoundError):
+        jobs.get(ended.id, owner="a")
