@@ -23,6 +23,8 @@ _COMMANDS: Final = {
     "reindex": "akin.reindexing:reindex",
     "backup": "akin.collection:backup",
     "snapshot": "akin.collection:snapshots",
+    "status": "akin.status:status",
+    "migrate": "akin.collection:migrate",
     "embed": "akin.indexing:embed",
     "sentences": "akin.sentences:sentences",
     "analyze": "akin.sentences:analyze",

@@ -1,4 +1,4 @@
-"""``akin delete``, ``purge``, ``compact``, ``backup`` and ``snapshot``: a collection after it was indexed."""
+"""Commands on a collection that was indexed: delete, purge, compact, backup, migrate and snapshot."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
 from akin.progress import show_progress
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
+from indexer.catalog.migrations import NEWEST
+from indexer.catalog.migrations import migrate as migrate_catalog
 from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP
 from indexer.collection.changes import LOCK_WAIT_S, delete_papers
@@ -140,6 +142,20 @@ def backup(
     )
     if sqlite_file(place) is None:
         _out.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
+
+
+def migrate(data: Data, catalog: CatalogUrl = "") -> None:
+    """Bring the catalog of an older version of Akin to this one's schema, wholly or not at all.
+
+    Back it up first, and stop what else writes to it: older versions cannot open it afterwards.
+    """
+    found = migrate_catalog(catalog_place(data, catalog))
+    if found == NEWEST:
+        _out.print(f"The catalog has schema {NEWEST}, the newest that this version knows: nothing to do.")
+    else:
+        _out.print(
+            f"The catalog had {'no schema' if found is None else f'schema {found}'}; it has {NEWEST} now."
+        )
 
 
 @snapshots.command("list")

@@ -64,6 +64,16 @@ def sqlite_file(url_or_path: str | Path) -> Path | None:
     return Path(url.database or "") if url.get_backend_name() == "sqlite" else None
 
 
+def expect_existing(url_or_path: str | Path) -> None:
+    """Refuse to make a file of SQLite where there is none; raises StorageError."""
+    file = sqlite_file(url_or_path)
+    if file is not None and not file.is_file():
+        raise StorageError(
+            f"{file}: there is no catalog here; name the collection's own (--catalog, AKIN_CATALOG_URL), "
+            "or index a corpus first."
+        )
+
+
 class Database:
     """A pool of connections to one database.
 

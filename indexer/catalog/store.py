@@ -5,8 +5,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from indexer.catalog import migrations
-from indexer.catalog.database import Database, sqlite_file
-from models.errors import StorageError
+from indexer.catalog.database import Database, expect_existing
 
 # Not Self: the tests' type checker knows none in methods.
 _Opened = TypeVar("_Opened", bound="Store")
@@ -20,9 +19,7 @@ class Store:
 
     @classmethod
     def open(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
-        """Opens it, creating the database or bringing its schema up to date first.
-
-        Several processes may do so at once.
+        """Opens it, creating the database where there is none; several processes may do so at once.
 
         Args:
             url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
@@ -30,19 +27,14 @@ class Store:
         Raises:
             InputError: a URL of another kind of database, or none at all.
             MissingPackageError: PostgreSQL without its driver.
-            StorageError: it cannot be opened, or a newer version of Akin wrote it.
+            StorageError: it cannot be opened, or another version of Akin wrote it (``akin migrate``).
         """
         return cls(migrations.open_database(url_or_path))
 
     @classmethod
     def open_existing(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
         """The same, but where the file of SQLite is not there none is made: raises StorageError."""
-        file = sqlite_file(url_or_path)
-        if file is not None and not file.is_file():
-            raise StorageError(
-                f"{file}: there is no catalog here; name the collection's own (--catalog, AKIN_CATALOG_URL), "
-                "or index a corpus first."
-            )
+        expect_existing(url_or_path)
         return cls.open(url_or_path)
 
     def close(self) -> None:

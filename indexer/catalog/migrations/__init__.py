@@ -6,8 +6,8 @@ it::
     python -m indexer.catalog.migrations "say what changes"
 
 A migration must work in SQLite and PostgreSQL; the tests run each up, down and up again in both, and compare
-what all of them make with what the models say. A new catalog is made from the models at once: only one of an
-older version is migrated, and only then is Alembic loaded.
+what all of them make with what the models say. A new catalog is made from the models at once. One of an older
+version is migrated by ``akin migrate`` alone, and only then is Alembic loaded.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert, inspect, select
 
-from indexer.catalog.database import Database
+from indexer.catalog.database import Database, expect_existing
 from indexer.catalog.tables import Base, IdentityRow
 from models.errors import StorageError
 from models.interruption import however_long
@@ -28,24 +28,52 @@ _APPLIED.primary_key.name = "alembic_version_pkc"
 
 
 def open_database(url_or_path: str | Path) -> Database:
-    """A database with the newest schema: made, or brought up to date, first; several processes may at once.
+    """A database with the newest schema, made where there is none; several processes may do so at once.
+
+    One of an older version is left as it is: a service of that version may be writing to it.
 
     Raises:
         InputError: a URL of another kind of database, or none at all.
         MissingPackageError: PostgreSQL without its driver.
-        StorageError: it cannot be opened, or a newer version of Akin wrote it.
+        StorageError: it cannot be opened, or another version of Akin wrote it.
     """
     database = Database(url_or_path)
     try:
         with database.reading() as connection:
-            current = applied(connection) == NEWEST
-        if not current:
+            found = applied(connection)
+        if found is None:
             with however_long(), database.writing() as connection:
-                bring_up_to_date(connection)
+                if applied(connection) is None:  # else another process has made it since
+                    make(connection)
+        else:
+            _expect_newest(found)
     except StorageError:
         database.close()
         raise
     return database
+
+
+def migrate(url_or_path: str | Path) -> str | None:
+    """Brings a database that is there to the newest schema, wholly or not at all; returns what it had before.
+
+    Raises what ``open_database`` does.
+    """
+    expect_existing(url_or_path)
+    database = Database(url_or_path)
+    try:
+        with however_long(), database.writing() as connection:
+            found = applied(connection)
+            if found is None:
+                make(connection)
+            elif _is_older(found):
+                from indexer.catalog.migrations import scripts  # noqa: PLC0415 - a quarter of a second
+
+                scripts.upgrade(connection)
+            else:
+                _expect_newest(found)
+    finally:
+        database.close()
+    return found
 
 
 def applied(connection: Connection) -> str | None:
@@ -55,19 +83,21 @@ def applied(connection: Connection) -> str | None:
     return connection.execute(select(_APPLIED.c.version_num)).scalar()
 
 
-def bring_up_to_date(connection: Connection) -> None:
-    """Brings the schema to the newest inside the connection's transaction: wholly or not at all.
+def _is_older(found: str) -> bool:
+    return found.isdecimal() and int(found) < int(NEWEST)
 
-    Raises:
-        StorageError: a newer version of Akin wrote the schema.
-    """
-    found = applied(connection)  # another process may have done it since
-    if found is None:
-        make(connection)
-    elif found != NEWEST:
-        from indexer.catalog.migrations import scripts  # noqa: PLC0415 - a quarter of a second, for older catalogs alone
 
-        scripts.upgrade(connection)
+def _expect_newest(found: str) -> None:
+    if _is_older(found):
+        raise StorageError(
+            f"the catalog has schema {found}, this version of Akin needs {NEWEST}: back it up, stop what "
+            "else writes to it, then run `akin migrate` with the same --data and --catalog"
+        )
+    if found != NEWEST:
+        raise StorageError(
+            f"the catalog has schema {found}, expected {NEWEST} or older: a newer version of Akin wrote it; "
+            "upgrade this one, or open another catalog"
+        )
 
 
 def make(connection: Connection) -> None:

@@ -5,11 +5,7 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
-
-from indexer.catalog.migrations import applied
-from models.errors import StorageError
 
 # Alembic keeps its current context in module globals, so two threads must not migrate at once.
 _ALEMBIC = threading.Lock()
@@ -26,21 +22,9 @@ def configuration(connection: Connection) -> Config:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Applies what is missing up to ``revision``.
-
-    Raises:
-        StorageError: a newer version of Akin wrote the schema.
-    """
-    config = configuration(connection)
-    scripts = ScriptDirectory.from_config(config)
-    found = applied(connection)
-    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
-        raise StorageError(
-            f"the catalog has schema {found}, expected {scripts.get_current_head()} or older: a newer "
-            "version of Akin wrote it; upgrade this one, or open another catalog"
-        )
+    """Applies what is missing up to ``revision``."""
     with _ALEMBIC:
-        command.upgrade(config, revision)
+        command.upgrade(configuration(connection), revision)
 
 
 def downgrade(connection: Connection, revision: str) -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from akin.cli import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.database import Database
-from indexer.catalog.migrations import scripts
+from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
@@ -20,6 +20,7 @@ from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
 from tests.support.builds import build_quietly, many_papers, write_corpus, written_before
+from tests.support.commands import run
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +113,23 @@ def test_the_id_stays_and_differs_between_catalogs(catalog_place: str | Path, tm
 
 
 def test_an_older_catalog_gets_an_id(catalog_place: str | Path) -> None:
-    """A catalog of the schema before keeps its papers and is given an id when it is opened."""
+    """A catalog of the schema before keeps its papers and is given an id by `akin migrate`, once."""
     database = Database(catalog_place)
     with database.writing() as connection:
         scripts.upgrade(connection, "0004")
     database.close()
+    for had in ("0004", NEWEST):
+        place = ("--catalog", catalog_place) if isinstance(catalog_place, str) else ()
+        data = Path() if place else Path(catalog_place).parent
+        assert had in run("migrate", "--data", data, *place)
     with Catalog.open(catalog_place) as catalog:
         assert 32 == len(catalog.identity())
+
+
+def test_a_catalog_that_is_not_there_is_not_migrated(tmp_path: Path) -> None:
+    """It is not made either."""
+    assert "there is no catalog here" in run("migrate", "--data", tmp_path, status=1)
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_an_older_collection_takes_the_id_up(data: Path, tmp_path: Path) -> None:

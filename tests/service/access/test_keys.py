@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from akin.cli import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.catalog.migrations import scripts
-from models.errors import InputError
+from indexer.catalog.migrations import migrate, scripts
+from models.errors import InputError, StorageError
 from service.access.api_keys import ApiKey, Keys, Scope, matching
 
 
@@ -98,6 +98,9 @@ def test_an_older_catalog_gets_its_table(catalog_place: str | Path) -> None:
     """A catalog made before there were keys keeps its papers and takes keys."""
     with Catalog.open(catalog_place) as catalog, catalog._database.writing() as connection:
         scripts.downgrade(connection, "0001")
+    with pytest.raises(StorageError, match=r"schema 0001.*akin migrate"):
+        Keys.open(catalog_place)
+    assert "0001" == migrate(catalog_place)
     with Keys.open(catalog_place) as keys:
         assert [] == keys.all()
 

@@ -1,0 +1,133 @@
+"""What a collection is made of: papers, segments, what waits, generations and disk. Nothing is changed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.database import sqlite_file
+from indexer.catalog.quarantine import Quarantine
+from indexer.collection.changes import differing_papers, expect_own_catalog
+from indexer.files.durable import storage_errors
+from indexer.snapshot.folder import current_generation, generations, read_manifest, segment_folder
+from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.snapshot import open_snapshot
+from models.errors import SnapshotError
+
+_NAMED: Final = 10  # of the papers in quarantine
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentStatus:
+    """One segment of the served generation; ``n_papers`` and ``n_rows`` count its deleted papers too."""
+
+    name: str
+    n_papers: int
+    n_deleted: int
+    n_rows: int
+    backend: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationStatus:
+    """One published generation; ``created`` is UTC; ``problem`` says why it cannot be read, if it cannot."""
+
+    name: str
+    created: str = ""
+    n_papers: int = 0
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Bytes on the disk: of all segments, of unfinished work, and of the catalog (0 in PostgreSQL)."""
+
+    segments: int
+    building: int
+    catalog: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A collection at one moment.
+
+    ``pending`` papers changed in the catalog and are not yet shown so. ``reclaimable_bytes`` is about what a
+    merge of all segments (``akin compact``) would free: the share of the deleted papers.
+    """
+
+    manifest: Manifest
+    segments: tuple[SegmentStatus, ...]
+    pending: int
+    quarantine: Quarantine
+    generations: tuple[GenerationStatus, ...]
+    disk: Disk
+
+    @property
+    def reclaimable_bytes(self) -> int:
+        """About what a merge would free of the served segments."""
+        return sum(each.size_bytes * each.n_deleted // max(each.n_papers, 1) for each in self.segments)
+
+
+def status_of(data: Path, catalog: Catalog, place: str | Path) -> Status:
+    """What the collection in ``data`` is made of; ``place`` is where its ``catalog`` is.
+
+    Reads manifests and sizes; only where the catalog has changes that are not shown are files compared.
+    Raises SnapshotError; StorageError, also where ``catalog`` is not that of the collection.
+    """
+    with storage_errors(data):
+        manifest = read_manifest(data, current_generation(data))
+        expect_own_catalog(manifest, catalog)
+        return Status(
+            manifest=manifest,
+            segments=tuple(_segment(data, entry) for entry in manifest.segments),
+            pending=_count_pending(data, manifest, catalog),
+            quarantine=catalog.quarantine(manifest.models_key, limit=_NAMED),
+            generations=tuple(_generations(data)),
+            disk=Disk(
+                segments=_size(data / "segments"),
+                building=_size(data / "building"),
+                catalog=_catalog_size(place),
+            ),
+        )
+
+
+def _segment(data: Path, entry: SegmentEntry) -> SegmentStatus:
+    folder = segment_folder(data, entry.name)
+    size = sum((folder / name).stat().st_size for name in entry.files)
+    return SegmentStatus(entry.name, entry.n_papers, entry.n_deleted, entry.n_rows, entry.backend, size)
+
+
+def _count_pending(data: Path, manifest: Manifest, catalog: Catalog) -> int:
+    # A change may have been taken back since: only what stands there tells.
+    if not catalog.changed_since(manifest.change):
+        return 0
+    return len(differing_papers(catalog, open_snapshot(data, manifest.generation)))
+
+
+def _generations(data: Path) -> Iterator[GenerationStatus]:
+    for name in generations(data):
+        try:
+            manifest = read_manifest(data, name)
+        except SnapshotError as error:
+            yield GenerationStatus(name, problem=str(error))
+        else:
+            yield GenerationStatus(name, manifest.created, manifest.n_papers)
+
+
+def _catalog_size(place: str | Path) -> int:
+    file = sqlite_file(place)
+    return 0 if file is None else sum(map(_size, _with_journals(file)))
+
+
+def _with_journals(file: Path) -> Sequence[Path]:
+    return [file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")]
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of all files of a folder; 0 where it is not there, or goes meanwhile."""
+    try:
+        return sum(map(_size, path.iterdir())) if path.is_dir() else path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,99 @@
+"""`akin status`: what a collection is made of."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.collection.status import Status, status_of
+from indexer.snapshot.folder import snapshot_folder
+from models.encoder import Encoder
+from models.errors import StorageError
+from models.types import Paper, Sentence
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.commands import flat, run
+
+
+@pytest.fixture
+def data(tmp_path: Path, hashing: Encoder) -> Path:
+    """A collection of twenty papers and five more: two segments, of which the first lost a paper."""
+    data = tmp_path / "data"
+    build_quietly(write_corpus(tmp_path / "a.jsonl", many_papers(20)), data, hashing)
+    build_quietly(write_corpus(tmp_path / "b.jsonl", many_papers(25)), data, hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+    return data
+
+
+def paper(paper_id: str) -> Paper:
+    """A paper that no segment holds."""
+    return Paper(id=paper_id, title="New", abstract="One.", sentences=(Sentence("One.", 0, 4),))
+
+
+def status(data: Path) -> Status:
+    """What the collection is made of."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return status_of(data, catalog, data / CATALOG_FILE)
+
+
+def test_segments_generations_and_disk_are_those_there(data: Path) -> None:
+    """Papers and sizes are those of the files, deleted papers are counted, a merge would free their share."""
+    found = status(data)
+    assert [("000001", 20, 1), ("000002", 5, 0)] == [
+        (each.name, each.n_papers, each.n_deleted) for each in found.segments
+    ]
+    assert [("000001", 20), ("000002", 25), ("000003", 24)] == [
+        (each.name, each.n_papers) for each in found.generations
+    ]
+    sizes = [file.stat().st_size for file in (data / "segments").rglob("*") if file.is_file()]
+    assert sum(sizes) == found.disk.segments == sum(each.size_bytes for each in found.segments)
+    assert found.disk.catalog >= (data / CATALOG_FILE).stat().st_size > 0
+    assert found.segments[0].size_bytes // 20 == found.reclaimable_bytes
+    run("compact", "--data", data)
+    merged = status(data)
+    assert (1, 0) == (len(merged.segments), merged.reclaimable_bytes)
+
+
+def test_what_waits_is_counted_until_it_shows(data: Path) -> None:
+    """Papers that the catalog has otherwise than what is served are pending; one changed back is not."""
+    assert 0 == status(data).pending
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper("new"), paper("newer")])
+        assert 2 == status(data).pending
+        catalog.delete(["newer"])
+        assert 1 == status(data).pending
+
+
+def test_a_generation_that_cannot_be_read_is_named(data: Path) -> None:
+    """An older generation without its manifest is listed with what is wrong."""
+    (snapshot_folder(data, "000001") / "manifest.json").write_text("{}")
+    assert [True, False, False] == [bool(each.problem) for each in status(data).generations]
+    assert "cannot be read" in run("status", "--data", data)
+
+
+def test_the_command_prints_tables_and_json(data: Path) -> None:
+    """Both say the same; quarantined papers are named with their reasons, markup and all."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper("[red]bad")])
+        digest = catalog.changed_since(0)["[red]bad"]
+        refused = [QuarantinedPaper("[red]bad", str(digest), "too [bold]odd")]
+        catalog.note_encoding(status(data).manifest.models_key, [], refused)
+    shown = flat(run("status", "--data", data))
+    assert "[red]bad: too [bold]odd" in shown
+    assert "would make one segment of 2" in shown
+    told = json.loads(run("status", "--data", data, "--json"))
+    assert (24, 0, "000003") == (told["papers"], told["pending"], told["generation"])
+    assert [{"id": "[red]bad", "reason": "too [bold]odd"}] == told["quarantine"]["first"]
+    assert ["000001", "000002"] == [each["name"] for each in told["segments"]]
+
+
+def test_nothing_indexed_and_another_catalog_are_clear_errors(data: Path, tmp_path: Path) -> None:
+    """An empty folder says what to run; a catalog of another collection is refused."""
+    (tmp_path / "empty").mkdir()
+    assert "index a corpus first" in flat(run("status", "--data", tmp_path / "empty", status=1))
+    with Catalog.open(tmp_path / "other.sqlite3") as other, pytest.raises(StorageError):
+        status_of(data, other, tmp_path / "other.sqlite3")
