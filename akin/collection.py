@@ -18,12 +18,11 @@ from indexer.catalog.migrations import NEWEST
 from indexer.catalog.migrations import migrate as migrate_catalog
 from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP
-from indexer.collection.changes import LOCK_WAIT_S, delete_papers
-from indexer.collection.growth import compact as compact_snapshot
-from indexer.collection.growth import is_compact
+from indexer.collection.changes import delete_papers
+from indexer.collection.merging import compact as compact_snapshot
+from indexer.collection.merging import is_compact
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import current_generation, generations, read_manifest, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
@@ -113,7 +112,7 @@ def compact(
     keep: Keep = KEEP,
 ) -> None:
     """Merge all segments into one and drop what is deleted; nothing is encoded anew."""
-    with show_progress(_err) as on_progress, writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+    with show_progress(_err) as on_progress:
         snapshot = open_snapshot(data)
         if is_compact(snapshot):
             _out.print(f"Generation {snapshot.generation} is one segment without deleted papers already.")

@@ -13,6 +13,7 @@ class Timings:
     follow_every_s: float = 0.5  # between two looks at the pointer of the data folder
     absorb_every_s: float = 1.0  # the same at the catalog; what this service itself is given does not wait
     keys_refresh_s: float = 1.0  # between two readings: a revoked key is refused at most so much later
+    merge_every_s: float = 10.0  # between two looks whether segments are to be merged
     # After which time a generation that could not be served is tried again: that reads all of its files.
     swap_retry_s: float = 30.0
     scrub_pause_s: float = 86_400.0  # between two passes

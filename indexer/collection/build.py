@@ -28,6 +28,7 @@ from indexer.collection.changes import (
     expect_same,
 )
 from indexer.collection.growth import grow
+from indexer.collection.merging import merge
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.finished import CATALOGUED
@@ -48,7 +49,7 @@ from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot, served_snapshot
 from models.annotator import Annotator
-from models.errors import CorpusError, SnapshotMissingError
+from models.errors import BuildLockedError, CorpusError, SnapshotMissingError
 from models.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
 
@@ -182,7 +183,7 @@ def build(
                         )
                 n_read = sum(part.n_papers for part in encoded)
                 n_replaced = n_read + (0 if base is None else len(base)) - like.n_papers
-            manifest = absorb(data, annotator, papers, on_progress=on_progress, keep=keep).manifest
+            manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)
             discard_folder(work)
     n_dropped = sum(part.n_sentences - part.n_rows for part in encoded)
     return BuildReport(
@@ -194,6 +195,17 @@ def build(
         quarantined=changes.quarantined,
         took_s=time.perf_counter() - started,
     )
+
+
+def _settled(
+    data: Path, annotator: Annotator, catalog: Catalog, device: str, keep: int, on_progress: ProgressFn
+) -> Manifest:
+    """What is served once it shows all of the catalog, in segments that need no merge."""
+    manifest = absorb(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
+    try:
+        return merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
+    except BuildLockedError:  # a service does it already
+        return manifest
 
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:

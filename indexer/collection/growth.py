@@ -7,20 +7,16 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool
 
+from indexer.collection.merging import kept_parts
 from indexer.collection.publishing import clear_away, publish, publish_segment
 from indexer.index.vector_index import MOST_EXACT_ROWS
 from indexer.snapshot.folder import compare_files, segment_folder
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.segment import Segment
-from indexer.snapshot.segment_writer import KeptPart, SegmentPart
+from indexer.snapshot.segment_writer import SegmentPart
 from indexer.snapshot.snapshot import Snapshot
 from models.types import ProgressFn, unseen
-
-# Papers taken over from an older segment at once.
-_KEPT_PAPERS = 10_000
-_NONE = np.empty(0, dtype=np.int64)
 
 
 def grow(
@@ -51,67 +47,6 @@ def grow(
     if base is not None:
         living[base.find_all([*ids, *deleted])] = False
     n_kept = 0 if base is None else _segments_kept(base, living, n_new=len(ids))
-    return _publish(
-        data,
-        base,
-        living,
-        parts,
-        outdated=outdated,
-        n_kept=n_kept,
-        like=like,
-        device=device,
-        keep=keep,
-        on_progress=on_progress,
-    )
-
-
-def compact(
-    data: Path, base: Snapshot, *, device: str, keep: int, on_progress: ProgressFn = unseen
-) -> Manifest:
-    """Publish ``base`` as one segment without what is deleted; nothing is encoded anew."""
-    return _publish(
-        data,
-        base,
-        base.living,
-        (),
-        outdated=_NONE,
-        n_kept=0,
-        like=base.manifest,
-        device=device,
-        keep=keep,
-        on_progress=on_progress,
-    )
-
-
-def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:
-    """The papers of a segment at ``places``, some at a time."""
-    bounds = range(_KEPT_PAPERS, len(places), _KEPT_PAPERS)
-    return [KeptPart(segment, some) for some in np.split(places, bounds) if len(some)]
-
-
-def is_compact(snapshot: Snapshot) -> bool:
-    """Whether a compaction would change nothing."""
-    return len(snapshot.segments) <= 1 and bool(snapshot.living.all())
-
-
-def _publish(
-    data: Path,
-    base: Snapshot | None,
-    living: Bool[np.ndarray, " n_positions"],
-    parts: Sequence[SegmentPart],
-    *,
-    outdated: Int64[np.ndarray, " n_outdated"],
-    n_kept: int,
-    like: Manifest,
-    device: str,
-    keep: int,
-    on_progress: ProgressFn,
-) -> Manifest:
-    """The first ``n_kept`` segments of ``base``, then one of what lives in the others and of ``parts``.
-
-    ``outdated`` are the positions among the papers of ``parts`` of those that are deleted. Raises
-    SnapshotCorruptError.
-    """
     segments = () if base is None else base.segments
     for segment in segments[n_kept:]:
         # Copied unseen, damage would get a checksum of its own.

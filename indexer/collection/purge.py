@@ -11,13 +11,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import LOCK_WAIT_S, expect_own_catalog
-from indexer.collection.growth import kept_parts
+from indexer.collection.merging import kept_parts
 from indexer.collection.publishing import publish, publish_segment, remove_generations
 from indexer.encoding.reading import read_table
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
@@ -28,6 +29,9 @@ from indexer.snapshot.segment import IDS, id_hash
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.errors import SnapshotCorruptError
 from models.types import ProgressFn, unseen
+
+# Whoever else may hold text, and how many seconds to wait until it has ended.
+_OTHERS_AT_WORK: Final = {"corpus": 0.0, "reindex": 0.0, "merge": LOCK_WAIT_S, "changes": LOCK_WAIT_S}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,7 @@ def purge_papers(
     wanted = list(dict.fromkeys(paper_ids))
     with storage_errors(data), ExitStack() as locks:
         (data / "building").mkdir(exist_ok=True)
-        for name, wait_s in (("corpus", 0.0), ("reindex", 0.0), ("changes", LOCK_WAIT_S)):
+        for name, wait_s in _OTHERS_AT_WORK.items():
             locks.enter_context(writer_lock(data / "building" / f"{name}.lock", wait_s=wait_s))
         locks.enter_context(writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S))
         base = open_snapshot(data)

@@ -8,6 +8,7 @@ DATA/
   catalog.sqlite3                papers as they were given, every version
   building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
   building/segment, snapshot     those being made; segment.steps how far the one is: indexer/files/steps.py
+  building/merge/                segments that are being merged into one; merge.lock held by whoever does
   building/changes/              the same of what the catalog holds and the served generation does not
   building/reindex/              the same of a collection encoded anew, and the segment made of them
   segments/000001/               papers, vectors and index, immutable: indexer/snapshot/segment.py

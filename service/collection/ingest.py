@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ import structlog
 from indexer.catalog.catalog import Catalog, Change
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import absorb, expect_own_catalog
+from indexer.collection.merging import TIERS, merge
 from models.errors import BuildLockedError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
@@ -37,6 +39,11 @@ NOT_WRITABLE: Final = Degradation(
     "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
     "was added may not show yet; it is kept. Searches go on.",
     "start the database, or look into the log; it goes on by itself within a second",
+)
+NOT_MERGED: Final = Degradation(
+    "merges",
+    "Segments are not merged: searches take longer the more papers are added.",
+    "look into the log; `akin compact` merges all of them",
 )
 _NAMED: Final = 3  # of the papers in quarantine
 _MOST_ID_CHARACTERS: Final = 60
@@ -135,6 +142,17 @@ class Ingest:
         self._engines.follow()
         self._shown = done.change
         with_deadline(ASIDE_S, self._look)
+
+    def merge(self) -> None:
+        """Merge segments where there are many of like size, which takes as long as it takes.
+
+        Where another process is doing so, it is left to that one. Raises SnapshotError, StorageError.
+        """
+        if not self._engines.follows or TIERS.due(self._engines.current.snapshot) is None:
+            return
+        with suppress(BuildLockedError):
+            merge(self._data, self._engines.current.snapshot, keep=self._keep)
+            self._engines.follow()
 
     def _look(self) -> Catalog:
         """The catalog, once it was asked how far it has come."""

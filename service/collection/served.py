@@ -8,7 +8,7 @@ from models.errors import EncoderMismatchError, StorageError
 from service.background import Repeating
 from service.cache.store import Cache
 from service.collection.generations import NOT_FOLLOWED, OTHER_ENCODER, Engines, open_warm_engine
-from service.collection.ingest import NOT_ABSORBED, NOT_WRITABLE, OTHER_MODELS, Ingest
+from service.collection.ingest import NOT_ABSORBED, NOT_MERGED, NOT_WRITABLE, OTHER_MODELS, Ingest
 from service.collection.scrub import EVERY_S, NOT_SCRUBBED, Scrub
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
@@ -49,7 +49,8 @@ class ServedCollection:
             failures={EncoderMismatchError: OTHER_MODELS, StorageError: NOT_WRITABLE},
         )
         self.scrubbing = Repeating(self.scrub.step, every_s=EVERY_S, failure=NOT_SCRUBBED)
-        self._working = (self.following, self.absorbing, self.scrubbing)
+        self.merging = Repeating(self.ingest.merge, every_s=timings.merge_every_s, failure=NOT_MERGED)
+        self._working = (self.following, self.absorbing, self.merging, self.scrubbing)
         self._running = ExitStack()
 
     def degradations(self) -> Iterator[Degradation]:

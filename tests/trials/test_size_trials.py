@@ -9,7 +9,8 @@ import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import delete_papers
-from indexer.collection.growth import compact, grow
+from indexer.collection.growth import grow
+from indexer.collection.merging import compact
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder

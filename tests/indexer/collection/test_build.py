@@ -171,7 +171,9 @@ def test_a_build_killed_while_tidying_up_hinders_no_later_one(
     assert "000002" == build_quietly(DEMO_CORPUS, tmp_path, hashing, replace=True).manifest.generation
     expected = {"CURRENT", "LOCK", "building", "catalog.sqlite3", "segments", "snapshots"}
     assert expected == {path.name for path in tmp_path.iterdir()}
-    assert {"corpus.lock", "changes.lock"} == {path.name for path in (tmp_path / "building").iterdir()}
+    assert {"changes.lock", "corpus.lock", "merge.lock"} == {
+        path.name for path in (tmp_path / "building").iterdir()
+    }
     assert {"000001", "000002"} == {path.name for path in (tmp_path / "segments").iterdir()}
 
 

@@ -12,7 +12,7 @@ import pytest
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
-from indexer.collection.growth import compact
+from indexer.collection.merging import compact
 from indexer.collection.publishing import rollback
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation, generations

@@ -10,7 +10,7 @@ import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import delete_papers
-from indexer.collection.growth import compact
+from indexer.collection.merging import compact
 from indexer.files.steps import Steps, discard_steps
 from indexer.index.backends.faiss_codes import Adding, FaissCodesIndex
 from indexer.index.backends.faiss_hnsw import HnswIndex

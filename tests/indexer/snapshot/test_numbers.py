@@ -8,7 +8,7 @@ from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.growth import compact
+from indexer.collection.merging import compact
 from indexer.collection.publishing import clear_away, rollback
 from indexer.snapshot.folder import (
     current_generation,

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.growth import compact
+from indexer.collection.merging import compact
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError

@@ -24,10 +24,9 @@ from sqlalchemy.engine import Engine
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.growth import compact
+from indexer.collection.merging import compact
 from indexer.collection.publishing import rollback
 from indexer.content_hash import content_hash
-from indexer.files.durable import writer_lock
 from indexer.snapshot import segment_writer
 from indexer.snapshot.folder import generations
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
@@ -125,8 +124,7 @@ def delete(data: Path, acknowledge: Acknowledge) -> None:
 
 def merge(data: Path, acknowledge: Acknowledge) -> None:
     """``akin compact``."""
-    with writer_lock(data / "LOCK"):
-        compact(data, open_snapshot(data), device="cpu", keep=3)
+    compact(data, open_snapshot(data), device="cpu", keep=3)
     acknowledge()
 
 

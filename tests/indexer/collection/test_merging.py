@@ -1,0 +1,213 @@
+"""Segments are merged beside the lock: answers stay, and what happens meanwhile is not lost."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection import merging
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.collection.merging import Tiers, compact, merge
+from indexer.collection.publishing import rollback
+from indexer.collection.purge import purge_papers
+from indexer.files.durable import writer_lock
+from indexer.snapshot.folder import current_generation
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.encoder import Encoder
+from models.errors import BuildLockedError
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
+from service.timings import Timings
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.clients import client_of
+from tests.support.servers.patience import soon
+
+PAIRS = Tiers(fewest=2)
+SIZES = (24, 20, 18, 16)  # of segments: each smaller than the one before, so that none is taken over
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection in four segments of like size; treat it as read-only."""
+    return in_segments(tmp_path_factory.mktemp("made"), SIZES, hashing)
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path / "data"))
+
+
+def in_segments(folder: Path, sizes: Sequence[int], encoder: Encoder) -> Path:
+    """A collection that was indexed in as many steps."""
+    for number in range(len(sizes)):
+        corpus = write_corpus(folder / f"{number}.jsonl", many_papers(sum(sizes[: number + 1])))
+        build_quietly(corpus, folder / "data", encoder)
+    return folder / "data"
+
+
+def delete(data: Path, *ids: str) -> Manifest:
+    """Delete papers."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        return delete_papers(data, ids, catalog, keep=KEEP).manifest
+
+
+def answers(snapshot: Snapshot) -> list[dict[str, float]]:
+    """What searches find, with scores."""
+    engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
+    asked = [SearchQuery((Seed(f"p{i}"),), limit=20) for i in (0, 31, 50, 71)]
+    return [{each.paper.id: each.score for each in engine.search(query).results} for query in asked]
+
+
+def ids_of(snapshot: Snapshot) -> set[str]:
+    """The papers that are there."""
+    return {snapshot.paper(int(position)).id for position in snapshot.positions}
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
+    """Something happens once, when the next merged segment was written and is not yet published."""
+    write, times = merging.write_segment, [happen]
+
+    def writing(*args: object, **named: object) -> object:
+        entry = write(*args, **named)  # type: ignore[arg-type]  # passed on
+        if times:
+            times.pop()()
+        return entry
+
+    monkeypatch.setattr(merging, "write_segment", writing)
+
+
+def test_neighbours_of_like_size_become_one(data: Path) -> None:
+    """As often as two are of one tier; every search finds the same with the same scores."""
+    before = open_snapshot(data)
+    assert list(SIZES) == [len(segment) for segment in before.segments]
+    manifest = merge(data, tiers=PAIRS, keep=KEEP)
+    after = open_snapshot(data)
+    assert manifest is not None
+    assert manifest.generation == after.generation == current_generation(data)
+    assert len(after.segments) < len(SIZES)
+    assert ids_of(before) == ids_of(after)
+    for one, other in zip(answers(before), answers(after), strict=True):
+        assert one.keys() == other.keys()
+        np.testing.assert_allclose([one[key] for key in other], list(other.values()), atol=1e-6)
+    assert merge(data, tiers=PAIRS, keep=KEEP) is None
+
+
+@pytest.mark.parametrize(
+    ("tiers", "expected"),
+    [
+        (Tiers(fewest=3), range(3)),
+        (Tiers(fewest=4), range(4)),
+        (Tiers(fewest=5), None),
+        (Tiers(fewest=2, most_rows=10), None),
+    ],
+)
+def test_which_are_due(data: Path, tiers: Tiers, expected: range | None) -> None:
+    """The first neighbours that are enough, of one tier, and together within the bound."""
+    assert expected == tiers.due(open_snapshot(data))
+
+
+def test_what_is_mostly_deleted_is_written_anew(data: Path) -> None:
+    """A segment that lost more than half of its vectors, alone; one that lost all of its papers goes."""
+    delete(data, *(f"p{i}" for i in range(28, 44)))
+    assert range(1, 2) == Tiers().due(open_snapshot(data))
+    manifest = merge(data, keep=KEEP)
+    assert manifest is not None
+    assert [(24, 0), (4, 0), (18, 0), (16, 0)] == [
+        (each.n_papers, each.n_deleted) for each in manifest.segments
+    ]
+
+
+def test_papers_deleted_meanwhile_stay_deleted(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their text is in the merged segment, and no answer has it."""
+    meanwhile(monkeypatch, lambda: delete(data, "p3", "p30", "p70"))
+    compact(data, open_snapshot(data), device="cpu", keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert [(78, 3)] == [(each.n_papers, each.n_deleted) for each in snapshot.manifest.segments]
+    assert {f"p{i}" for i in range(78)} - {"p3", "p30", "p70"} == ids_of(snapshot)
+    assert all({"p3", "p30", "p70"}.isdisjoint(found) for found in answers(snapshot))
+
+
+def test_papers_that_come_meanwhile_are_there(
+    data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New papers, and another content of one that is being merged, show after it as before it."""
+    changed = {**many_papers(1)[0], "abstract": ["Whales sing.", "We count whales."]}
+    new = [{**many_papers(1)[0], "id": "new"}, changed]
+    meanwhile(
+        monkeypatch,
+        lambda: build_quietly(write_corpus(tmp_path / "new.jsonl", new), tmp_path / "data", hashing),
+    )
+    with pytest.raises(BuildLockedError), writer_lock(data / "building" / "merge.lock"):
+        compact(data, open_snapshot(data), device="cpu", keep=KEEP)
+    compact(data, open_snapshot(data), device="cpu", keep=KEEP)
+    snapshot = open_snapshot(data)
+    assert {"new", *(f"p{i}" for i in range(78))} == ids_of(snapshot)
+    assert 2 == len(snapshot.segments)
+    assert 2 == len(snapshot.paper(snapshot.position("p0")).sentences)
+
+
+def test_a_rollback_meanwhile_wins(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A paper that came back has no place in the merged segment: it is thrown away, and merged anew."""
+    delete(data, "p5")
+
+    def go_back() -> None:
+        with Catalog.open(data / CATALOG_FILE) as catalog:
+            rollback(data, catalog=catalog)
+
+    meanwhile(monkeypatch, go_back)
+    assert merge(data, tiers=Tiers(fewest=4), keep=KEEP) is None
+    assert 4 == len(open_snapshot(data).segments)
+    assert "p5" in ids_of(open_snapshot(data))
+    assert not list((data / "building").glob("merge*/*"))
+    assert merge(data, tiers=Tiers(fewest=4), keep=KEEP) is not None
+    assert {f"p{i}" for i in range(78)} == ids_of(open_snapshot(data))
+
+
+def test_a_purge_takes_what_a_stopped_merge_left(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a purged paper is not in the folder of the merge either."""
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as stopped:
+        meanwhile(stopped, stop)
+        with pytest.raises(KeyboardInterrupt):
+            compact(data, open_snapshot(data), device="cpu", keep=KEEP)
+    assert (data / "building" / "merge" / "papers.arrow").is_file()
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        purge_papers(data, ["p7"], catalog)
+    assert not (data / "building" / "merge").exists()
+
+
+def test_many_corpora_of_like_size_are_merged_by_the_last(tmp_path: Path, hashing: Encoder) -> None:
+    """`akin index` merges when eight segments of like size stand beside each other."""
+    sizes = [28 - i for i in range(8)]
+    data = in_segments(tmp_path, sizes[:7], hashing)
+    assert sizes[:7] == [len(segment) for segment in open_snapshot(data).segments]
+    build_quietly(write_corpus(tmp_path / "last.jsonl", many_papers(sum(sizes))), data, hashing)
+    assert [sum(sizes)] == [len(segment) for segment in open_snapshot(data).segments]
+
+
+def test_a_service_merges_by_itself(tmp_path: Path, hashing: Encoder) -> None:
+    """What it is given makes an eighth segment of like size: beside its requests they become one."""
+    sizes = [28 - i for i in range(8)]
+    data = in_segments(tmp_path, sizes[:7], hashing)
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)
+    timings = Timings(merge_every_s=0.05)
+    with client_of(data, engine, device="cpu", keyless="write", timings=timings) as client:
+        papers = [
+            {**paper, "abstract": " ".join(paper["abstract"])}  # type: ignore[arg-type]  # a list of texts
+            for paper in many_papers(sum(sizes))[sum(sizes[:7]) :]
+        ]
+        assert 202 == client.post("/v1/papers", json={"papers": papers}).status_code
+        soon(lambda: 1 == len(open_snapshot(data).segments), timeout_s=60)
+        body = {"query": {"paper_id": "p1"}, "limit": 100}
+        soon(lambda: client.get("/readyz").json()["generation"] == current_generation(data))
+        assert 100 == len(client.post("/v1/search", json=body).json()["results"])
