@@ -113,7 +113,7 @@ def compact(
 ) -> None:
     """Merge all segments into one and drop what is deleted; nothing is encoded anew."""
     with show_progress(_err) as on_progress:
-        snapshot = open_snapshot(data)
+        snapshot = open_snapshot(data, reread=False)
         if is_compact(snapshot):
             _out.print(f"Generation {snapshot.generation} is one segment without deleted papers already.")
             return

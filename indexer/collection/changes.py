@@ -66,7 +66,7 @@ def absorb(
             while True:
                 # Not while others publish: what they add is in the catalog already, and soon served.
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-                    base = served_snapshot(data, beside=base) or open_snapshot(data)
+                    base = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
                     expect_models(base.manifest, annotator)
                     last = expect_own_catalog(base.manifest, catalog)
                     differing = differing_papers(catalog, base, since)
@@ -128,7 +128,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
     """
     wanted = dict.fromkeys(paper_ids)
     with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-        base = open_snapshot(data)
+        base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
         held = catalog.holding(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}

@@ -83,7 +83,7 @@ def merge(
         (data / "building").mkdir(exist_ok=True)
         with writer_lock(data / "building" / "merge.lock"):
             while True:
-                base = open_snapshot(data, beside=base)
+                base = open_snapshot(data, beside=base, reread=False)
                 run = tiers.due(base)
                 done = None if run is None else _merge(data, base, run, device, keep, on_progress)
                 if done is None:
@@ -106,7 +106,7 @@ def compact(
                 manifest = _merge(data, base, run, device, keep, on_progress) if run else base.manifest
                 if manifest is not None:
                     return manifest
-                base = open_snapshot(data, beside=base)
+                base = open_snapshot(data, beside=base, reread=False)
 
 
 def is_compact(snapshot: Snapshot) -> bool:
@@ -138,7 +138,7 @@ def _merge(
         else None
     )
     with writer_lock(data / "LOCK", wait_s=_LOCK_WAIT_S):
-        now = open_snapshot(data, beside=base)
+        now = open_snapshot(data, beside=base, reread=False)
         deleted = _deleted_since(now, chosen, taken)
         if deleted is not None:
             manifest = _swap(data, now, chosen, written, deleted, prepared)

@@ -103,7 +103,7 @@ def _count_pending(data: Path, manifest: Manifest, catalog: Catalog) -> int:
     # A change may have been taken back since: only what stands there tells.
     if not catalog.changed_since(manifest.change):
         return 0
-    return len(differing_papers(catalog, open_snapshot(data, manifest.generation)))
+    return len(differing_papers(catalog, open_snapshot(data, manifest.generation, reread=False)))
 
 
 def _generations(data: Path) -> Iterator[GenerationStatus]:

@@ -8,6 +8,7 @@ DATA/
   catalog.sqlite3                papers as they were given, every version
   building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
   building/segment, snapshot     those being made; segment.steps how far the one is: indexer/files/steps.py
+  building/verified.json         files that were compared with their checksums, and what they were like then
   building/merge/                segments that are being merged into one; merge.lock held by whoever does
   building/changes/              the same of what the catalog holds and the served generation does not
   building/reindex/              the same of a collection encoded anew, and the segment made of them
@@ -22,11 +23,13 @@ import re
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from indexer.files.durable import replace_file, storage_errors
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
+from indexer.snapshot.verified import Verified, stamp_of
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
@@ -157,33 +160,48 @@ def read_manifest(data: Path, generation: str) -> Manifest:
     return manifest
 
 
-def verify(data: Path, generation: str, *, known: Collection[SegmentEntry] = ()) -> Manifest:
+def verify(
+    data: Path, generation: str, *, known: Collection[SegmentEntry] = (), reread: bool = True
+) -> Manifest:
     """Compare every file of a generation with its manifest, but those of segments already ``known``.
 
-    Raises SnapshotCorruptError.
+    Without ``reread``, files that were compared before and have not changed since count as compared. Raises
+    SnapshotCorruptError.
     """
-    manifest = read_manifest(data, generation)
+    manifest, verified = read_manifest(data, generation), Verified(data)
     for entry in manifest.segments:
         if not any(entry.is_same_as(other) for other in known):
-            compare_files(segment_folder(data, entry.name), entry.files)
-    compare_files(snapshot_folder(data, generation), manifest.files)
+            compare_files(segment_folder(data, entry.name), entry.files, verified, reread=reread)
+    compare_files(snapshot_folder(data, generation), manifest.files, verified, reread=reread)
+    verified.save()
     return manifest
 
 
-def compare_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Compare files with their SHA-256 (hex); raises SnapshotCorruptError for the first that differs."""
+def compare_files(
+    folder: Path, files: Mapping[str, str], verified: Verified | None = None, *, reread: bool = True
+) -> None:
+    """Compare files with their SHA-256 (hex); raises SnapshotCorruptError for the first that differs.
+
+    What is found is remembered by ``verified``; without ``reread`` what it remembers is not read again.
+    """
+    compare = partial(_compare_file, verified=verified, reread=reread)
     # hashlib lets other threads run: a start waits for the largest file, not for all of them.
     with ThreadPoolExecutor(_COMPARED_AT_ONCE) as pool:
-        for _ in pool.map(_compare_file, (folder / name for name in files), files.values()):
+        for _ in pool.map(compare, (folder / name for name in files), files.values()):
             pass
 
 
-def _compare_file(path: Path, expected: str) -> None:
+def _compare_file(path: Path, expected: str, verified: Verified | None, *, reread: bool) -> None:
     if not path.is_file():
         raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
     with storage_errors(path):
+        if verified is not None and not reread and verified.holds(path, expected):
+            return
+        stamp = stamp_of(path)
         found = sha256_of(path)
     if found != expected:
         raise SnapshotCorruptError(
             f"{path}: SHA-256 is {found[:12]}, the manifest says {expected[:12]}; {REMEDY}"
         )
+    if verified is not None:
+        verified.remember(path, expected, stamp)

@@ -214,11 +214,17 @@ def _bounds(lengths: Sequence[int] | Int64[np.ndarray, " k"]) -> Int64[np.ndarra
 
 
 def open_snapshot(
-    data: Path, generation: str | None = None, *, device: str = "cpu", beside: Snapshot | None = None
+    data: Path,
+    generation: str | None = None,
+    *,
+    device: str = "cpu",
+    beside: Snapshot | None = None,
+    reread: bool = True,
 ) -> Snapshot:
     """Open a generation (the served one by default) after comparing every file with its checksum.
 
-    Segments that it has in common with ``beside`` are shared, not opened and compared again. As long as the
+    Segments that it has in common with ``beside`` are shared, not opened and compared again; without
+    ``reread`` neither are files that were compared before and have not changed since. As long as the
     snapshot is in use, clearing away older generations leaves it alone.
 
     Raises SnapshotMissingError, SnapshotCorruptError.
@@ -233,7 +239,7 @@ def open_snapshot(
     if lease is None:
         raise SnapshotCorruptError(f"{snapshot_folder(data, name)}: no manifest.json; {REMEDY}")
     try:
-        snapshot = _opened(data, name, device, () if beside is None else beside.segments)
+        snapshot = _opened(data, name, device, () if beside is None else beside.segments, reread=reread)
     except AkinError:
         os.close(lease)
         raise
@@ -242,12 +248,15 @@ def open_snapshot(
 
 
 def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot | None:
-    """The served generation as ``open_snapshot`` gives it, or ``None`` where nothing is indexed yet."""
+    """The served generation for whoever adds to it, or ``None`` where nothing is indexed yet.
+
+    As ``open_snapshot`` without ``reread`` gives it.
+    """
     if not (data / "CURRENT").is_file():
         return None
     if beside is not None and beside.generation == current_generation(data):
         return beside
-    return open_snapshot(data, beside=beside)
+    return open_snapshot(data, beside=beside, reread=False)
 
 
 def lease_generation(data: Path, generation: str) -> int | None:
@@ -269,8 +278,10 @@ def lease_generation(data: Path, generation: str) -> int | None:
         return None
 
 
-def _opened(data: Path, generation: str, device: str, known: Collection[Segment]) -> Snapshot:
-    manifest = verify(data, generation, known=[segment.entry for segment in known])
+def _opened(
+    data: Path, generation: str, device: str, known: Collection[Segment], *, reread: bool
+) -> Snapshot:
+    manifest = verify(data, generation, known=[segment.entry for segment in known], reread=reread)
     with storage_errors(data):
         segments = [
             next((segment for segment in known if entry.is_same_as(segment.entry)), None)

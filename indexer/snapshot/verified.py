@@ -1,0 +1,61 @@
+"""Files that were compared with their checksums before: one that has not changed since is not read again.
+
+A command that deletes one paper need not read the whole collection for it. What the device itself loses is
+not noticed so: the service compares every file when it starts, and goes over them again and again (scrub).
+"""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from indexer.files.notes import read_note, write_note
+
+_FILE: Final = Path("building") / "verified.json"
+# A change within the resolution of the file system's clock could not be told: a file rests so long first.
+_RESTED_NS: Final = 2_000_000_000
+
+
+class Verified:
+    """What is remembered of the files of a data folder: size, inode, and the times of the last changes.
+
+    The time at which the inode changed is among them, which no program can set.
+    """
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._remembered: dict[str, list[object]] = read_note(data / _FILE).get("files", {})
+        self._is_new = False
+
+    def holds(self, path: Path, sha256: str) -> bool:
+        """Whether the file had this SHA-256 (hex) when it was last read, and has not changed since.
+
+        OSError where it is not there.
+        """
+        return self._remembered.get(self._name(path)) == [sha256, *stamp_of(path)]
+
+    def remember(self, path: Path, sha256: str, stamp: list[int]) -> None:
+        """The file, which was as ``stamp`` says before it was read, has this SHA-256."""
+        content = [sha256, *stamp]
+        if (
+            time.time_ns() - max(stamp[-2:]) > _RESTED_NS
+            and self._remembered.get(self._name(path)) != content
+        ):
+            self._remembered[self._name(path)] = content
+            self._is_new = True
+
+    def save(self) -> None:
+        """Keep it for the next process, of the files that are still there; not in a read-only folder."""
+        if self._is_new and (self._data / _FILE).parent.is_dir():
+            files = {name: seen for name, seen in self._remembered.items() if (self._data / name).is_file()}
+            with suppress(OSError):
+                write_note(self._data / _FILE, {"files": files}, durable=False)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._data).as_posix()
+
+
+def stamp_of(path: Path) -> list[int]:
+    """What changes whenever the file does; OSError where it is not there."""
+    stat = path.stat()
+    return [stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns]

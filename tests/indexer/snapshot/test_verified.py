@@ -1,0 +1,116 @@
+"""What was compared with its checksum is not read again by commands, unless anything about it changed."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.snapshot import folder
+from indexer.snapshot.folder import verify
+from indexer.snapshot.snapshot import open_snapshot
+from models.checksums import sha256_of
+from models.encoder import Encoder
+from models.errors import SnapshotCorruptError
+from tests.support.builds import build_quietly, many_papers, write_corpus
+
+RESTED_S = 2.1  # so long a file must have been left alone
+
+
+@pytest.fixture(scope="module")
+def rested(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection that was opened once when its files were no longer new."""
+    data = tmp_path_factory.mktemp("rested") / "data"
+    build_quietly(write_corpus(data.parent / "c.jsonl", many_papers(20)), data, hashing)
+    time.sleep(RESTED_S)
+    open_snapshot(data)
+    return data
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are read to be compared from here on."""
+    names: list[str] = []
+
+    def reading(path: Path) -> str:
+        names.append(path.name)
+        return sha256_of(path)
+
+    monkeypatch.setattr(folder, "sha256_of", reading)
+    return names
+
+
+def compared(read: list[str]) -> set[str]:
+    """Those of a segment."""
+    return {name for name in read if name.endswith((".npy", ".arrow", ".bin"))}
+
+
+def test_commands_read_no_file_twice(rested: Path, read: list[str]) -> None:
+    """A snapshot for a command reads no segment; the service's reads all of it."""
+    open_snapshot(rested, reread=False)
+    assert set() == compared(read)
+    open_snapshot(rested)
+    assert {"vectors.npy", "papers.arrow"} <= compared(read)
+
+
+def test_a_deletion_reads_no_segment(rested: Path, tmp_path: Path, read: list[str]) -> None:
+    """Nor a later one: only what the first had written, if it is compared at all."""
+    data = Path(shutil.copytree(rested, tmp_path / "data"))
+    time.sleep(RESTED_S)
+    open_snapshot(data)
+    read.clear()
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for paper_id in ("p3", "p4"):
+            delete_papers(data, [paper_id], catalog, keep=KEEP)
+    assert compared(read) <= {"deleted-000001.npy"}
+    assert 18 == len(open_snapshot(data))
+
+
+def flip(path: Path) -> None:
+    """Changes one bit, and sets the times back."""
+    times, content = path.stat(), bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def cut(path: Path) -> None:
+    """Takes the last byte away."""
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def exchange(path: Path) -> None:
+    """Puts another file in its place."""
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes()[::-1])
+    other.replace(path)
+
+
+@pytest.mark.parametrize("harm", [flip, cut, exchange, Path.unlink])
+def test_what_changed_since_is_read_again(
+    rested: Path, tmp_path: Path, harm: Callable[[Path], object]
+) -> None:
+    """Also where its size and its time are as before."""
+    data = Path(shutil.copytree(rested, tmp_path / "data"))
+    time.sleep(RESTED_S)
+    verify(data, "000001")
+    harm(data / "segments" / "000001" / "vectors.npy")
+    with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
+        verify(data, "000001", reread=False)
+
+
+def test_a_damaged_note_is_worth_nothing(rested: Path, tmp_path: Path, read: list[str]) -> None:
+    """All files are compared, as before there was one; nor does a copy count as compared."""
+    data = Path(shutil.copytree(rested, tmp_path / "data"))
+    verify(data, "000001", reread=False)
+    assert {"vectors.npy", "papers.arrow"} <= compared(read)
+    note = data / "building" / "verified.json"
+    note.write_bytes(note.read_bytes()[:-9])
+    read.clear()
+    verify(data, "000001", reread=False)
+    assert {"vectors.npy", "papers.arrow"} <= compared(read)
