@@ -108,6 +108,12 @@ class Database:
         else:
             _configure_postgres(self._engine)
         self._writer = self._engine.execution_options(writes=True)
+        # By default PostgreSQL sees another state in every statement of a transaction; SQLite does not.
+        self._reader = (
+            self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            if url.get_backend_name() == "postgresql"
+            else self._engine
+        )
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -116,7 +122,7 @@ class Database:
         Raises:
             StorageError: the database cannot be reached, read or written; the message carries the remedy.
         """
-        with self._translated(), self._engine.begin() as connection:
+        with self._translated(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager

@@ -161,7 +161,8 @@ def _discard_unread(data: Path, generation: str) -> bool:
     """Takes a generation out of its place, unless somebody holds a lock on its manifest."""
     folder = snapshot_folder(data, generation)
     try:
-        descriptor = os.open(folder / "manifest.json", os.O_RDONLY)
+        # For writing: an exclusive lock on a file system of the network needs it.
+        descriptor = os.open(folder / "manifest.json", os.O_RDWR)
     except FileNotFoundError:
         _discard(folder)  # damaged: nobody can read it
         return True

@@ -75,6 +75,17 @@ def test_migrations_make_what_a_new_catalog_has(catalog_place: str | Path) -> No
     database.close()
 
 
+def test_a_reader_sees_one_state(catalog_place: str | Path) -> None:
+    """What others commit while it reads shows in its next transaction, in none of its statements before."""
+    count = text("SELECT count(*) FROM papers")
+    with Catalog.open(catalog_place) as catalog, Catalog.open(catalog_place) as other:
+        with catalog._database.reading() as connection:
+            assert 0 == connection.execute(count).scalar()
+            other.add([titled("a")])
+            assert 0 == connection.execute(count).scalar()
+        assert 1 == catalog.count()
+
+
 def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
     """From nothing to the newest schema, back to nothing, and up again to a catalog that works."""
     with Catalog.open(catalog_place) as catalog:

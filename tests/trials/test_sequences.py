@@ -1,0 +1,160 @@
+"""Whatever was done to a collection, it answers as one that was built at once of the papers it then has."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.merging import Tiers, compact, merge
+from indexer.collection.publishing import rollback
+from indexer.collection.purge import purge_papers
+from indexer.snapshot.folder import current_generation, generations
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.encoder import Encoder
+from models.types import Paper, Sentence
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
+
+N_COMMANDS = 12
+# Those two, of all 52, notice most of what merges could do wrong.
+SAMPLE = (7, 20)
+TRIAL = [seed for seed in range(52) if seed not in SAMPLE]
+_POOL = many_papers(150)
+
+Row = dict[str, Any]
+
+
+class Grown:
+    """A collection and what it should hold after each generation: rows of a corpus by their ids."""
+
+    def __init__(self, folder: Path, encoder: Encoder, seed: int) -> None:
+        self.data = folder / "data"
+        self._folder, self._encoder, self._random = folder, encoder, random.Random(seed)
+        self._purged: set[str] = set()
+        self.rows: dict[str, Row] = {}
+        self._of: dict[str, dict[str, Row]] = {}
+        self._index()
+
+    def run(self) -> str:
+        """One command at random; its name."""
+        commands: list[Callable[[], None]] = [
+            self._index, self._index, self._post, self._delete, self._unpost,
+            self._merge, self._compact, self._roll_back, self._purge, self._replace,
+        ]  # fmt: skip
+        command = self._random.choice(commands)
+        command()
+        self._of[current_generation(self.data)] = dict(self.rows)
+        return command.__name__
+
+    def _some(self) -> list[Row]:
+        """Rows, of which some have the ids of papers that are there, and another abstract."""
+        rows = [dict(row) for row in self._random.sample(_POOL, self._random.randint(1, 25))]
+        for row in rows:
+            if self._random.random() < 0.2:
+                row["abstract"] = self._random.choice(_POOL)["abstract"]
+        return [row for row in rows if row["id"] not in self._purged]
+
+    def _some_ids(self) -> list[str]:
+        """Ids of papers that are there; never all."""
+        ids = sorted(self.rows)
+        return self._random.sample(ids, min(self._random.randint(1, 9), len(ids) - 1))
+
+    def _index(self) -> None:
+        if rows := self._some():
+            build_quietly(write_corpus(self._folder / "c.jsonl", rows), self.data, self._encoder)
+            self.rows |= {row["id"]: row for row in rows}
+
+    def _replace(self) -> None:
+        if rows := self._some():
+            corpus = write_corpus(self._folder / "c.jsonl", rows)
+            build_quietly(corpus, self.data, self._encoder, replace=True)
+            self.rows = {row["id"]: row for row in rows}
+
+    def _post(self) -> None:
+        rows = self._some()
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            catalog.add([paper_of(row) for row in rows])
+            self._absorb(catalog)
+        self.rows |= {row["id"]: row for row in rows}
+
+    def _unpost(self) -> None:
+        ids = self._some_ids()
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            catalog.delete(ids)
+            self._absorb(catalog)
+        self._forget(ids)
+
+    def _delete(self) -> None:
+        ids = self._some_ids()
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            delete_papers(self.data, ids, catalog, keep=KEEP)
+        self._forget(ids)
+
+    def _purge(self) -> None:
+        ids = self._some_ids()[:2]
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            purge_papers(self.data, ids, catalog)
+        self._purged |= set(ids)
+        self._forget(ids)
+
+    def _merge(self) -> None:
+        merge(self.data, tiers=Tiers(fewest=2), keep=KEEP)
+
+    def _compact(self) -> None:
+        compact(self.data, open_snapshot(self.data), device="cpu", keep=KEEP)
+
+    def _roll_back(self) -> None:
+        known = [name for name in generations(self.data) if name in self._of]
+        to = self._random.choice(known) if known else current_generation(self.data)
+        with Catalog.open(self.data / CATALOG_FILE) as catalog:
+            rollback(self.data, to, catalog=catalog)
+        self.rows = dict(self._of.get(to, self.rows))
+
+    def _absorb(self, catalog: Catalog) -> None:
+        absorb(self.data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+
+    def _forget(self, ids: list[str]) -> None:
+        for paper_id in ids:
+            self.rows.pop(paper_id)
+
+
+def paper_of(row: Row) -> Paper:
+    """What indexing makes of a row whose abstract is a list of sentences."""
+    abstract, sentences = "", []
+    for text in row["abstract"]:
+        start = len(abstract) + bool(abstract)
+        abstract = f"{abstract} {text}".strip()
+        sentences.append(Sentence(text, start, start + len(text)))
+    return Paper(row["id"], row["title"], abstract, tuple(sentences), year=row["year"])
+
+
+def found(snapshot: Snapshot, paper_id: str) -> dict[str, float]:
+    """What a search finds, all of it, with scores."""
+    engine = SearchEngine(snapshot, hashing_annotator, n_candidates=500)
+    return {
+        each.paper.id: each.score for each in engine.search(SearchQuery((Seed(paper_id),), limit=200)).results
+    }
+
+
+@pytest.mark.parametrize("seed", [*SAMPLE, *(pytest.param(each, marks=pytest.mark.trial) for each in TRIAL)])
+def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing: Encoder) -> None:
+    """Same papers, same scores to 1e-6, after any commands."""
+    grown = Grown(tmp_path, hashing, seed)
+    commands = [grown.run() for _ in range(N_COMMANDS)]
+    print(seed, commands)  # noqa: T201 - where it fails, what was done
+    rows = sorted(grown.rows.values(), key=lambda row: row["id"])
+    build_quietly(write_corpus(tmp_path / "all.jsonl", rows), tmp_path / "anew", hashing)
+    one, other = open_snapshot(grown.data), open_snapshot(tmp_path / "anew")
+    assert set(grown.rows) == {one.paper(int(position)).id for position in one.positions}
+    for paper_id in list(grown.rows)[:6]:
+        here, there = found(one, paper_id), found(other, paper_id)
+        assert here.keys() == there.keys()
+        np.testing.assert_allclose([here[key] for key in there], list(there.values()), atol=1e-6)
