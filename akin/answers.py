@@ -117,10 +117,27 @@ class Highlight:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedWord:
+    """A word that query and result share, as the result writes it, and its share of what they all count."""
+
+    term: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How far apart query and result are by words, what that weighs, and the shared ones that count most."""
+
+    weight: float
+    distance: float
+    terms: tuple[SharedWord, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One paper with its score, higher is better.
 
-    It is minus the sum of weight x distance over ``alignments`` and ``omitted``.
+    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``.
     """
 
     paper: Paper
@@ -128,6 +145,7 @@ class Result:
     alignments: tuple[Alignment, ...]
     omitted: tuple[Omitted, ...]
     highlights: tuple[Highlight, ...]
+    words: Words
     converged: bool
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
@@ -200,6 +218,7 @@ class Recommendation:
     alignments: tuple[SeedAlignment, ...]
     omitted: tuple[Omitted, ...]
     highlights: tuple[Highlight, ...]
+    words: Words
     converged: bool
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:

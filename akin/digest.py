@@ -16,6 +16,7 @@ from akin.answers import (
 )
 
 _MOST_AUTHORS = 5
+_MOST_WORDS = 6
 
 
 def of_search(answer: SearchAnswer) -> str:
@@ -73,6 +74,8 @@ def _ranked(results: Iterable[Result | Recommendation]) -> Iterator[str]:
     for rank, result in enumerate(results, start=1):
         yield f"{rank}. {_head(result.paper)} | score {result.score:.3f}"
         yield from (f"   {share:.0%} {_sentence(text)}" for text, share in result.matching())
+        if terms := [each.term for each in result.words.terms if each.share > 0]:
+            yield f"   shared words: {', '.join(terms[:_MOST_WORDS])}"
 
 
 def _found(results: Iterable[FoundSentence]) -> Iterator[str]:

@@ -11,6 +11,8 @@ from service.answer_warnings import AnswerWarning
 from service.api.schemas.base import WarningOut
 from service.search.query import SearchAnswer
 
+_MOST_WORDS = 6  # of each side
+
 
 def search_answer(answer: SearchAnswer) -> Group:
     """A ranked list a person can read: the query's chosen sentences, then each paper, its matches marked.
@@ -19,7 +21,7 @@ def search_answer(answer: SearchAnswer) -> Group:
     """
     shown: list[Text | Padding] = [_query(answer), Text()]
     for rank, result in enumerate(answer.results, start=1):
-        shown += [_heading(rank, result), Padding(_abstract(result), (0, 0, 1, 4))]
+        shown += [_heading(rank, result), Padding(_explained(result), (0, 0, 1, 4))]
     if answer.detail:
         shown.append(Text(answer.detail, style="yellow"))
     shown += notes(answer.warnings)
@@ -61,6 +63,19 @@ def _heading(rank: int, result: RankedPaper) -> Text:
 def _byline(paper: Paper) -> str:
     authors = ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
     return " · ".join(part for part in (paper.id, authors, paper.venue, str(paper.year or "")) if part)
+
+
+def _explained(result: RankedPaper) -> Text:
+    """The abstract with its matches marked, then the shared words that count most."""
+    text = _abstract(result)
+    for words, terms, style in (
+        ("Words", [each for each in result.words.terms if each.share > 0], "green"),
+        ("Words to be unlike", [each for each in result.words.terms if each.share < 0], "red"),
+    ):
+        if terms:
+            named = ", ".join(f"{each.term} {abs(each.share):.0%}" for each in terms[:_MOST_WORDS])
+            text.append(f"\n     {words}: {named}", style=style)
+    return text
 
 
 def _abstract(result: RankedPaper) -> Text:

@@ -59,6 +59,10 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         tau: Annotated[
             float | None, typer.Option(min=1e-3, help="Temperature of the marginals; default: the service's.")
         ] = None,
+        words: Annotated[
+            float | None,
+            typer.Option(min=0, help="What shared words weigh in systems :words; default: the service's."),
+        ] = None,
         data: Annotated[
             Path | None, typer.Option(help="Take vectors from this data folder's snapshot.", file_okay=False)
         ] = None,
@@ -90,6 +94,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             encoders=tuple(encoder or ()),
             scorers=tuple(scorer or Scorer),
             tau=tau,
+            words=words,
             data=data,
             cache=cache,
             device=device,

@@ -47,6 +47,7 @@ class SearchShape(Results, total=False):
     focus: float
     scorer: ScorerName
     tau: float
+    words: float
 
 
 class SearchRequest(SearchShape, total=False):
@@ -101,6 +102,7 @@ class RecommendationsRequest(Results, total=False):
     negatives: Sequence[str | Seed]
     akin_to: Literal["some", "all"]
     negative_weight: float
+    words: float
     cursor: str
 
 

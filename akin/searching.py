@@ -16,6 +16,7 @@ from service.api.schemas.search import SearchOut
 from service.collection.generations import open_engine
 from service.search.aspect import DEFAULT_CONTRAST
 from service.search.query import SearchQuery
+from service.search.words import MAX_WEIGHT
 
 _out = Console(highlight=False)
 
@@ -46,6 +47,9 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
     scorer: Annotated[Scorer, typer.Option(help="How a paper is scored.")] = Scorer.OT,
     tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
+    words: Annotated[
+        float | None, typer.Option(min=0, max=MAX_WEIGHT, help="What shared words weigh; 0: nothing.")
+    ] = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -70,6 +74,7 @@ def search(
         ),
         scorer=scorer,
         tau=tau,
+        words=words,
         limit=limit,
     )
     answer = open_engine(settings_of(data=data, device=device)).search(query)

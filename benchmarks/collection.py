@@ -32,7 +32,10 @@ def ids(answer: SearchAnswer) -> list[str]:
 def largest_gap(answer: SearchAnswer) -> float:
     """How far, at most, a score of the answer is from its explanation."""
     return max(
-        abs(result.score + sum(a.weight * a.distance for a in (*result.alignments, *result.omitted)))
+        abs(
+            result.score
+            + sum(a.weight * a.distance for a in (*result.alignments, *result.omitted, result.words))
+        )
         for result in answer.results
     )
 

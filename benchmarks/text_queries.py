@@ -2,8 +2,7 @@
 
 python -m benchmarks.text_queries SCIFACT_FOLDER [--cache FOLDER]
 
-Only what is ranked by the vectors' own distances can be explained by alignments that add up to the score: of
-the mixtures those that "choose", not the sums.
+What the service does, tf-idf beside transport: `akin evaluate beir FOLDER --system minilm:ot:words`.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -12,9 +12,10 @@ from evaluation.collection import EvalQuery
 from evaluation.vectors import CollectionVectors
 from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
-from models.types import EncodedPaper, Facet, Paper, RankedPaper, Unit
+from models.types import NO_WORDS, EncodedPaper, Facet, Paper, RankedPaper, Unit
 from service.search.aspect import Aspect, Part, focused
 from service.search.explain import explain as explain_plan
+from service.search.words import QueryVectors, QueryWords
 
 # Papers compared in one call; bounds memory where the pool is a whole collection.
 _BLOCK_PAPERS = 8_192
@@ -33,17 +34,18 @@ class DenseSystem:
     """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
 
     ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
-    tagger's facets, not by those the collection gives (evaluation.tagged).
+    tagger's facets, not by those the collection gives (evaluation.tagged). ``words``: shared words count
+    beside the vectors.
     """
 
     scorer: Scorer | None
     choice: Choice = Choice.SELECTED
     alone: bool = False
     tagged: bool = False
+    words: bool = False
 
 
-# A system is named ENCODER:SUFFIX.
-SUFFIXES: dict[str, DenseSystem] = {
+_WITHOUT_WORDS: dict[str, DenseSystem] = {
     "document": DenseSystem(None),
     **{f"alone:{scorer}": DenseSystem(scorer, alone=True) for scorer in Scorer},
     **{f"{scorer}": DenseSystem(scorer) for scorer in Scorer},
@@ -51,6 +53,12 @@ SUFFIXES: dict[str, DenseSystem] = {
     **{f"{scorer}:focus": DenseSystem(scorer, Choice.FOCUS) for scorer in Scorer},
     **{f"{scorer}:tagged": DenseSystem(scorer, tagged=True) for scorer in Scorer},
     **{f"{scorer}:focus:tagged": DenseSystem(scorer, Choice.FOCUS, tagged=True) for scorer in Scorer},
+}
+# A system is named ENCODER:SUFFIX.
+SUFFIXES = _WITHOUT_WORDS | {
+    f"{suffix}:words": replace(system, words=True)
+    for suffix, system in _WITHOUT_WORDS.items()
+    if system.scorer is not None and not system.alone
 }
 # Encoders may be folders, whose names hold anything; of two suffixes that fit, the longer is meant.
 _NAME = re.compile(rf"(.+?):({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})")
@@ -73,8 +81,12 @@ def score_pool(
     positions: Int64[np.ndarray, " k"],
     *,
     settings: TransportSettings = SERVING,
+    words: QueryVectors | None = None,
 ) -> Float64[np.ndarray, " k"]:
-    """The score of each paper of the pool, all -inf where none of the selected sentences has a vector."""
+    """The score of each paper of the pool, all -inf where none of the selected sentences has a vector.
+
+    ``words`` are those of the query, where they count.
+    """
     encoded = vectors.queries[query.id]
     if system.scorer is None:
         away = vectors.documents[positions] - encoded.document
@@ -89,7 +101,7 @@ def score_pool(
         rows, offsets = vectors.papers.gather(positions[block])
         plans = score_papers(chosen, rows, offsets, scorer=system.scorer, settings=settings)
         scores[block] = plans.scores
-    return scores
+    return scores if words is None else scores - words.weight * words.distances(positions)[0]
 
 
 def explain(
@@ -99,6 +111,7 @@ def explain(
     ranked: Mapping[int, Paper],
     *,
     settings: TransportSettings = SERVING,
+    words: QueryVectors | None = None,
 ) -> tuple[RankedPaper, ...]:
     """The few papers ``ranked`` (by position), in that order, with the alignments behind their scores.
 
@@ -110,10 +123,28 @@ def explain(
     plans = score_papers(chosen, rows, offsets, scorer=system.scorer or Scorer.OT, settings=settings)
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
     part = Part(chosen, tuple(numbers))
+    whole = np.ones(1)  # how much the one part counts
+    distances = np.zeros(len(ranked)) if words is None else words.distances(np.array(list(ranked)))[0]
     return tuple(
-        explain_plan(paper, [part], [(0, plans[i])], np.ones(1), unit=Unit.SENTENCE)
-        for i, paper in enumerate(ranked.values())
+        explain_plan(
+            paper,
+            [part],
+            [(0, plans[i])],
+            whole,
+            unit=Unit.SENTENCE,
+            words=NO_WORDS
+            if words is None
+            else words.matched(position, whole, distance=float(distances[i]), paper=paper),
+        )
+        for i, (position, paper) in enumerate(ranked.items())
     )
+
+
+def query_words(query: EvalQuery, choice: Choice) -> QueryWords:
+    """The words of the query that count, as in the service."""
+    if query.selected is None or choice is Choice.WHOLE:
+        return QueryWords(query.paper)
+    return QueryWords(query.paper, tuple(query.selected), _aspect(query).chosen_words)
 
 
 def chosen_sentences(query: EvalQuery, n_vectors: int, choice: Choice) -> list[int]:
@@ -130,5 +161,11 @@ def query_vectors(
     kept = chosen_sentences(query, len(encoded.sentences), choice)
     if not kept or query.selected is None or choice is not Choice.FOCUS:
         return encoded.sentences[kept]
-    facets = (Facet(query.facet),) if query.facet in list(Facet) else ()
-    return focused(encoded.sentences, kept, focus=Aspect(facets=facets).turn)
+    return focused(encoded.sentences, kept, focus=_aspect(query).turn)
+
+
+def _aspect(query: EvalQuery) -> Aspect:
+    """What the query chooses, by facet or by number."""
+    if query.facet in list(Facet):
+        return Aspect(facets=(Facet(query.facet),))
+    return Aspect(sentences=query.selected)

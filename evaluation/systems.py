@@ -7,6 +7,7 @@
     ENCODER:SCORER:whole                       all sentences of the query
     ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
     ENCODER:SCORER:tagged, ...:focus:tagged    selected by the facets that the encoder's tagger gives
+    ...:words                                  any of the last four, shared words counting beside the vectors
     ENCODER:document                           L2 distance of the document vectors
 
 Candidates always count with title and whole abstract.
@@ -21,18 +22,22 @@ from gensim.models import KeyedVectors
 from jaxtyping import Float64, Int64
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.dense import SUFFIXES, Choice, DenseSystem, explain, parse_name, score_pool
+from evaluation.dense import SUFFIXES, Choice, DenseSystem, explain, parse_name, query_words, score_pool
 from evaluation.lexical import Bm25, TfIdf, Words, paper_text, words
 from evaluation.run import Run
 from evaluation.tagged import has_facet, retag
 from evaluation.vectors import CollectionVectors, VectorSource, encode_collection
 from evaluation.word_vectors import WordVectors, train
+from indexer.words.collection import CollectionWords
+from indexer.words.file import words_of
 from models.annotator import Annotator
 from models.errors import InputError, UnknownNameError
 from models.facets import FacetTagger, load_tagger
 from models.transport import SERVING, Scorer, TransportSettings
 from models.types import EncoderSpec, RankedPaper, Unit
+from models.words import count_words
 from service.search.rerank import default_tau
+from service.search.words import QueryVectors, default_weight
 
 # What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
 # collection are measured over all of it (semantics 3.7).
@@ -61,7 +66,8 @@ class Systems:
     """The systems that rank ``collection``; what several of them need is computed once.
 
     ``open_source`` gives an encoder's vectors by its name, and is called once for each. ``tau`` is the
-    temperature of the marginals in units of distance (None: what the service takes for that encoder).
+    temperature of the marginals and ``words`` what shared words weigh where they count, both in units of
+    distance (None: what the service takes for that encoder).
     ``open_tagger`` gives the tagger that fits an encoder.
     """
 
@@ -71,11 +77,13 @@ class Systems:
         open_source: Callable[[str], VectorSource],
         *,
         tau: float | None = None,
+        words: float | None = None,
         open_tagger: Callable[[EncoderSpec], FacetTagger] = load_tagger,
     ) -> None:
         self.collection = collection
         self._open_source = open_source
         self._tau = tau
+        self._weight = words
         self._ids = tuple(collection.papers)
         self._position = {paper_id: i for i, paper_id in enumerate(self._ids)}
         self._sources: dict[str, VectorSource] = {}
@@ -126,7 +134,15 @@ class Systems:
         best = run.ranking(query.id)[:limit]
         ranked = {self._position[paper_id]: self.collection.papers[paper_id] for paper_id in best}
         vectors = self._encoded(encoder, SUFFIXES[suffix])
-        return explain(SUFFIXES[suffix], vectors, query, ranked, settings=self._settings(encoder))
+        words = self._query_words(encoder, SUFFIXES[suffix], query)
+        return explain(
+            SUFFIXES[suffix],
+            vectors,
+            query,
+            ranked,
+            settings=self._settings(encoder, text=words is not None and query.is_text),
+            words=words,
+        )
 
     def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
         pool = query.pool or self._ids
@@ -177,14 +193,30 @@ class Systems:
         system = SUFFIXES[suffix]
         if hindrance := self._hindrance(encoder, system):
             raise InputError(f"{encoder}:{suffix} cannot be computed: {hindrance}")
-        vectors, settings = self._encoded(encoder, system), self._settings(encoder)
+        vectors = self._encoded(encoder, system)
         queries = self._tagged(encoder) if system.tagged else {}
 
         def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
             asked = queries.get(query.id, query)
-            return score_pool(system, vectors, asked, positions, settings=settings)
+            words = self._query_words(encoder, system, asked)
+            settings = self._settings(encoder, text=system.words and query.is_text)
+            return score_pool(system, vectors, asked, positions, settings=settings, words=words)
 
         return score
+
+    @cached_property
+    def _words(self) -> CollectionWords:
+        papers = self.collection.papers.values()
+        counted = words_of(count_words(paper.title, paper.abstract) for paper in papers)
+        return CollectionWords([counted], [np.ones(len(papers), dtype=bool)])
+
+    def _query_words(self, encoder: str, system: DenseSystem, query: EvalQuery) -> QueryVectors | None:
+        """The words of the query beside the collection's; ``None`` where they do not count."""
+        if not system.words:
+            return None
+        usual = default_weight(self.source(encoder).encoder.spec)
+        weight = usual if self._weight is None else self._weight
+        return QueryVectors(self._words, [query_words(query, system.choice)], weight=weight)
 
     def _encoded(self, encoder: str, system: DenseSystem) -> CollectionVectors:
         key = (encoder, system.alone)
@@ -200,8 +232,10 @@ class Systems:
             self._retagged[encoder] = retag(self.collection.queries, annotator)
         return self._retagged[encoder]
 
-    def _settings(self, encoder: str) -> TransportSettings:
-        tau = default_tau(self.source(encoder).encoder.spec) if self._tau is None else self._tau
+    def _settings(self, encoder: str, *, text: bool = False) -> TransportSettings:
+        """How sentences are compared; ``text``: of a short text whose words count."""
+        usual = default_tau(self.source(encoder).encoder.spec, text=text)
+        tau = usual if self._tau is None else self._tau
         return replace(SERVING, tau=tau)
 
     def _hindrance(self, encoder: str, system: DenseSystem) -> str:

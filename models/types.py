@@ -249,11 +249,39 @@ class Highlight:
 
 
 @dataclass(frozen=True, slots=True)
-class RankedPaper:
-    """One result: ``score == -sum(weight * distance)`` over ``alignments`` and ``omitted`` within 1e-5.
+class SharedWord:
+    """A word that query and result share, as the result writes it, and its share of what they all count.
 
-    Higher is better. ``omitted`` is empty unless the paper or the query is long. ``converged`` says whether
-    the scorer's plan met its tolerance.
+    The shares of all shared words, without their signs, sum to 1; under 0 are words of what the result should
+    be unlike.
+    """
+
+    term: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedWords:
+    """How far apart query and result are by words, what that weighs, and the shared ones that count most.
+
+    ``distance`` is 1 minus the cosine of two tf-idf vectors; where a query has several parts, the sum over
+    them of how much each counts times its distance. ``weight`` is 0 where words do not count.
+    """
+
+    weight: float = 0.0
+    distance: float = 0.0
+    terms: tuple[SharedWord, ...] = ()
+
+
+NO_WORDS = MatchedWords()
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPaper:
+    """One result: ``score == -sum(weight * distance)`` over ``alignments``, ``omitted`` and ``words``.
+
+    That holds within 1e-5; higher is better. ``omitted`` is empty unless the paper or the query is long.
+    ``converged`` says whether the scorer's plan met its tolerance.
     """
 
     paper: Paper
@@ -262,3 +290,4 @@ class RankedPaper:
     highlights: tuple[Highlight, ...] = ()
     converged: bool = True
     omitted: tuple[Omitted, ...] = ()
+    words: MatchedWords = NO_WORDS

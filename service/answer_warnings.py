@@ -21,6 +21,7 @@ class WarningCode(StrEnum):
     NOT_CONVERGED = "not_converged"  # how many results
     LIST_ENDS_AT = "list_ends_at"  # after how many papers
     REPEATED_SENTENCES = "repeated_sentences"  # how many
+    WORDS_NOT_INDEXED = "words_not_indexed"  # of how many papers
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ _MESSAGES: Final = {
     "filters to see them.",
     WarningCode.REPEATED_SENTENCES: "Sentences that repeat a nearer one were left out ({all}), so the list "
     "is shorter than it might be; narrow it with filters to find others.",
+    WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
+    "and lacks those of {all} papers; run `akin compact` once to add them.",
 }
 
 

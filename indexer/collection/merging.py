@@ -110,8 +110,8 @@ def compact(
 
 
 def is_compact(snapshot: Snapshot) -> bool:
-    """Whether a compaction would change nothing."""
-    return len(snapshot.segments) <= 1 and bool(snapshot.living.all())
+    """Whether a compaction would change nothing; where words are missing it adds them."""
+    return len(snapshot.segments) <= 1 and bool(snapshot.living.all()) and snapshot.words is not None
 
 
 def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:

@@ -8,6 +8,7 @@ index.bin        what the index backend saved
 functions.npy    (n_rows, dim_functions) float16, where there is an encoder of functions: row i is what the
                  sentence of row i of vectors.npy does
 functions.bin    what the backend of the index over them saved
+words.arrow      the words of its papers: indexer/words/file.py; those made before it lack it
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from indexer.files.durable import storage_errors
 from indexer.index.vector_index import VectorIndex, load_index
 from indexer.snapshot.columns import Columns, allowed_papers, paper_at
 from indexer.snapshot.manifest import SegmentEntry
+from indexer.words.file import WORDS, SegmentWords, open_words
 from models.errors import MissingVectorsError
 from models.facets import NO_FACET
 from models.types import Filters, PackedVectors, Paper, Unit
@@ -104,6 +106,11 @@ class Segment:
         """The size of its files; raises StorageError."""
         with storage_errors(self._folder):
             return sum((self._folder / name).stat().st_size for name in self.entry.files)
+
+    @cached_property
+    def words(self) -> SegmentWords | None:
+        """The words of its papers; ``None`` where it was made before they were kept."""
+        return open_words(self._folder / WORDS) if WORDS in self.entry.files else None
 
     @property
     def has_functions(self) -> bool:

@@ -29,6 +29,7 @@ from indexer.snapshot.segment import (
     Segment,
     id_hash,
 )
+from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of
 from models.types import ProgressFn, rows_of, unseen
 
@@ -158,6 +159,7 @@ def write_segment(
     steps.make(OFFSETS, lambda path: _write_offsets(path, lengths))
     steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts), batches))
     steps.make(IDS, lambda path: _write_id_hashes(path, folder / PAPERS))
+    steps.make(WORDS, lambda path: write_words(path, folder / PAPERS))
     _make_index(steps, INDEX, folder / VECTORS, own_backend, device, tell)
     if function_backend is not None:
         steps.make(FUNCTIONS, lambda path: _write_rows(path, (part.functions() for part in parts), n_rows))

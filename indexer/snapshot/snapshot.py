@@ -17,6 +17,7 @@ from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.folder import current_generation, deleted_file, segment_folder, snapshot_folder, verify
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
+from indexer.words.collection import CollectionWords
 from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError
 from models.types import Filters, Paper, Unit, rows_of
 
@@ -164,6 +165,14 @@ class Snapshot:
 
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
         return indexes[0] if len(indexes) == 1 else JoinedIndex(indexes, np.diff(self._row_starts).tolist())
+
+    @cached_property
+    def words(self) -> CollectionWords | None:
+        """The words of the papers; ``None`` where a segment was made before they were kept."""
+        own = [segment.words for segment in self.segments]
+        known = [words for words in own if words is not None]
+        living = np.split(self.living, self._starts[1:-1])[: len(own)]
+        return CollectionWords(known, living) if len(known) == len(own) else None
 
     @cached_property
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:

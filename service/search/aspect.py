@@ -9,11 +9,17 @@ from jaxtyping import Float32
 from models.errors import SentenceSelectionError
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
+from service.search.words import QueryWords
 
 # Measured: docs/why.md, "Chosen sentences are turned away from the rest".
 DEFAULT_FOCUS = 0.3
 # A method is the same in another field; what a result means depends on what it is a result about.
 _FACET_FOCUS = {Facet.METHOD: 0.4, Facet.RESULT: 0.0}
+
+# Measured: docs/why.md, "Shared words": the share of the chosen sentences' words beside those of the whole
+# paper. What a result means depends on what it is a result about, by words too.
+_CHOSEN_WORDS = 0.5
+_FACET_WORDS = {Facet.RESULT: 0.0}
 
 # Measured: docs/why.md, "Contrast subtracts".
 DEFAULT_CONTRAST = 0.4
@@ -57,6 +63,18 @@ class Aspect:
             return self.focus
         return min((_FACET_FOCUS.get(facet, DEFAULT_FOCUS) for facet in self.facets), default=DEFAULT_FOCUS)
 
+    @property
+    def chooses(self) -> bool:
+        """Whether some of the sentences were chosen to be like."""
+        return self.sentences is not None or bool(self.facets)
+
+    @property
+    def chosen_words(self) -> float:
+        """The share of the chosen sentences' words, beside those of the whole paper; of facets the least."""
+        if self.sentences is not None:
+            return _CHOSEN_WORDS
+        return min((_FACET_WORDS.get(facet, _CHOSEN_WORDS) for facet in self.facets), default=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -74,16 +92,15 @@ def select_sentences(aspect: Aspect, paper: Paper, *, n_vectors: int, unit: Unit
     Raises SentenceSelectionError.
     """
     unlike = aspect.unlike
-    chooses = aspect.sentences is not None or bool(aspect.facets)
     if unit is Unit.DOCUMENT:
-        if chooses or unlike is not None:
+        if aspect.chooses or unlike is not None:
             raise SentenceSelectionError(
                 "This collection holds one vector for each paper, so neither sentences nor a facet can be "
                 "chosen; leave them out, or index with a sentence encoder."
             )
         return Selection(tuple(range(len(paper.sentences))))
     away = () if unlike is None else _chosen(unlike.sentences, unlike.facets, paper, n_vectors)
-    if chooses:
+    if aspect.chooses:
         like = _chosen(aspect.sentences, aspect.facets, paper, n_vectors)
         if not like:
             return Selection(())
@@ -123,6 +140,7 @@ class Part:
     ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``;
     ``away``: papers should be unlike them. ``weight`` (over 0) is how much the part counts beside others.
     ``seed`` is the number of the query paper in its list, which is that of the negatives where ``negative``.
+    ``words`` are those that count beside the vectors.
     """
 
     vectors: Float32[np.ndarray, "n_query dim"]
@@ -131,11 +149,13 @@ class Part:
     weight: float = 1.0
     seed: int = 0
     negative: bool = False
+    words: QueryWords | None = None
 
 
 def query_parts(
     aspect: Aspect,
     selection: Selection,
+    paper: Paper,
     vectors: Float32[np.ndarray, "n_sentence dim"],
     *,
     unit: Unit,
@@ -143,17 +163,21 @@ def query_parts(
     seed: int = 0,
     negative: bool = False,
 ) -> list[Part]:
-    """The sentences to be like, turned by the focus; then those to be unlike, as they are.
+    """The sentences of ``paper`` to be like, turned by the focus; then those to be unlike, as they are.
 
     Of a ``negative`` paper all are to be unlike. What to keep away from keeps its topic, so it is not turned.
     """
     turn = 0.0 if negative or unit is Unit.DOCUMENT else aspect.turn
     kept = selection.like if unit is Unit.SENTENCE else (0,)
     chosen = focused(vectors, kept, focus=turn)
-    parts = [Part(chosen, selection.like, negative, weight, seed, negative)]
+    # Words of the whole paper would be those of what to be unlike, too.
+    apart = bool(selection.unlike) or (negative and aspect.chooses)
+    words = QueryWords(paper, selection.like, 1.0 if apart else aspect.chosen_words)
+    parts = [Part(chosen, selection.like, negative, weight, seed, negative, words)]
     if aspect.unlike is not None and selection.unlike:
-        unlike = vectors[list(selection.unlike)]
-        parts.append(Part(unlike, selection.unlike, True, weight * aspect.unlike.weight, seed, negative))
+        unlike, own = vectors[list(selection.unlike)], QueryWords(paper, selection.unlike, 1.0)
+        away = weight * aspect.unlike.weight
+        parts.append(Part(unlike, selection.unlike, True, away, seed, negative, own))
     return parts
 
 

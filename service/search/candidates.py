@@ -12,6 +12,7 @@ from models.types import Candidate, Paper
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
+from service.search.words import WITHOUT_WORDS, QueryVectors
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 CANDIDATES_PER_RESULT: Final = 5
@@ -26,6 +27,8 @@ _WIDEN: Final = 2
 # So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
 # which of millions of rows it may return takes longer.
 _FEW_PAPERS: Final = 32
+# So many papers found by vectors stand in the list for one that was found by words.
+_VECTORS_TO_WORDS: Final = 4
 # How many times as many papers each further search of a long list asks for.
 _DEEPER: Final = 2
 
@@ -39,12 +42,17 @@ _MIN_HITS: Final = 20
 _BATCH: Final = 64
 
 
-def depth_for(parts: Sequence[Part], limit: int, *, least: int) -> int:
-    """How many papers are re-ranked together for ``limit`` results; ``least`` for a single part."""
+def depth_for(parts: Sequence[Part], limit: int, *, least: int, words: bool) -> int:
+    """How many papers are re-ranked together for ``limit`` results; ``least`` for a single part.
+
+    More where ``words`` count, as they find some beside those that vectors find.
+    """
     n_papers = max(least, limit * CANDIDATES_PER_RESULT)
     if not of_one_seed(parts):
-        return max(least * MORE_CANDIDATES, n_papers)
-    return n_papers * MORE_CANDIDATES if len(parts) > 1 else n_papers
+        n_papers = max(least * MORE_CANDIDATES, n_papers)
+    elif len(parts) > 1:
+        n_papers *= MORE_CANDIDATES
+    return n_papers + n_papers // _VECTORS_TO_WORDS if words else n_papers
 
 
 @stage("candidates")
@@ -56,30 +64,46 @@ def list_candidates(
     n_papers: int,
     first: int,
     allowed: Bool[np.ndarray, " n_papers"],
+    words: QueryVectors = WITHOUT_WORDS,
     omitted: Sequence[Paper] = (),
 ) -> list[int]:
     """The positions of the first ``n_papers`` of a list that is the same however far it is read.
 
-    The nearest come first. Fewer if fewer are allowed. ``first`` papers come from one search, the rest from
+    The nearest come first; where ``words`` count, one found by them after every four that were found by
+    vectors. Fewer if fewer are allowed. ``first`` papers come from one search, the rest from
     wider ones, in order, but for what was found before: an approximate index may find other papers when it is
     asked for more. The list depends on ``first``. Papers with the title or the abstract of one of ``omitted``
     are left out, letter case and spacing aside. Raises DeadlineError.
     """
     several = not of_one_seed(parts)
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
+    own = np.array([0.0 if part.away else part.weight for part in parts])
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     listed: dict[int, None] = {}
     seen: set[int] = set()
     n_searched = first
     while True:
         found = find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed, exact=not several)
-        new = [each.position for each in found if each.position not in seen]
+        by_words = words.nearest(own, n_searched // (_VECTORS_TO_WORDS + 1), allowed)
+        both = _mixed([each.position for each in found], by_words)
+        new = [position for position in both if position not in seen]
         seen.update(new)
         listed.update(dict.fromkeys(_without(snapshot, new, same)))
         # Fewer than asked for: there are no more.
         if len(listed) >= n_papers or len(seen) < n_searched:
             return list(listed)[:n_papers]
         n_searched *= _DEEPER
+
+
+def _mixed(near: Sequence[int], by_words: Sequence[int]) -> list[int]:
+    """Both lists as one, each paper once: ``by_words`` one after every few of those that are ``near``."""
+    mixed: dict[int, None] = {}
+    rest = iter(by_words)
+    for number, position in enumerate(near, start=1):
+        mixed[position] = None
+        if number % _VECTORS_TO_WORDS == 0 and (shared := next(rest, None)) is not None:
+            mixed[shared] = None
+    return list(mixed | dict.fromkeys(rest))
 
 
 def find_candidates(

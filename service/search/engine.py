@@ -25,6 +25,7 @@ from service.search.query import SearchAnswer, SearchQuery, Seed
 from service.search.reasons import DETAILS, Reason, health_warnings, none_allowed
 from service.search.rerank import Comparison, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
+from service.search.words import QueryVectors, default_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,15 @@ class SearchEngine:
             generation=self.snapshot.generation,
             reason=page.reason,
             detail=_detail(page.reason, seeds),
-            warnings=tuple(_warnings(seeds, page)),
+            warnings=(*_warnings(seeds, page), *self._words_missing(query)),
             took_ms=(time.perf_counter() - started) * 1000,
         )
+
+    def _words_missing(self, query: SearchQuery) -> Iterator[AnswerWarning]:
+        """A warning where words should count and the collection does not have them."""
+        if query.words != 0 and self.snapshot.words is None:
+            lacking = sum(len(segment) for segment in self.snapshot.segments if segment.words is None)
+            yield warning(WarningCode.WORDS_NOT_INDEXED, lacking)
 
     def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed]) -> _Page:
         """One page of the list: candidates, re-ranked a stretch at a time, and explained."""
@@ -146,7 +153,10 @@ class SearchEngine:
             )
         allowed = snapshot.allowed_papers(query.filters).copy()
         allowed[[seed.position for seed in seeds if seed.position is not None]] = False
-        first = query.page.depth or depth_for(parts, query.limit, least=self.n_candidates)
+        words = self._words(query, parts)
+        first = query.page.depth or depth_for(
+            parts, query.limit, least=self.n_candidates, words=words.weight > 0
+        )
         page = Page(query.page.offset, first)
         n_allowed = int(np.count_nonzero(allowed))
         n_listed = min(n_allowed, self.longest_list)
@@ -161,12 +171,13 @@ class SearchEngine:
             n_papers=shown[-1].stop,
             first=first,
             allowed=allowed,
+            words=words,
             omitted=omitted,
         )
         counted = not omitted  # how many papers are what was pasted shows where there are no more
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
-        results = tuple(self._results(query, parts, candidates, shown))
+        results = tuple(self._results(query, parts, words, candidates, shown))
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
@@ -174,26 +185,46 @@ class SearchEngine:
         cut_at = n_listed if self.longest_list < n_allowed else None
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 
+    def _words(self, query: SearchQuery, parts: Sequence[Part]) -> QueryVectors:
+        """The words of the parts, and what they weigh."""
+        snapshot = self.snapshot
+        weight = default_weight(snapshot.manifest.encoder) if query.words is None else query.words
+        return QueryVectors(snapshot.words if weight else None, [part.words for part in parts], weight=weight)
+
     def _results(
-        self, query: SearchQuery, parts: Sequence[Part], candidates: Sequence[int], shown: Sequence[Stretch]
+        self,
+        query: SearchQuery,
+        parts: Sequence[Part],
+        words: QueryVectors,
+        candidates: Sequence[int],
+        shown: Sequence[Stretch],
     ) -> Iterator[RankedPaper]:
         snapshot, encoder = self.snapshot, self.snapshot.manifest.encoder
-        settings = replace(SERVING, tau=query.tau or default_tau(encoder))
-        comparison = Comparison(snapshot, parts, scorer=query.scorer, settings=settings)
+        text = words.weight > 0 and all(seed.text is not None for seed in query.seeds)
+        settings = replace(SERVING, tau=query.tau or default_tau(encoder, text=text))
+        comparison = Comparison(
+            snapshot,
+            parts,
+            scorer=query.scorer,
+            settings=settings,
+            words=words,
+        )
         for stretch in shown:
             positions = np.array(candidates[stretch.start : stretch.stop], dtype=np.int64)
             ranked = comparison.rank(positions, akin_to=query.akin_to, negative_weight=query.negative_weight)
             last = min(stretch.skip + stretch.limit, len(positions))
             with stage("explain"):
                 for place, plans in enumerate(comparison.plans(ranked, stretch.skip, last), stretch.skip):
+                    paper = snapshot.paper(int(ranked.positions[place]))
                     yield explain(
-                        snapshot.paper(int(ranked.positions[place])),
+                        paper,
                         parts,
                         plans,
                         ranked.weights[:, place],
                         unit=encoder.unit,
                         include=query.include,
                         max_alignments=query.max_alignments,
+                        words=comparison.words(ranked, place, paper),
                     )
 
 

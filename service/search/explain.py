@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from models.transport import Plan
-from models.types import Alignment, Highlight, Omitted, Paper, RankedPaper, Unit
+from models.types import NO_WORDS, Alignment, Highlight, MatchedWords, Omitted, Paper, RankedPaper, Unit
 from service.context import check_deadline
 from service.search.aspect import Part
 from service.search.query import MAX_ALIGNMENTS, Detail
@@ -42,8 +42,9 @@ def explain(
     unit: Unit,
     include: Collection[Detail] = frozenset(Detail),
     max_alignments: int = MAX_ALIGNMENTS,
+    words: MatchedWords = NO_WORDS,
 ) -> RankedPaper:
-    """A paper with its score and the cells of ``plans`` that make it up.
+    """A paper with its score, and the cells of ``plans`` and the ``words`` that make it up.
 
     ``plans`` are those of the parts that count, each after its part's number; ``weights`` are how much each
     part counts, under 0 for what the paper should be unlike. The cells of what it should be like come first,
@@ -70,12 +71,20 @@ def explain(
                 omitted.append(_summed(cells.at(side[most:])))
     return RankedPaper(
         _shown(paper, include),
-        score=sum(float(weights[number]) * plan.score for number, plan in plans),
+        score=_score(plans, weights, words),
         alignments=tuple(alignments),
         highlights=_highlights(paper, cells.at(akin), unit=unit) if Detail.HIGHLIGHTS in include else (),
         converged=all(plan.converged for _, plan in plans),
         omitted=tuple(omitted),
+        words=words,
     )
+
+
+def _score(
+    plans: Sequence[tuple[int, Plan]], weights: Float64[np.ndarray, " n_parts"], words: MatchedWords
+) -> float:
+    score = sum(float(weights[number]) * plan.score for number, plan in plans)
+    return score - words.weight * words.distance if words.weight else score
 
 
 def _shown(paper: Paper, include: Collection[Detail]) -> Paper:

@@ -52,10 +52,11 @@ class SearchQuery:
     """Papers to start from and papers to keep away from; a search has one seed.
 
     ``negative_weight`` is how much being far from the negatives counts against being near to the seeds;
-    ``tau`` the temperature of the marginals (``None``: what suits the encoder). ``limit`` counts papers,
-    those after ``page.offset`` of the ranked list. ``skip_unresolved`` leaves out seeds that cannot be used,
-    and the answer says why; otherwise the first of them is an error. ``omit_pasted`` keeps papers that were
-    pasted out of the answer, recognised by title or abstract; those given by name are never in it.
+    ``tau`` the temperature of the marginals and ``words`` what shared words weigh, 0 for nothing (``None``:
+    what suits the encoder). ``limit`` counts papers, those after ``page.offset`` of the ranked list.
+    ``skip_unresolved`` leaves out seeds that cannot be used, and the answer says why; otherwise the first of
+    them is an error. ``omit_pasted`` keeps papers that were pasted out of the answer, recognised by title or
+    abstract; those given by name are never in it.
     Details of results that are not to ``include`` are left empty, and of the alignments past
     ``max_alignments`` (0 to MAX_ALIGNMENTS) only the sum is told.
     """
@@ -67,6 +68,7 @@ class SearchQuery:
     filters: Filters = field(default_factory=Filters)
     scorer: Scorer = Scorer.OT
     tau: float | None = None
+    words: float | None = None
     limit: int = 10
     page: Page = FIRST_PAGE
     include: frozenset[Detail] = frozenset(Detail)

@@ -9,15 +9,17 @@ from jaxtyping import Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
-from models.types import EncoderSpec
+from models.types import EncoderSpec, MatchedWords, Paper
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
 from service.search.combine import own_weights, seed_weights
 from service.search.query import Kinship
+from service.search.words import WITHOUT_WORDS, QueryVectors
 
 # The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
 # docs/why.md, "A temperature for unit vectors".
 _TAU_OF_UNIT_VECTORS = 0.15
+_TAU_OF_TEXTS = 0.1
 # Cells of one block, a cell being one query sentence beside one of a paper: a block takes 0.5 ms with usual
 # abstracts, some 20 ms with those that transport finds hardest. A pair of papers is never split.
 BLOCK_CELLS = 4_096
@@ -31,10 +33,15 @@ _SAMPLE_PAPERS = 100
 _MIN_DISTANCE = 1e-6
 
 
-def default_tau(spec: EncoderSpec) -> float:
-    """The temperature that an encoder was tuned at, or else that suits its vectors."""
+def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
+    """The temperature that an encoder was tuned at, or else that suits its vectors.
+
+    ``text``: of a short text beside words that count, which one sentence of a paper may say.
+    """
     if spec.tau is not None:
         return spec.tau
+    if text and spec.normalised:
+        return _TAU_OF_TEXTS
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
 
 
@@ -43,25 +50,37 @@ class Ranked:
     """The papers at ``positions``, best first, and how much each part counts in their scores.
 
     ``plans[b][p]`` are those of part ``p`` with batch ``b`` of the papers as they were compared, where they
-    were kept; ``order[i]`` is where paper ``i`` stood then.
+    were kept; ``order[i]`` is where paper ``i`` stood then. ``word_distances`` are how far the papers are by
+    words, over all parts.
     """
 
     positions: Int64[np.ndarray, " k"]
     weights: Float64[np.ndarray, "n_parts k"]
     order: Int64[np.ndarray, " k"]
+    word_distances: Float64[np.ndarray, " k"]
     plans: tuple[tuple[Plans, ...], ...] = ()
 
 
 class Comparison:
-    """Compares papers of a snapshot with the parts of a query, ``scorer`` and ``settings`` saying how."""
+    """Compares papers of a snapshot with the parts of a query, ``scorer`` and ``settings`` saying how.
+
+    ``words`` are those of the parts; where they do not count, scores are as transport gives them, to the bit.
+    """
 
     def __init__(
-        self, snapshot: Snapshot, parts: Sequence[Part], *, scorer: Scorer, settings: TransportSettings
+        self,
+        snapshot: Snapshot,
+        parts: Sequence[Part],
+        *,
+        scorer: Scorer,
+        settings: TransportSettings,
+        words: QueryVectors = WITHOUT_WORDS,
     ) -> None:
         self._snapshot = snapshot
         self._parts = parts
         self._scorer = scorer
         self._settings = settings
+        self._words = words
 
     def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
         """The papers at ``positions`` by their scores, ties by position.
@@ -82,9 +101,22 @@ class Comparison:
                 weights = seed_weights(
                     scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
                 )
-        totals = (weights * scores).sum(axis=0)
+            totals = (weights * scores).sum(axis=0)
+            word_distances = np.zeros(len(positions))
+            if self._words.weight:
+                word_distances = (weights * self._words.distances(positions)).sum(axis=0)
+                totals -= self._words.weight * word_distances
         order = np.lexsort((positions, -totals))
-        return Ranked(positions[order], weights[:, order], order, tuple(compared))
+        return Ranked(positions[order], weights[:, order], order, word_distances[order], tuple(compared))
+
+    def words(self, ranked: Ranked, place: int, paper: Paper) -> MatchedWords:
+        """What words have to do with the score of the ``paper`` at ``place`` of ``ranked``."""
+        return self._words.matched(
+            int(ranked.positions[place]),
+            ranked.weights[:, place],
+            distance=float(ranked.word_distances[place]),
+            paper=paper,
+        )
 
     def plans(self, ranked: Ranked, first: int, last: int) -> list[list[tuple[int, Plan]]]:
         """For the papers ``first`` to ``last`` of ``ranked``, the plans of the parts that count for each.

@@ -117,6 +117,7 @@ class SeedReader:
         parts = query_parts(
             seed.aspect,
             selection,
+            read.paper,
             read.vectors,
             unit=unit,
             weight=seed.weight,

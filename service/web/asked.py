@@ -39,6 +39,7 @@ _NAMES: Final = {
     "year_to": "to",
     "venues": "venue",
     "fields": "field",
+    "words": "words",
     "limit": "n",
     "cursor": "cursor",
     "opened": "open",
@@ -53,6 +54,7 @@ _PARTS: Final[dict[int | str, str]] = {
     "year_to": "The last year",
     "venues": "The name of a venue",
     "fields": "The name of a field",
+    "words": "What shared words weigh",
     "limit": "The number of papers a page",
     "cursor": "The address of this page of the list",
     "sentences": "The list of sentences",
@@ -65,6 +67,7 @@ _REFUSED: Final = {
     "less_than_equal": "is {le} at most",
     "too_long": "may have {max_length} entries",
 }
+_DECIMAL = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
@@ -72,8 +75,9 @@ _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 class Asked:
     """A query as an address holds it: a ``paper`` of the collection, or a pasted one, or a ``text``.
 
-    Chosen are sentences by number or by facet; ``like`` and ``not_like`` are ids of further papers. The
-    result with the rank ``opened`` shows its alignment. What the models of ``/v1`` check is not checked here.
+    Chosen are sentences by number or by facet; ``like`` and ``not_like`` are ids of further papers. ``words``
+    is what shared words weigh. The result with the rank ``opened`` shows its alignment. What the models of
+    ``/v1`` check is not checked here.
     """
 
     paper: str = ""
@@ -90,6 +94,7 @@ class Asked:
     year_to: int | None = None
     venues: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    words: float | None = None
     limit: int = DEFAULT_LIMIT
     cursor: str = ""
     opened: int | None = None
@@ -121,6 +126,7 @@ class Asked:
             year_to=year_to,
             venues=_all(given, "venue"),
             fields=_all(given, "field"),
+            words=_weight(given, "words"),
             limit=DEFAULT_LIMIT if limit is None else limit,
             cursor=_one(given, "cursor"),
             opened=_one_number(given, "open"),
@@ -179,6 +185,7 @@ class Asked:
             "fields": list(self.fields),
         }
         body["filters"] = {name: value for name, value in filters.items() if value not in (None, [])}
+        body["words"] = self.words
         body["limit"] = self.limit
         body["cursor"] = self.cursor
         return {name: value for name, value in body.items() if value not in ({}, [], "", None)}
@@ -277,6 +284,13 @@ def _number(value: str, name: str) -> int:
     if not _WHOLE_NUMBER.fullmatch(value):
         raise QueryError(f"The address has {name}={value[:40]}; a whole number is expected there.")
     return int(value)
+
+
+def _weight(given: QueryParams, name: str) -> float | None:
+    value = _one(given, name)
+    if value and not _DECIMAL.fullmatch(value):
+        raise QueryError(f"The address has {name}={value[:40]}; a number such as 0 or 0.8 is expected there.")
+    return float(value) if value else None
 
 
 def _facets(given: QueryParams, name: str) -> tuple[Facet, ...]:

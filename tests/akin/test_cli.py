@@ -37,6 +37,13 @@ def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
     assert re.search(r"1\. .+ -\d\.\d{4} demo:p\d\d-m\d\d · ", shown)
     assert re.search(r"\d\d% [A-Z].+ ← 3", shown)
     assert "2 of 99 papers in" in shown
+    assert re.search(r"Words: \w+ \d+%, \w+ \d+%", shown)
+
+
+def test_words_can_be_left_out(hashed_data: Path) -> None:
+    """With ``--words 0`` no shared word is named."""
+    shown = flat(run("search", "--data", hashed_data, "--paper", "demo:p03-m07", "--words", "0"))
+    assert "Words:" not in shown
 
 
 def test_json_is_the_body_of_the_service(hashed_data: Path) -> None:

@@ -113,9 +113,10 @@ def test_recommendations(client: akin.Client) -> None:
     assert [(0, False), (0, True)] == [(seed.seed, seed.negative) for seed in answer.seeds]
     assert [(1, "not_indexed")] == [(lost.seed, lost.reason) for lost in answer.unresolved]
     best = answer.results[0]
-    counted = [*best.alignments, *best.omitted]
+    counted = [*best.alignments, *best.omitted, best.words]
     assert -sum(each.weight * each.distance for each in counted) == pytest.approx(best.score, abs=1e-5)
     assert best.matching()
+    assert best.words.terms
 
 
 def test_async_clients_answer_the_same(address: str, client: akin.Client) -> None:

@@ -38,9 +38,9 @@ from tests.support.outside_data import outside_data
 def systems(hashing: Encoder) -> Callable[..., Systems]:
     """Systems over the invented papers, under the encoder without weights."""
 
-    def over(*queries: EvalQuery, encoder: Encoder = hashing, tau: float | None = None) -> Systems:
-        source = VectorSource(encoder, on_progress=ignore)
-        return Systems(collection(*queries), lambda _: source, tau=tau, open_tagger=lambda _: LastIsMethod())
+    def over(*queries: EvalQuery, encoder: Encoder = hashing, **settings: float) -> Systems:
+        source, tagger = VectorSource(encoder, on_progress=ignore), LastIsMethod()
+        return Systems(collection(*queries), lambda _: source, open_tagger=lambda _: tagger, **settings)
 
     return over
 
@@ -69,11 +69,11 @@ def test_whole_counts_every_sentence(systems: Callable[..., Systems], scorer: Sc
 
 
 def test_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
-    """``ENCODER:ot:focus`` over a snapshot gives the papers and scores that the service answers with."""
+    """``ENCODER:ot:focus:words`` over a snapshot gives the papers and scores of the service."""
     demo = load_collection("demo", DEMO_CORPUS)
     queries = [query for query in demo.queries if query.facet == "method"][:3]
     source = VectorSource(hashing, snapshot=hashed_snapshot, on_progress=ignore)
-    ranked = Systems(replace(demo, queries=tuple(queries)), lambda _: source).rank("hashing:ot:focus")
+    ranked = Systems(replace(demo, queries=tuple(queries)), lambda _: source).rank("hashing:ot:focus:words")
     engine = SearchEngine(hashed_snapshot, lambda: annotated(hashing), n_candidates=100)
     for query in queries:
         answer = engine.search(
@@ -129,7 +129,7 @@ def test_only_a_text_over_a_whole_collection_is_cut(hashing: Encoder) -> None:
 def test_names_leave_out_what_says_nothing_new(systems: Callable[..., Systems], hashing: Encoder) -> None:
     """Without selections there is no ``-facet``, ``:whole``, ``:focus``; a document encoder: one system."""
     plain = systems(WHOLE).names(["hashing"], scorers=[Scorer.OT])
-    assert [*TEXT_SYSTEMS, "hashing:document", "hashing:alone:ot", "hashing:ot"] == plain
+    assert [*TEXT_SYSTEMS, *(f"hashing:{s}" for s in ("document", "alone:ot", "ot", "ot:words"))] == plain
     selecting = systems(METHOD).names(["hashing"])
     assert {f"{name}{ending}" for name in TEXT_SYSTEMS for ending in ("", "-facet")} | {
         f"hashing:{suffix}" for suffix in SUFFIXES
@@ -188,6 +188,18 @@ def test_an_explanation_adds_up_to_its_score(systems: Callable[..., Systems]) ->
         assert pytest.approx(-result.score, abs=1e-5) == total
         assert {1} == {cell.query_sentence for cell in result.alignments}
     assert () == ranked.explain(ranked.rank("bm25"), METHOD, limit=2)
+
+
+def test_an_explanation_counts_words(systems: Callable[..., Systems]) -> None:
+    """Under ``:words`` the explanation has the words that the score takes in, and a weight given counts."""
+    ranked = systems(METHOD)
+    run, plain = ranked.rank("hashing:ot:focus:words"), ranked.rank("hashing:ot:focus")
+    for result in ranked.explain(run, METHOD, limit=2):
+        assert result.words.weight > 0
+        counted = [*result.alignments, result.words]
+        assert pytest.approx(-result.score, abs=1e-5) == sum(each.weight * each.distance for each in counted)
+        assert pytest.approx(run.scores["q:method"][result.paper.id]) == result.score
+    assert plain.scores == systems(METHOD, words=0.0).rank("hashing:ot:focus:words").scores
 
 
 def test_a_quick_look_spreads_over_the_queries() -> None:

@@ -109,14 +109,14 @@ def test_unanswered_queries_are_told(tmp_path: Path) -> None:
 
 
 def test_tagged_focus_is_what_the_service_does(hashed_snapshot: Snapshot, hashing: Encoder) -> None:
-    """``ENCODER:ot:focus:tagged`` gives what the service answers to a pasted paper that it tags itself."""
+    """``ENCODER:ot:focus:tagged:words`` is what the service answers to a pasted paper that it tags."""
     demo = load_collection("demo", DEMO_CORPUS)
     queries = [query for query in demo.queries if query.facet == "method"][:5]
     source = VectorSource(hashing, snapshot=hashed_snapshot, on_progress=ignore)
     evaluated = Systems(
         replace(demo, queries=tuple(queries)), lambda _: source, open_tagger=lambda _: LastIsMethod()
     )
-    ranked = evaluated.rank("hashing:ot:focus:tagged")
+    ranked = evaluated.rank("hashing:ot:focus:tagged:words")
     annotator = Annotator(hashing, tagger=LastIsMethod())
     engine = SearchEngine(hashed_snapshot, lambda: annotator, n_candidates=100)
     aspect = Aspect(facets=(Facet.METHOD,))

@@ -27,6 +27,7 @@ KINDS = {
     "offsets.npy",
     "papers.arrow",
     "ids.npy",
+    "words.arrow",
     "index.bin",
     "functions.npy",
     "functions.bin",

@@ -34,6 +34,7 @@ queries = st.fixed_dictionaries(
         **dict.fromkeys(("facets", "unlike_facets"), facet_choices),
         **dict.fromkeys(("like", "not_like", "venues", "fields"), names),
         **dict.fromkeys(("year_from", "year_to", "opened"), st.none() | st.integers(0, 3000)),
+        "words": st.none() | st.integers(0, 10**6).map(lambda thousandths: thousandths / 1_000),
         "limit": st.integers(0, 200),
     }
 )
@@ -50,7 +51,9 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["paper", "s", "facet", "from", "n", "like", "x"]), st.text(max_size=8))
+        st.tuples(
+            st.sampled_from(["paper", "s", "facet", "from", "n", "like", "words", "x"]), st.text(max_size=8)
+        )
     )
 )
 @settings(max_examples=200, deadline=None)

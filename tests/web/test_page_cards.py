@@ -5,12 +5,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from models.types import Facet
+from models.words import stems
 from service.web.asked import Asked
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
@@ -35,6 +37,25 @@ def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> No
     assert max(weights, key=lambda number: weights[number]) == levels.index(max(levels))
     heavier = [(a, b) for a in weights for b in weights if weights[a] > weights[b]]
     assert all(levels[a] >= levels[b] for a, b in heavier)
+
+
+def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
+    """Those that count most stand below a card and are marked in its sentences, until they are left out."""
+    out = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()
+    terms = [each["term"] for each in out["results"][0]["words"]["terms"]]
+    address = f"/?paper={PAPER}&n=1"
+    html = client.get(address).text
+    assert terms[:8] == [unescape(term) for term in re.findall(r'<span class="word"[^>]*>([^<]+)<', html)]
+    marked = {stem for word in re.findall("<mark>([^<]+)</mark>", html) for stem in stems(unescape(word))}
+    assert marked
+    assert marked <= {stem for term in terms for stem in stems(term)}
+    (link,) = page_at(client, address).all("a", id="words")
+    assert 0 == asked_by(link["href"]).words
+    without = page_at(client, link["href"])
+    assert [] == without.all("mark") == without.all("span", class_="word")
+    (back,) = without.all("a", id="words")
+    assert asked_by(back["href"]).words is None
+    assert ["0.0"] == [each["value"] for each in without.all("input", name="words")]
 
 
 def test_query_sentences_and_results_name_each_other(client: TestClient) -> None:

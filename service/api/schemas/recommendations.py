@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
 from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
-from service.api.schemas.search import AlignmentOut, ResultOut, ResultsIn, SeedIn, to_seed
+from service.api.schemas.search import AlignmentOut, ResultOut, ResultsIn, SeedIn, WordsIn, to_seed
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
@@ -36,6 +36,7 @@ class RecommendationsIn(ResultsIn):
         default=DEFAULT_NEGATIVE_WEIGHT,
         description="How much being far from the negatives counts against being near to the seeds.",
     )
+    words: WordsIn = None
     cursor: CursorIn | None = None
 
     @model_validator(mode="after")
@@ -52,6 +53,7 @@ class RecommendationsIn(ResultsIn):
             negatives=tuple(to_seed(seed) for seed in self.negatives),
             akin_to=self.akin_to,
             negative_weight=self.negative_weight,
+            words=self.words,
             **self.returned(),
             skip_unresolved=True,
             omit_pasted=True,

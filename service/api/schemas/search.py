@@ -33,6 +33,7 @@ from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.search.query import MAX_ALIGNMENTS, Detail, SearchAnswer, SearchQuery, Seed
 from service.search.reasons import Reason
+from service.search.words import MAX_WEIGHT
 
 Numbers = Annotated[
     list[Annotated[int, Field(ge=0), WHOLE]], Field(fail_fast=True, min_length=1, max_length=MAX_SENTENCES)
@@ -245,6 +246,15 @@ class ResultsIn(Strict):
         }
 
 
+WordsIn = Annotated[
+    Annotated[float, Field(ge=0, le=MAX_WEIGHT)] | None,
+    Field(
+        description="What the words that query and result share weigh beside the distances of sentences, in "
+        "units of these; 0: nothing, null: what suits the encoder."
+    ),
+]
+
+
 class SearchShapeIn(AspectIn, ResultsIn):
     """The respect in which papers should be akin to a query, and what to return; not the query itself."""
 
@@ -253,6 +263,7 @@ class SearchShapeIn(AspectIn, ResultsIn):
         default=None,
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
+    words: WordsIn = None
 
     def to_shape(self, seed: Seed) -> SearchQuery:
         """The same as a domain value: a search for what is akin to ``seed``, whose aspect is the one here."""
@@ -260,6 +271,7 @@ class SearchShapeIn(AspectIn, ResultsIn):
             (replace(seed, aspect=self.to_aspect()),),
             scorer=self.scorer,
             tau=self.tau,
+            words=self.words,
             **self.returned(),
         )
 
@@ -313,12 +325,34 @@ class HighlightOut(Out):
     weight: float
 
 
+class SharedWordOut(Out):
+    """A word that query and result share, as the result writes it, and its share of what all of them count.
+
+    The shares of all shared words sum to 1, signs aside; under 0 are words of what to be unlike.
+    """
+
+    term: str
+    share: float
+
+
+class WordsOut(Out):
+    """How far apart query and result are by their words, and the shared ones that count most, ten at most.
+
+    ``distance`` is 1 minus the cosine of their tf-idf vectors; of a query of several parts (contrast, seeds)
+    the sum of how much each part counts times its distance. ``weight`` is 0 where words do not count.
+    """
+
+    weight: float
+    distance: float
+    terms: tuple[SharedWordOut, ...]
+
+
 class ResultOut(Out):
     """One paper with its score, higher is better; scores compare within one search, on whatever page.
 
-    It is minus the sum of weight x distance over ``alignments`` and ``omitted``: where there are more than
-    ``max_alignments``, the lightest are summed up there, in one entry, or in one each for the sentences to be
-    like and unlike.
+    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``: where there are
+    more alignments than ``max_alignments``, the lightest are summed up in ``omitted``, in one entry, or in
+    one each for the sentences to be like and unlike.
     """
 
     paper: PaperOut
@@ -326,6 +360,7 @@ class ResultOut(Out):
     alignments: tuple[AlignmentOut, ...]
     omitted: tuple[OmittedOut, ...]
     highlights: tuple[HighlightOut, ...]
+    words: WordsOut
     converged: bool
 
 

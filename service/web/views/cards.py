@@ -2,12 +2,13 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import quote
 
 from models.types import Facet
+from models.words import places, stems
 from service.api.schemas.base import PaperOut, SentenceOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut
@@ -23,6 +24,7 @@ _LEAST_PART: Final = 0.08
 _WHOLE: Final = 12
 _SHORT: Final = 6
 _MOST_AUTHORS: Final = 6
+_MOST_WORDS: Final = 8
 # A DOI as it is written into an address.
 _SAFE_IN_DOI: Final = "/:;()._-"
 
@@ -31,18 +33,28 @@ _SAFE_IN_DOI: Final = "/:;()._-"
 class CardSentence:
     """A sentence of a result: ``level`` 0 to 10 by ``share``, its part of the match in words.
 
-    ``opens`` a run of sentences of one facet; ``follows`` where sentences before it are left out. ``meets``
-    names the query sentences it matches with their levels, as ``0:7 3:2``.
+    ``text`` comes in pieces, each with whether it is a shared word that counts. ``opens`` a run of sentences
+    of one facet; ``follows`` where sentences before it are left out. ``meets`` names the query sentences it
+    matches with their levels, as ``0:7 3:2``.
     """
 
     number: int
-    text: str
+    text: tuple[tuple[str, bool], ...]
     facet: Facet | None
     level: int
     share: str
     meets: str
     opens: bool
     follows_gap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CardWord:
+    """A word that query and result share; ``share`` is its part of what they all count, in words."""
+
+    term: str
+    share: str
+    unlike: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class Card:
     bar: int
     sentences: tuple[CardSentence, ...]
     whole: tuple[CardSentence, ...]
+    words: tuple[CardWord, ...]
     akin_to: tuple[AkinTo, ...]
     alignment: AlignmentView | None
     why: str
@@ -129,6 +142,10 @@ def _card(
         bar=bar,
         sentences=shown,
         whole=sentences if len(shown) < len(sentences) else (),
+        words=tuple(
+            CardWord(each.term, share_in_words(abs(each.share)), unlike=each.share < 0)
+            for each in result.words.terms[:_MOST_WORDS]
+        ),
         akin_to=tuple(_akin_to(result, sources)) if len(sources) > 1 else (),
         # Of an opened card alone: drawings are many times as large as all else.
         alignment=draw_alignment(result, sources) if rank == asked.opened else None,
@@ -149,12 +166,13 @@ def _bar(score: float, scores: Sequence[float]) -> int:
 def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
     shares = {each.sentence: each.weight for each in result.highlights}
     meets = _meets(result, n_chosen)
+    shared = frozenset(stem for each in result.words.terms[:_MOST_WORDS] for stem in stems(each.term))
     before: SentenceOut | None = None
     for number, sentence in enumerate(result.paper.sentences):
         share = shares.get(number, shares.get(None, 0.0))
         yield CardSentence(
             number=number,
-            text=result.paper.abstract[sentence.start : sentence.end],
+            text=tuple(_pieces(result.paper.abstract[sentence.start : sentence.end], shared)),
             facet=sentence.facet,
             level=_level(share / _FULL_SHARE),
             share=share_in_words(share),
@@ -162,6 +180,18 @@ def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
             opens=sentence.facet is not None and (before is None or before.facet != sentence.facet),
         )
         before = sentence
+
+
+def _pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """``text`` in pieces, the words with ``shared`` stems apart."""
+    done = 0
+    for start, end, _ in places(text, shared):
+        if start > done:
+            yield text[done:start], False
+        yield text[max(start, done) : end], True  # words of unspaced scripts overlap
+        done = end
+    if done < len(text):
+        yield text[done:], False
 
 
 def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]:

@@ -68,6 +68,7 @@ class ResultsView:
     start: str
     permalink: str
     exports: tuple[Link, ...]
+    words: Link
     curl: str
 
 
@@ -124,6 +125,9 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         exports=tuple(
             Link(words, asked.address(f"/results.{ending}", cursor=asked.cursor))
             for words, ending in EXPORTS.items()
+        ),
+        words=Link(
+            "Shared words count", asked.address(words=None if asked.words == 0 else 0.0), asked.words != 0
         ),
         curl=curl(asked, base_url, keyed=keyed),
     )

@@ -15,6 +15,7 @@ from service.api.exports import CSV_COLUMNS, to_bibtex, to_csv, to_ris
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut
 from tests.support.examples.bibtex import entries, typeset
+from tests.support.scores import NO_WORDS
 
 HOSTILE = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     [
@@ -55,7 +56,9 @@ PAPERS = st.builds(
 
 def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
     """A result without explanation."""
-    return ResultOut(paper=paper, score=score, alignments=(), omitted=(), highlights=(), converged=True)
+    return ResultOut(
+        paper=paper, score=score, alignments=(), omitted=(), highlights=(), words=NO_WORDS, converged=True
+    )
 
 
 @settings(deadline=None)

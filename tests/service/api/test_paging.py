@@ -178,9 +178,9 @@ def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> 
     assert len(read) == totals[-1] < N_PAPERS
 
 
-@pytest.mark.parametrize("depth", [500])
+@pytest.mark.parametrize("depth", [625])
 def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClient, depth: int) -> None:
-    """The list in pages of a hundred has stretches of five hundred, each in the order of its scores."""
+    """The list in pages of a hundred has stretches of 625, each in the order of its scores."""
     scores, cursor = [], None
     while cursor or not scores:
         page = answer(client, {**BODY, "limit": 100, **({"cursor": cursor} if cursor else {})})

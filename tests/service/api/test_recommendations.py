@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
+from tests.support.scores import explained
 
 ID = "demo:p03-m07"
 TEXT = {"title": "A draft", "abstract": "Rivers flood towns. We fit a graph network to gauges."}
@@ -63,7 +64,7 @@ def test_alignments_sum_to_the_score(client: TestClient, akin_to: str) -> None:
     assert (20, sorted(scores, reverse=True)) == (len(scores), scores)
     for result in answer["results"]:
         parts = cells(result)
-        assert result["score"] == pytest.approx(-sum(p["weight"] * p["distance"] for p in parts), abs=1e-5)
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
         assert 1 == pytest.approx(sum(p["weight"] for p in parts if p["weight"] > 0), abs=0.2)
         assert -0.4 == pytest.approx(sum(p["weight"] for p in parts if p["weight"] < 0), abs=0.1)
         assert 64 >= len(result["alignments"])
@@ -308,9 +309,7 @@ def test_a_contrast_of_a_seed_counts_among_the_negatives(client: TestClient) -> 
     for result in recommend(client, *seeds, negative_weight=0.5)["results"]:
         away = [cell for cell in result["alignments"] if cell["weight"] < 0]
         assert {(0, False)} == {(cell["seed"], cell["negative"]) for cell in away}
-        assert -sum(cell["weight"] * cell["distance"] for cell in cells(result)) == pytest.approx(
-            result["score"], abs=1e-5
-        )
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
 
 
 @pytest.mark.parametrize("path", ["search", "recommendations"])
@@ -342,6 +341,4 @@ def test_alignments_past_the_most_are_summed_up(client: TestClient, most: int) -
     for result in client.post("/v1/search", json=body).json()["results"]:
         assert len(result["alignments"]) <= most
         assert result["omitted"]
-        assert -sum(cell["weight"] * cell["distance"] for cell in cells(result)) == pytest.approx(
-            result["score"], abs=1e-5
-        )
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)

@@ -14,6 +14,7 @@ from service.api.errors import status_of
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import ROOT
+from tests.support.scores import explained
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +46,7 @@ def test_alignments_sum_to_the_score(client: TestClient, scorer: str) -> None:
     for result in results:
         alignments = result["alignments"]
         assert 1 == pytest.approx(sum(a["weight"] for a in alignments), abs=1e-6)
-        assert result["score"] == pytest.approx(
-            -sum(a["weight"] * a["distance"] for a in alignments), abs=1e-5
-        )
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
 
 
 def test_highlights_are_places_in_the_abstract(client: TestClient) -> None:

@@ -107,7 +107,7 @@ def test_no_step_reads_more_than_it_may(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["vectors.npy", "papers.arrow", "ids.npy", "offsets.npy", "deleted-000001.npy"]
+    "name", ["vectors.npy", "papers.arrow", "words.arrow", "ids.npy", "offsets.npy", "deleted-000001.npy"]
 )
 def test_a_flipped_bit_is_found_and_a_repair_seen(data: Path, name: str) -> None:
     """Whatever file it is in; once the file is as before, that is seen at the next pass, within minutes."""

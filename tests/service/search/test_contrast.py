@@ -18,6 +18,7 @@ from service.search.aspect import Part
 from service.search.combine import own_weights
 from service.search.explain import explain
 from service.settings import Settings
+from tests.support.scores import explained
 from tests.support.warned import warned
 
 
@@ -83,8 +84,8 @@ def search(client: TestClient, **body: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scorer", list(Scorer))
 def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Scorer) -> None:
-    """The answer's scores are those of the like search less the weighted ones of the unlike search."""
-    asked = {"scorer": scorer, "limit": 100}
+    """Without words the scores are those of the like search less the weighted ones of the unlike search."""
+    asked = {"scorer": scorer, "limit": 100, "words": 0}
     like = search(client, facet="method", **asked)["results"]
     unlike = search(client, facet="background", focus=0, **asked)["results"]
     both = search(client, facet="method", unlike={"facet": "background", "weight": 0.7}, **asked)["results"]
@@ -95,7 +96,7 @@ def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Score
     assert sorted(expected.values(), reverse=True) == pytest.approx([found["score"] for found in both])
     for found in both:
         cells = found["alignments"]
-        assert found["score"] == pytest.approx(-sum(c["weight"] * c["distance"] for c in cells), abs=1e-5)
+        assert found["score"] == pytest.approx(explained(found), abs=1e-5)
         assert 0.3 == pytest.approx(sum(c["weight"] for c in cells), abs=1e-6)
 
 
@@ -118,9 +119,10 @@ def test_the_answer_names_both_sides(client: TestClient) -> None:
 def test_contrast_looks_further_for_candidates(hashed_data: Path) -> None:
     """What is nearest is often near in both, so contrast re-ranks more papers than a plain search."""
     with TestClient(create_app(Settings(data=hashed_data, device="cpu", candidates=5))) as client:
-        plain = search(client, facet="method", limit=1)["results"]
-        away = search(client, facet="method", unlike={"facet": "background", "weight": 1}, limit=1)["results"]
-        near = search(client, facet="method", scorer="single", limit=5)["results"]
+        asked = {"facet": "method", "words": 0}
+        plain = search(client, **asked, limit=1)["results"]
+        away = search(client, **asked, unlike={"facet": "background", "weight": 1}, limit=1)["results"]
+        near = search(client, **asked, scorer="single", limit=5)["results"]
     candidates = {found["paper"]["id"] for found in near}
     assert (True, False) == (plain[0]["paper"]["id"] in candidates, away[0]["paper"]["id"] in candidates)
 

@@ -13,6 +13,7 @@ from akin.cli import app
 from service.app import create_app
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.settings import Settings
+from tests.support.scores import explained
 from tests.support.warned import warned
 
 CLAIM = "Graph networks forecast floods better than gauges do."
@@ -44,7 +45,7 @@ def test_a_text_is_answered_and_explained(client: TestClient, scorer: str) -> No
         cells = result["alignments"]
         assert {0} == {cell["query_sentence"] for cell in cells}
         assert 1 == pytest.approx(sum(cell["weight"] for cell in cells), abs=1e-6)
-        assert result["score"] == pytest.approx(-sum(c["weight"] * c["distance"] for c in cells), abs=1e-5)
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
 
 
 def test_a_text_is_one_sentence_without_a_facet(client: TestClient) -> None:

@@ -1,0 +1,258 @@
+"""The words of all segments of a generation: how rare each is, and how alike papers are by them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64, UInt64
+from scipy.sparse import csr_array
+
+from indexer.words.file import MOST_COUNTED, SegmentWords, word_hash
+from models.types import rows_of
+from models.words import WordCounts
+
+# What a word counts that counts so often, before its rarity: sublinear.
+_TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
+
+# A million take 5 ms: the words of an abstract in 100,000 papers are a third of that.
+MOST_POSTINGS: Final = 1 << 21
+# Papers whose norms are computed at once: 50 MB.
+_PAPERS_AT_ONCE: Final = 1 << 15
+
+
+@dataclass(frozen=True, slots=True)
+class WordVector:
+    """A text by its words: ``weights`` of the stems with these ``hashes``, ascending; of norm 1, or empty.
+
+    ``stems`` are the same words, in the same order.
+    """
+
+    hashes: UInt64[np.ndarray, " n_words"]
+    weights: Float64[np.ndarray, " n_words"]
+    stems: tuple[str, ...]
+
+
+class CollectionWords:
+    """The words of all segments; rare are those that occur in few of the ``living`` papers of all of them.
+
+    To find papers by words at most ``most_postings`` postings of a segment are read.
+    """
+
+    def __init__(
+        self,
+        segments: Sequence[SegmentWords],
+        living: Sequence[Bool[np.ndarray, "..."]],
+        *,
+        most_postings: int = MOST_POSTINGS,
+    ) -> None:
+        self._segments = tuple(segments)
+        self._most_postings = most_postings
+        self._known_norms: dict[int, Float64[np.ndarray, " n_papers"]] = {}
+        self._starts = np.cumsum([0, *map(len, living)])
+        self._n_papers = sum(int(np.count_nonzero(own)) for own in living)
+        every = np.concatenate([np.empty(0, np.uint64), *(segment.words for segment in segments)])
+        self._words, places = np.unique(every, return_inverse=True)
+        bounds = np.cumsum([0, *(len(segment.words) for segment in segments)])
+        own_places = [places[start:end] for start, end in pairwise(bounds)]
+        frequencies = np.zeros(len(self._words), dtype=np.int64)
+        for segment, own, own_living in zip(segments, own_places, living, strict=True):
+            frequencies[own] += segment.frequencies(own_living)
+        self._rarities = self._rarity(frequencies)
+        # Of each segment's stems, by their numbers.
+        self._own_rarities = [self._rarities[own] for own in own_places]
+
+    def vector(self, bags: Iterable[tuple[float, WordCounts]]) -> WordVector:
+        """Bags of words as one vector: the tf-idf vector of each, of norm 1, times its share, summed."""
+        weights: dict[str, float] = {}
+        for share, bag in bags:
+            for stem, weight in zip(bag, share * self._tfidf(bag), strict=True):
+                weights[stem] = weights.get(stem, 0.0) + float(weight)
+        by_hash = sorted((word_hash(stem), stem) for stem in weights)
+        total = np.array([weights[stem] for _, stem in by_hash], dtype=np.float64)
+        hashes = np.array([hashed for hashed, _ in by_hash], dtype=np.uint64)
+        return WordVector(hashes, _unit(total), tuple(stem for _, stem in by_hash))
+
+    def joined(self, vectors: Sequence[WordVector], counts: Float64[np.ndarray, " n_vectors"]) -> WordVector:
+        """The sum of ``vectors``, each so many times as ``counts`` says, of norm 1."""
+        weights: dict[tuple[int, str], float] = {}
+        for vector, count in zip(vectors, counts.tolist(), strict=True):
+            if count:
+                words = zip(vector.hashes.tolist(), vector.stems, strict=True)
+                for word, weight in zip(words, vector.weights.tolist(), strict=True):
+                    weights[word] = weights.get(word, 0.0) + count * weight
+        keys = sorted(weights)
+        return WordVector(
+            np.array([hashed for hashed, _ in keys], dtype=np.uint64),
+            _unit(np.array([weights[key] for key in keys], dtype=np.float64)),
+            tuple(stem for _, stem in keys),
+        )
+
+    def cosines(
+        self, vectors: Sequence[WordVector], positions: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "n_vectors k"]:
+        """The cosine of each vector with each paper; 0 where either has no word."""
+        found = np.zeros((len(vectors), len(positions)))
+        for number, (start, end) in enumerate(zip(self._starts, self._starts[1:], strict=False)):
+            own = np.flatnonzero((positions >= start) & (positions < end))
+            if len(own):
+                found[:, own] = self._cosines(number, vectors, positions[own] - start)
+        return found
+
+    def shared(self, vector: WordVector, position: int) -> dict[str, float]:
+        """The stems that a paper shares with ``vector``, and what each adds to their cosine."""
+        number = int(np.searchsorted(self._starts, position, side="right")) - 1
+        segment, own = self._segments[number], position - int(self._starts[number])
+        cells = slice(*segment.paper_starts[own : own + 2])
+        numbers = segment.numbers[cells]
+        tfidf = _unit(_TEMPERED[segment.counts[cells]] * self._own_rarities[number][numbers])
+        places = _places(vector.hashes, segment.words[numbers])
+        shared = np.flatnonzero(places >= 0)
+        added = tfidf[shared] * vector.weights[places[shared]]
+        return {vector.stems[place]: each for place, each in zip(places[shared], added.tolist(), strict=True)}
+
+    def _cosines(
+        self, number: int, vectors: Sequence[WordVector], papers: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "n_vectors k"]:
+        segment, rarities = self._segments[number], self._own_rarities[number]
+        cells, starts = rows_of(segment.paper_starts, papers)
+        numbers = segment.numbers[cells]
+        tfidf = _TEMPERED[segment.counts[cells]] * rarities[numbers]
+        # Summed one by one, in the order of hashes: a paper has the same cosine in whatever company.
+        paper_of_cell = np.repeat(np.arange(len(papers)), np.diff(starts))
+        norms = np.sqrt(np.bincount(paper_of_cell, weights=tfidf * tfidf, minlength=len(papers)))
+        hashes = np.unique(np.concatenate([vector.hashes for vector in vectors]))
+        wanted = _places(segment.words, hashes)
+        known = np.flatnonzero(wanted >= 0)
+        places = _places(wanted[known], numbers)
+        shared = np.flatnonzero(places >= 0)
+        bounds = np.searchsorted(shared, starts)
+        of_papers = csr_array(
+            (tfidf[shared], known[places[shared]], bounds), shape=(len(papers), len(hashes))
+        )
+        products = (of_papers @ _columns(vectors, hashes)).toarray().T  # (n_vectors, k)
+        found: Float64[np.ndarray, "n_vectors k"] = np.divide(
+            products, norms, where=norms > 0, out=np.zeros_like(products)
+        )
+        return found
+
+    def nearest(
+        self, vector: WordVector, n_papers: int, *, allowed: Bool[np.ndarray, " n_positions"]
+    ) -> Int64[np.ndarray, " n_found"]:
+        """At most ``n_papers`` of the ``allowed`` papers that share a word with ``vector``, nearest first.
+
+        Ties come by position. Of a vector whose words stand in very many papers only those that count most
+        are looked up, in each segment, so the order of papers beyond is approximate.
+        """
+        found, cosines = [np.empty(0, dtype=np.int64)], [np.empty(0)]
+        for number, (start, end) in enumerate(pairwise(self._starts)):
+            own = np.where(allowed[start:end], self._sums(number, vector), 0.0)
+            sharing = np.flatnonzero(own > 0)
+            alike = own[sharing] / self._norms(number)[sharing]
+            if len(sharing) > n_papers > 0:
+                # All that are as near as the last of them, as ties are told apart by position.
+                least = np.partition(alike, len(alike) - n_papers)[len(alike) - n_papers]
+                sharing, alike = sharing[alike >= least], alike[alike >= least]
+            found.append(sharing + start)
+            cosines.append(alike)
+        positions, alike = np.concatenate(found), np.concatenate(cosines)
+        return positions[np.lexsort((positions, -alike))[:n_papers]]
+
+    def rarest(
+        self, vector: WordVector, n_papers: int, *, allowed: Bool[np.ndarray, " n_positions"]
+    ) -> list[int]:
+        """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest of its words.
+
+        So a name is found however much else a text says. Papers with the same word come by position.
+        """
+        places = _places(self._words, vector.hashes)
+        known = places[places >= 0]
+        found: dict[int, None] = {}
+        for place in known[np.argsort(-self._rarities[known], kind="stable")].tolist():
+            if len(found) >= n_papers:
+                break
+            for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+                number = int(_places(segment.words, self._words[place : place + 1])[0])
+                if number >= 0:
+                    own = segment.papers[slice(*segment.word_starts[number : number + 2])] + start
+                    found.update(dict.fromkeys(own[allowed[own]][:n_papers].tolist()))
+        return list(found)[:n_papers]
+
+    def _sums(self, number: int, vector: WordVector) -> Float64[np.ndarray, " n_papers"]:
+        """What each paper of a segment shares with ``vector``, not yet divided by its own norm."""
+        segment, rarities = self._segments[number], self._own_rarities[number]
+        sums = np.zeros(len(segment.paper_starts) - 1)
+        numbers = _places(segment.words, vector.hashes)
+        counted = vector.weights * np.where(numbers >= 0, rarities[numbers] if len(rarities) else 0.0, 0.0)
+        n_read = 0
+        for place in np.argsort(-counted, kind="stable"):
+            if counted[place] <= 0:
+                break
+            own = slice(*segment.word_starts[numbers[place] : numbers[place] + 2])
+            n_read += own.stop - own.start
+            if n_read > self._most_postings:
+                break
+            sums[segment.papers[own]] += counted[place] * _TEMPERED[segment.times[own]]
+        return sums
+
+    def _norms(self, number: int) -> Float64[np.ndarray, " n_papers"]:
+        """The norms of the papers of a segment, computed when first asked for."""
+        if number not in self._known_norms:
+            segment, rarities = self._segments[number], self._own_rarities[number]
+            squares = [
+                _squares(
+                    segment, rarities, first, min(first + _PAPERS_AT_ONCE, len(segment.paper_starts) - 1)
+                )
+                for first in range(0, len(segment.paper_starts) - 1, _PAPERS_AT_ONCE)
+            ]
+            self._known_norms[number] = np.sqrt(np.concatenate([np.empty(0), *squares]))
+        return self._known_norms[number]
+
+    def _tfidf(self, bag: WordCounts) -> Float64[np.ndarray, " n"]:
+        counts = np.fromiter(bag.values(), dtype=np.int64, count=len(bag))
+        hashes = np.fromiter(map(word_hash, bag), dtype=np.uint64, count=len(bag))
+        places = _places(self._words, hashes)
+        # A word that no paper has is the rarest of all.
+        rarest = self._rarity(np.zeros(len(bag), dtype=np.int64))
+        rarities = rarest if not len(self._words) else np.where(places >= 0, self._rarities[places], rarest)
+        return _unit(_TEMPERED[np.minimum(counts, MOST_COUNTED)] * rarities)
+
+    def _rarity(self, frequencies: Int64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+        """Inverse document frequencies, smoothed as scikit-learn does."""
+        rarities: Float64[np.ndarray, " n"] = np.log((1 + self._n_papers) / (1 + frequencies)) + 1
+        return rarities
+
+
+def _columns(vectors: Sequence[WordVector], hashes: UInt64[np.ndarray, " n_words"]) -> csr_array:
+    """The vectors as the columns of a matrix whose rows are the words with these ``hashes``."""
+    rows = np.searchsorted(hashes, np.concatenate([vector.hashes for vector in vectors]))
+    columns = np.repeat(np.arange(len(vectors)), [len(vector.hashes) for vector in vectors])
+    weights = np.concatenate([vector.weights for vector in vectors])
+    return csr_array((weights, (rows, columns)), shape=(len(hashes), len(vectors)))
+
+
+def _squares(
+    segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"], first: int, last: int
+) -> Float64[np.ndarray, " n"]:
+    """The squared norms of the papers ``first`` to ``last`` of a segment."""
+    starts = segment.paper_starts[first : last + 1]
+    cells = slice(starts[0], starts[-1])
+    tfidf = _TEMPERED[segment.counts[cells]] * rarities[segment.numbers[cells]]
+    paper_of_cell = np.repeat(np.arange(last - first), np.diff(starts))
+    squares = np.bincount(paper_of_cell, weights=tfidf * tfidf, minlength=last - first)
+    return squares.astype(np.float64)  # without any cell they are whole numbers
+
+
+def _places(ascending: np.ndarray, values: np.ndarray) -> Int64[np.ndarray, " n"]:
+    """Where each of ``values`` stands among the ``ascending``; -1 for those that do not."""
+    if not len(ascending):
+        return np.full(len(values), -1, dtype=np.int64)
+    places = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    found: Int64[np.ndarray, " n"] = np.where(ascending[places] == values, places, -1)
+    return found
+
+
+def _unit(values: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
+    norm = np.linalg.norm(values)
+    return values / norm if norm > 0 else values

@@ -1,0 +1,115 @@
+"""The words of one segment: a file that is written with it and memory-mapped.
+
+words.arrow, one row of lists:
+  words            hashes of the stems that occur in the segment, ascending; a stem's place here is its number
+  paper_starts     paper i owns cells paper_starts[i]:paper_starts[i + 1]
+  numbers, counts  of each cell a stem, ascending within a paper, and how often it counts there, up to 255
+  word_starts      stem i owns postings word_starts[i]:word_starts[i + 1]
+  papers, times    of each posting a paper, ascending within a stem, and how often the stem counts there
+"""
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Bool, Int64, UInt8, UInt32, UInt64
+
+from models.types import rows_of
+from models.words import WordCounts, count_words
+
+WORDS: Final = "words.arrow"
+MOST_COUNTED: Final = 255
+_PAPERS_AT_ONCE: Final = 1_024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SegmentWords:
+    """The words of one segment, as its file has them."""
+
+    words: UInt64[np.ndarray, " n_words"]
+    paper_starts: Int64[np.ndarray, " n_papers_plus_1"]
+    numbers: UInt32[np.ndarray, " n_cells"]
+    counts: UInt8[np.ndarray, " n_cells"]
+    word_starts: Int64[np.ndarray, " n_words_plus_1"]
+    papers: UInt32[np.ndarray, " n_cells"]
+    times: UInt8[np.ndarray, " n_cells"]
+
+    def frequencies(self, living: Bool[np.ndarray, " n_papers"]) -> Int64[np.ndarray, " n_words"]:
+        """In how many of the ``living`` papers each stem occurs."""
+        frequencies: Int64[np.ndarray, " n_words"] = np.diff(self.word_starts)
+        gone = np.flatnonzero(~living)
+        if len(gone):
+            cells, _ = rows_of(self.paper_starts, gone)
+            frequencies = frequencies - np.bincount(self.numbers[cells], minlength=len(self.words))
+        return frequencies
+
+
+def open_words(path: Path) -> SegmentWords:
+    """The words in a file, memory-mapped; compare its checksum first."""
+    row = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+    return SegmentWords(*(np.asarray(row.column(field.name).values) for field in fields(SegmentWords)))
+
+
+def write_words(path: Path, papers: Path) -> None:
+    """Write the words of ``papers``, a file of columns."""
+    with pa.memory_map(str(papers)) as source:
+        table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
+        words = words_of(_counted(table))
+    lists = {field.name: _listed(getattr(words, field.name)) for field in fields(SegmentWords)}
+    row = pa.record_batch(lists)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, row.schema) as writer:
+        writer.write_batch(row)
+
+
+def word_hash(stem: str) -> int:
+    """What a stem is known by: 64 bits, the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(stem.encode(), digest_size=8).digest(), "little")
+
+
+def words_of(papers: Iterable[WordCounts]) -> SegmentWords:
+    """The words of papers, given by how often each stem counts."""
+    known: dict[str, int] = {}  # stems in the order in which they are met
+    numbers, counts, lengths = array("I"), array("B"), array("q", [0])
+    for counted in papers:
+        numbers.extend(known.setdefault(stem, len(known)) for stem in counted)
+        counts.extend(min(count, MOST_COUNTED) for count in counted.values())
+        lengths.append(len(counted))
+    hashes = np.fromiter(map(word_hash, known), dtype=np.uint64, count=len(known))
+    order = np.argsort(hashes)
+    place = np.empty(len(order), dtype=np.uint32)
+    place[order] = np.arange(len(order), dtype=np.uint32)
+    return _ordered(hashes[order], place[np.array(numbers)], np.array(counts), np.array(lengths, np.int64))
+
+
+def _counted(table: pa.Table) -> Iterator[WordCounts]:
+    for batch in table.to_batches(max_chunksize=_PAPERS_AT_ONCE):
+        columns = (batch.column(name).to_pylist() for name in ("title", "abstract"))
+        yield from (count_words(title, abstract) for title, abstract in zip(*columns, strict=True))
+
+
+def _ordered(
+    words: UInt64[np.ndarray, " n_words"],
+    numbers: UInt32[np.ndarray, " n_cells"],
+    counts: UInt8[np.ndarray, " n_cells"],
+    lengths: Int64[np.ndarray, " n_papers_plus_1"],
+) -> SegmentWords:
+    """Cells by paper, each paper's in the order of their numbers, and the same by word."""
+    papers = np.repeat(np.arange(len(lengths) - 1, dtype=np.uint32), lengths[1:])
+    by_word = np.argsort(numbers, kind="stable")  # papers ascend within a word
+    postings = papers[by_word]
+    by_paper = by_word[np.argsort(postings, kind="stable")]  # words ascend within a paper
+    word_starts = np.zeros(len(words) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(numbers, minlength=len(words)), out=word_starts[1:])
+    return SegmentWords(
+        words, np.cumsum(lengths), numbers[by_paper], counts[by_paper], word_starts, postings, counts[by_word]
+    )
+
+
+def _listed(values: np.ndarray) -> pa.Array:
+    """One list that holds all ``values``."""
+    return pa.LargeListArray.from_arrays(pa.array([0, len(values)], pa.int64()), pa.array(values))

@@ -1,0 +1,112 @@
+"""The words that a query and a paper share: which of the query's count, how much, and which count most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from indexer.words.collection import CollectionWords, WordVector
+from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
+from models.words import WordCounts, count_words, written_as
+
+# What words weigh beside distances between sentences, in units of these. Measured: docs/why.md, "Shared
+# words". Raw vectors, whose norms are about 10, lie as many times farther apart.
+_WEIGHT_OF_UNIT_VECTORS = 1.0
+_WEIGHT_OF_RAW_VECTORS = 10.0
+MAX_WEIGHT = 1e6
+
+# The most words of one result.
+MAX_TERMS = 10
+
+
+def default_weight(spec: EncoderSpec) -> float:
+    """What words weigh beside the distances of an encoder's vectors."""
+    return _WEIGHT_OF_UNIT_VECTORS if spec.normalised else _WEIGHT_OF_RAW_VECTORS
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWords:
+    """Which words of a query paper count: for a ``share`` those of the ``chosen`` sentences, else all."""
+
+    paper: Paper
+    chosen: tuple[int, ...] = ()
+    share: float = 0.0
+
+    def bags(self) -> list[tuple[float, WordCounts]]:
+        """How often each stem counts, in bags that count for their shares."""
+        bags = []
+        if self.share < 1:
+            bags.append((1 - self.share, count_words(self.paper.title, self.paper.abstract)))
+        if self.share > 0:
+            chosen = " ".join(self.paper.sentences[number].text for number in self.chosen)
+            bags.append((self.share, count_words("", chosen)))
+        return bags
+
+
+class QueryVectors:
+    """The parts of a query by their words, beside a collection's; ``weight`` 0: words do not count."""
+
+    def __init__(
+        self, words: CollectionWords | None, parts: Sequence[QueryWords | None], *, weight: float
+    ) -> None:
+        self._words = words
+        self._vectors: list[WordVector] = []
+        self.weight = 0.0 if words is None else weight
+        if words is not None:
+            self._vectors = [words.vector([] if part is None else part.bags()) for part in parts]
+
+    def nearest(
+        self,
+        counts: Float64[np.ndarray, " n_parts"],
+        n_papers: int,
+        allowed: Bool[np.ndarray, " n_positions"],
+    ) -> list[int]:
+        """At most ``n_papers`` of the ``allowed`` papers that the parts together lead to by words.
+
+        By turns one that is nearest and one that has a rarest word. ``counts`` are how much each part counts.
+        None where words do not.
+        """
+        if self._words is None or not self.weight:
+            return []
+        joined = self._words.joined(self._vectors, counts)
+        near: list[int] = self._words.nearest(joined, n_papers, allowed=allowed).tolist()
+        rare = self._words.rarest(joined, n_papers, allowed=allowed)
+        by_turns = (each for pair in zip_longest(near, rare) for each in pair if each is not None)
+        return list(dict.fromkeys(by_turns))[:n_papers]
+
+    def distances(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
+        """How far each part is from each of the papers, from 0 to 1; no rows without words."""
+        if self._words is None:
+            return np.empty((0, len(positions)))
+        return 1 - self._words.cosines(self._vectors, positions)
+
+    def matched(
+        self,
+        position: int,
+        counts: Float64[np.ndarray, " n_parts"],
+        *,
+        distance: float,
+        paper: Paper,
+    ) -> MatchedWords:
+        """What words have to do with the score of the ``paper`` at ``position``: those that count most.
+
+        ``counts`` are how much each part counts, under 0 for what the paper should be unlike; ``distance`` is
+        the sum of what they make of each part's.
+        """
+        if self._words is None or not self.weight:
+            return NO_WORDS
+        added: dict[str, float] = {}
+        for number in np.flatnonzero(counts).tolist():
+            for stem, product in self._words.shared(self._vectors[number], position).items():
+                added[stem] = added.get(stem, 0.0) + float(counts[number]) * product
+        total = sum(map(abs, added.values()))
+        heaviest = sorted(filter(added.get, added), key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
+        written = written_as(f"{paper.title} {paper.abstract}", heaviest)
+        terms = tuple(SharedWord(written[stem], added[stem] / total) for stem in heaviest)
+        return MatchedWords(self.weight, distance, terms)
+
+
+WITHOUT_WORDS: Final = QueryVectors(None, (), weight=0.0)

@@ -1,0 +1,171 @@
+"""The words of a collection: how rare each is over all segments, and which papers share which."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from indexer.collection.merging import is_compact
+from indexer.snapshot.snapshot import open_snapshot
+from indexer.words.collection import CollectionWords
+from indexer.words.file import SegmentWords, words_of
+from models.encoder import Encoder
+from models.words import WordCounts, count_words, stems
+from tests.support.builds import build_quietly, many_papers, write_corpus
+
+TEXTS = [
+    "Rivers flood towns, and graph networks forecast the floods.",
+    "Graph networks transcribe music; music is hard.",
+    "数据增强方法",
+    "",
+    "Rivers carry sediment. Rivers meander.",
+    "the of and",
+]
+QUERY = "Floods of rivers: forecasts by zymurgy"
+
+
+def bags(texts: Sequence[str]) -> list[WordCounts]:
+    """The words of abstracts without titles."""
+    return [count_words("", text) for text in texts]
+
+
+def collection(
+    *segments: Sequence[str], dead: Sequence[int] = (), most_postings: int = 100
+) -> CollectionWords:
+    """The words of segments of texts, those at the positions ``dead`` deleted."""
+    bounds = np.cumsum([0, *map(len, segments)])
+    living = np.ones(bounds[-1], dtype=bool)
+    living[list(dead)] = False
+    own = np.split(living, bounds[1:-1])
+    return CollectionWords([words_of(bags(each)) for each in segments], own, most_postings=most_postings)
+
+
+def cosines(words: CollectionWords, text: str, n: int) -> np.ndarray:
+    """The cosine of a text with every paper."""
+    return words.cosines([words.vector([(1.0, count_words("", text))])], np.arange(n))[0]
+
+
+def test_cosines_are_those_of_scikit_learn() -> None:
+    """Sublinear tf-idf with smoothed idf, but that words which no paper has count as the rarest."""
+    vectorizer = TfidfVectorizer(analyzer=stems, sublinear_tf=True)
+    matrix = vectorizer.fit_transform(TEXTS)
+    for text in (QUERY.removesuffix(" by zymurgy"), TEXTS[0], TEXTS[2]):
+        expected = (matrix @ vectorizer.transform([text]).T).toarray()[:, 0]
+        assert cosines(collection(TEXTS), text, 6) == pytest.approx(expected, abs=1e-12)
+    known = cosines(collection(TEXTS), QUERY.removesuffix(" by zymurgy"), 6)
+    assert (cosines(collection(TEXTS), QUERY, 6)[known > 0] < known[known > 0]).all()
+
+
+def test_segments_change_nothing() -> None:
+    """Rarity is that of the whole collection, and a cosine is the same to the bit in whatever company."""
+    whole, parted = collection(TEXTS), collection(TEXTS[:2], TEXTS[2:5], TEXTS[5:])
+    expected = cosines(whole, QUERY, 6)
+    assert expected.tolist() == cosines(parted, QUERY, 6).tolist()
+    vector = parted.vector([(1.0, count_words("", QUERY))])
+    alone = [float(parted.cosines([vector], np.array([i]))[0, 0]) for i in range(6)]
+    assert expected.tolist() == alone
+    assert expected.tolist() == parted.cosines([vector] * 3, np.arange(6))[1].tolist()
+
+
+def test_deleted_papers_make_no_word_common() -> None:
+    """What is deleted counts no more than what was never there."""
+    more = [*TEXTS, "Floods, rivers and forecasts.", "Floods again."]
+    without = collection(TEXTS[:3], TEXTS[3:])
+    assert cosines(without, QUERY, 6) == pytest.approx(cosines(collection(more, dead=[6, 7]), QUERY, 6)[:6])
+    assert not np.allclose(cosines(without, QUERY, 6), cosines(collection(more), QUERY, 6)[:6])
+
+
+def test_what_is_shared_adds_up() -> None:
+    """The words that a paper shares with a text make their cosine, and no other word is named."""
+    words = collection(TEXTS[:2], TEXTS[2:])
+    vector = words.vector([(0.5, count_words("", QUERY)), (0.5, count_words("", "music"))])
+    for position, cosine in enumerate(words.cosines([vector], np.arange(6))[0]):
+        shared = words.shared(vector, position)
+        assert sum(shared.values()) == pytest.approx(cosine, abs=1e-12)
+        assert set(shared) == set(stems(TEXTS[position])) & {*stems(QUERY), "music"}
+
+
+def test_the_nearest_by_words_are_found() -> None:
+    """The papers that share a word, nearest first, ties by position, and only those allowed."""
+    texts = [*TEXTS, *TEXTS]
+    words = collection(texts[:5], texts[5:])
+    vector = words.vector([(1.0, count_words("", QUERY))])
+    expected = [0, 6, 4, 10]
+    everything = np.ones(12, dtype=bool)
+    for n in range(6):
+        assert expected[:n] == words.nearest(vector, n, allowed=everything).tolist()
+    allowed = everything.copy()
+    allowed[[0, 6]] = False
+    assert [4, 10] == words.nearest(vector, 9, allowed=allowed).tolist()
+
+
+def test_of_too_many_postings_the_weightiest_words_are_read() -> None:
+    """A bound on what is read leaves out the commonest words, never the rarest."""
+    texts = ["graph networks zymurgy", *["graph networks"] * 50]
+    words = collection(texts, most_postings=10)
+    vector = words.vector([(1.0, count_words("", "graph networks zymurgy"))])
+    assert [0] == words.nearest(vector, 5, allowed=np.ones(51, dtype=bool)).tolist()
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["the", "of"]])
+def test_without_a_word_nothing_is_alike(texts: list[str]) -> None:
+    """Empty collections, papers and texts have cosine 0 with everything, and nothing is found."""
+    words = collection(texts) if texts else CollectionWords([], [])
+    assert [0.0] * len(texts) == cosines(words, QUERY, len(texts)).tolist()
+    for query in (QUERY, "", "the"):
+        vector = words.vector([(1.0, count_words("", query))])
+        assert [] == words.nearest(vector, 5, allowed=np.ones(len(texts), dtype=bool)).tolist()
+    assert [0.0] * 6 == cosines(collection(TEXTS), "", 6).tolist()
+
+
+def test_words_grow_and_merge_with_the_collection(tmp_path: Path, hashing: Encoder) -> None:
+    """Built at once, or in steps with segments taken over and papers replaced, the same words are there."""
+    papers = many_papers(60)
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "whole", hashing)
+    for start, end in ((0, 40), (30, 45), (45, 60)):
+        build_quietly(write_corpus(tmp_path / "s.jsonl", papers[start:end]), tmp_path / "steps", hashing)
+    changed = [{**papers[0], "title": "Zymurgy"}]
+    for data in ("whole", "steps"):
+        build_quietly(write_corpus(tmp_path / "s.jsonl", changed), tmp_path / data, hashing)
+    found = []
+    for data in ("whole", "steps"):
+        snapshot = open_snapshot(tmp_path / data)
+        assert snapshot.words is not None
+        positions = np.array([snapshot.position(str(paper["id"])) for paper in papers])
+        vector = snapshot.words.vector([(1.0, count_words("Zymurgy", ""))])
+        found.append(snapshot.words.cosines([vector], positions)[0].tolist())
+        best = snapshot.words.nearest(vector, 1, allowed=snapshot.living)
+        assert ["p0"] == [snapshot.paper(int(position)).id for position in best]
+    assert found[0] == found[1]
+
+
+def test_a_collection_without_words_still_opens(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One made before words were kept has none, and compacting, which adds them, has something to do."""
+    monkeypatch.setattr("indexer.snapshot.segment_writer.write_words", lambda path, papers: None)
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), tmp_path / "data", hashing)
+    snapshot = open_snapshot(tmp_path / "data")
+    assert snapshot.words is None
+    assert not is_compact(snapshot)
+
+
+def test_counts_past_what_is_kept_are_cut() -> None:
+    """A word that stands there a thousand times counts as often as one with 255."""
+    words = words_of(bags(["flood " * 1_000, "flood " * 255]))
+    assert isinstance(words, SegmentWords)
+    assert [255, 255] == words.counts.tolist()
+
+
+def test_papers_with_the_rarest_word_come_first() -> None:
+    """However often other words stand in a text, and in whatever segment the paper is."""
+    texts = ["graph zymurgy", *["graph networks"] * 20, "graph quokka", "graph quokka"]
+    words = collection(texts[:5], texts[5:])
+    vector = words.vector([(1.0, count_words("", "graph networks " * 50 + "zymurgy quokka xylitol"))])
+    allowed = np.ones(len(texts), dtype=bool)
+    assert [0, 21, 22, 1] == words.rarest(vector, 4, allowed=allowed)
+    allowed[[0, 21]] = False
+    assert [22, 1] == words.rarest(vector, 2, allowed=allowed)
+    assert [] == words.rarest(words.vector([(1.0, {})]), 2, allowed=allowed)

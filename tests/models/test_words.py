@@ -1,0 +1,70 @@
+"""The words of texts: what counts as one, what is the same, and that hostile text takes linear time."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.words import MAX_WORD_CHARS, count_words, places, stems, written_as
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        ("a I ? 5", []),  # one character is no word
+        ("The and of", []),
+        ("Networks, network's NETWORK", ["network", "network", "network"]),
+        ("BERT-base on COVID-19", ["bert", "base", "covid", "19"]),
+        ("snake_case p53 mRNA", ["snake", "case", "p53", "mrna"]),
+        ("ﬁne ＢＥＲＴ Straße STRASSE", ["fine", "bert", "strass", "strass"]),
+        ("数据增强", ["数据", "据增", "增强"]),
+        ("用BERT做", ["bert"]),
+        ("विज्ञान", ["विज्ञान"]),
+        ("наука о языке", ["наука", "языке"]),
+        ("\ud800x\udfff \x00 \u202e 🙂", []),
+    ],
+)
+def test_what_a_word_is(text: str, expected: list[str]) -> None:
+    """Letters and digits side by side, whatever their case and form; unspaced scripts give pairs."""
+    assert expected == stems(text)
+
+
+def test_a_title_counts_twice() -> None:
+    """So do its words that the abstract has too."""
+    assert {"flood": 3, "river": 1} == count_words("Floods", "Rivers flood.")
+
+
+def test_words_are_shown_as_they_are_written() -> None:
+    """The form that a text has most often, the first of those as often; what it lacks is not there."""
+    text = "Training trains. We trained, trained and tested BERT."
+    assert {"train": "trained", "bert": "BERT"} == written_as(text, {"train", "bert", "flood"})
+    assert [(20, 27, "train"), (29, 36, "train")] == places(text, {"train"})[2:]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=300))
+def test_words_stand_where_they_are_said_to(text: str) -> None:
+    """Of any text every stem is found again in it, by the same stem."""
+    found = places(text, frozenset(stems(text)))
+    assert stems(text) == [stem for _, _, stem in found]
+    assert all(0 <= start < end <= len(text) and end - start <= MAX_WORD_CHARS for start, end, _ in found)
+
+
+@pytest.mark.parametrize("piece", ["a", "a ", "ab ", "数", "é", "\u0301", "aé数", "ﷺ ", "\ud800"])
+def test_hostile_text_takes_time_linear_in_its_length(piece: str) -> None:
+    """Ten times the text takes some ten times as long, not a hundred times."""
+
+    def took(n: int) -> float:
+        text = piece * (n // len(piece))
+        return min(_timed(text) for _ in range(3))
+
+    short, long = took(20_000), took(200_000)
+    assert long < 40 * short + 0.05
+
+
+def _timed(text: str) -> float:
+    started = time.process_time()
+    stems(text)
+    return time.process_time() - started

@@ -1,0 +1,197 @@
+"""Shared words in searches: they count in the score, are told with it, and find papers by themselves."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.snapshot.snapshot import open_snapshot
+from models.encoder import Encoder
+from models.transport import Scorer
+from models.types import Paper
+from service.app import create_app
+from service.search.aspect import Part
+from service.search.candidates import list_candidates
+from service.search.words import QueryVectors, QueryWords
+from service.settings import Settings
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.scores import explained
+from tests.support.warned import warned
+
+ID = "demo:p03-m07"
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus under the hashing encoder."""
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
+        yield client
+
+
+def results(client: TestClient, path: str = "search", **body: Any) -> list[dict[str, Any]]:
+    """The results of a request that must succeed."""
+    response = client.post(f"/v1/{path}", json=body)
+    assert 200 == response.status_code, response.text
+    found: list[dict[str, Any]] = response.json()["results"]
+    return found
+
+
+@pytest.mark.parametrize("scorer", list(Scorer))
+@pytest.mark.parametrize(
+    "aspect",
+    [
+        {},
+        {"facet": "method"},
+        {"facet": "result"},
+        {"sentences": [0, 2]},
+        {"facet": "method", "unlike": {"facet": "background"}},
+        {"unlike": {"sentences": [1]}},
+    ],
+)
+def test_words_and_alignments_make_the_score(
+    client: TestClient, scorer: Scorer, aspect: dict[str, Any]
+) -> None:
+    """Whatever is chosen, the score is what is told; each term is a word of the paper, shares sum to 1."""
+    for result in results(client, query={"paper_id": ID}, scorer=scorer, **aspect):
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
+        words, text = result["words"], f"{result['paper']['title']} {result['paper']['abstract']}"
+        assert words["weight"] > 0
+        assert all(each["term"] in text for each in words["terms"])
+        shares = [abs(each["share"]) for each in words["terms"]]
+        assert sorted(shares, reverse=True) == shares
+        assert sum(shares) <= 1 + 1e-9
+        if "unlike" not in aspect:
+            assert 0 <= words["distance"] <= 1
+            assert min((each["share"] for each in words["terms"]), default=1) > 0
+
+
+def test_the_weight_given_counts(client: TestClient) -> None:
+    """Scores move by as much as words weigh more, and what is as heavy as usual changes nothing."""
+    asked = {"query": {"paper_id": ID}, "limit": 100}
+    light, heavy, usual = (
+        {each["paper"]["id"]: each for each in results(client, **asked, **words)}
+        for words in ({"words": 0.5}, {"words": 2}, {})
+    )
+    for paper_id, result in light.items():
+        assert heavy[paper_id]["score"] == pytest.approx(result["score"] - 1.5 * result["words"]["distance"])
+        assert heavy[paper_id]["words"]["terms"] == result["words"]["terms"]
+    weight = next(iter(usual.values()))["words"]["weight"]
+    assert list(usual.values()) == results(client, **asked, words=weight)
+
+
+@pytest.mark.parametrize("body", [{}, {"facet": "method"}, {"unlike": {"facet": "background"}}])
+def test_switched_off_nothing_is_left_of_them(client: TestClient, body: dict[str, Any]) -> None:
+    """With weight 0 the score is that of the alignments, and no term is told."""
+    for result in results(client, query={"paper_id": ID}, words=0, **body):
+        assert {"weight": 0.0, "distance": 0.0, "terms": []} == result["words"]
+        cells = [*result["alignments"], *result["omitted"]]
+        assert result["score"] == pytest.approx(-sum(c["weight"] * c["distance"] for c in cells), abs=1e-5)
+
+
+def test_seeds_and_negatives_have_words_too(client: TestClient) -> None:
+    """Of several seeds each part's words count as much as the part; those of negatives count against."""
+    body = {"seeds": [ID, {"text": "graph networks"}], "negatives": ["demo:p05-m05"], "limit": 50}
+    found = results(client, "recommendations", **body)
+    assert any(each["share"] < 0 for result in found for each in result["words"]["terms"])
+    for result in found:
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
+    assert [] == [t for r in results(client, "recommendations", **body, words=0) for t in r["words"]["terms"]]
+
+
+def test_chosen_sentences_words_count_for_more(client: TestClient) -> None:
+    """A facet moves the words that count towards its sentences, contrast leaves no others."""
+    asked = {"query": {"paper_id": ID}, "filters": {"ids": ["demo:p00-m07"]}}
+    whole, method, apart = (
+        results(client, **asked, **aspect)[0]["words"]["distance"]
+        for aspect in ({}, {"facet": "method"}, {"facet": "method", "unlike": {"facet": "background"}})
+    )
+    assert len({whole, method, apart}) == 3
+
+
+@pytest.fixture(scope="module")
+def haystack(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """Many papers, one of which has a rare name."""
+    folder = tmp_path_factory.mktemp("haystack")
+    needle = {"id": "needle", "title": "Kelp", "abstract": ["Kelp grows in cold bays.", "We name it ZYGH7."]}
+    papers = [*many_papers(300), needle]
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    return folder / "data"
+
+
+@pytest.mark.parametrize("length", [0, 90])
+def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
+    """A paper that shares a rare name alone is among the candidates, however long the query is."""
+    snapshot = open_snapshot(haystack)
+    assert snapshot.words is not None
+    flood = "Rivers flood towns and we forecast the floods with graph networks. " * length
+    asked = QueryWords(Paper("", "", f"{flood} ZYGH7", ()))
+    part = Part(snapshot.vectors(0), (0,), words=asked)
+    allowed = snapshot.living.copy()
+
+    def found(weight: float) -> list[str]:
+        words = QueryVectors(snapshot.words, [asked], weight=weight)
+        near = list_candidates(snapshot, [part], n_papers=25, first=25, allowed=allowed, words=words)
+        return [snapshot.paper(position).id for position in near]
+
+    assert "needle" in found(1.0)
+    assert "needle" not in found(0.0)
+    allowed[snapshot.position("needle")] = False
+    assert "needle" not in found(1.0)
+    assert 25 == len(set(found(1.0)))
+
+
+def test_pages_go_on_with_words(haystack: Path) -> None:
+    """Read in pages the list has every paper once, whatever found it."""
+    settings = Settings(data=haystack, device="cpu", candidates=10)
+    body: dict[str, Any] = {"query": {"text": "ZYGH7 graph floods"}, "limit": 40, "include": []}
+    ids: list[str] = []
+    with TestClient(create_app(settings)) as client:
+        while "cursor" not in body or body["cursor"] is not None:
+            page = client.post("/v1/search", json=body).json()
+            ids += [each["paper"]["id"] for each in page["results"]]
+            body["cursor"] = page["next_cursor"]
+    assert 301 == len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("words", [-1, "much", 1e7, [1]])
+def test_a_wrong_weight_is_refused(client: TestClient, words: object) -> None:
+    """A weight is a number from 0 on."""
+    for path, asked in (("search", {"query": {"paper_id": ID}}), ("recommendations", {"seeds": [ID]})):
+        assert 422 == client.post(f"/v1/{path}", json={**asked, "words": words}).status_code
+
+
+@pytest.mark.parametrize(
+    "paper",
+    [
+        {"title": "X", "abstract": "の"},
+        {"title": "", "abstract": "the of and"},
+        {"title": "Kelp", "abstract": "\u202e🙂"},
+        {"title": "", "abstract": ["数据增强方法。", "我们提出一种方法。"]},
+        {"title": "Long", "abstract": ["Sentence about floods."] * 200},
+        {"title": "Hostile", "abstract": "a" * 9000 + " " + "́" * 500},
+    ],
+)
+def test_odd_papers_are_answered(client: TestClient, paper: dict[str, Any]) -> None:
+    """Without a word to share, the distance is 1 for all; whatever a text holds, the score is explained."""
+    for result in results(client, query=paper):
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
+        assert 0 <= result["words"]["distance"] <= 1
+        assert bool(result["words"]["terms"]) == (result["words"]["distance"] < 1)
+
+
+def test_an_older_collection_says_that_words_do_not_count(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection made before words were kept answers by vectors alone, and says what to do."""
+    with monkeypatch.context() as before:
+        before.setattr("indexer.snapshot.segment_writer.write_words", lambda path, papers: None)
+        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), tmp_path / "data", hashing)
+    with TestClient(create_app(Settings(data=tmp_path / "data", device="cpu"))) as client:
+        body = {"query": {"paper_id": "p3"}}
+        answer = client.post("/v1/search", json=body).json()
+        off = client.post("/v1/search", json={**body, "words": 0}).json()
+    assert [("words_not_indexed", ["20"])] == warned(answer)
+    assert [] == warned(off)
+    assert off["results"] == answer["results"]
