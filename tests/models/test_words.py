@@ -68,3 +68,17 @@ def _timed(text: str) -> float:
     started = time.process_time()
     stems(text)
     return time.process_time() - started
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("abdeilntyzABDEILNTYZ019 _-'."), max_size=200))
+def test_words_of_plain_text_stand_where_they_are_said_to(text: str) -> None:
+    """The same where all characters are ASCII, which has a way of its own."""
+    assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
+
+
+@pytest.mark.parametrize("text", ["dying lying tying skies", "idly gently ugly early only singly", "b9 YB"])
+def test_words_whose_stems_are_exceptions_are_found(text: str) -> None:
+    """The stemmer changes a few words more than others."""
+    assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
+    assert [] == places(text, frozenset())
