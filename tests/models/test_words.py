@@ -1,6 +1,4 @@
-"""The words of texts: what counts as one, what is the same, and that hostile text takes linear time."""
-
-import time
+"""The words of texts: what counts as one, what is the same, and where it stands."""
 
 import pytest
 from hypothesis import given, settings
@@ -23,6 +21,7 @@ from models.words import MAX_WORD_CHARS, count_words, places, stems, written_as
         ("用BERT做", ["bert"]),
         ("विज्ञान", ["विज्ञान"]),
         ("наука о языке", ["наука", "языке"]),
+        ("x" * 500, ["x" * MAX_WORD_CHARS]),
         ("\ud800x\udfff \x00 \u202e 🙂", []),
     ],
 )
@@ -50,24 +49,6 @@ def test_words_stand_where_they_are_said_to(text: str) -> None:
     found = places(text, frozenset(stems(text)))
     assert stems(text) == [stem for _, _, stem in found]
     assert all(0 <= start < end <= len(text) and end - start <= MAX_WORD_CHARS for start, end, _ in found)
-
-
-@pytest.mark.parametrize("piece", ["a", "a ", "ab ", "数", "é", "\u0301", "aé数", "ﷺ ", "\ud800"])
-def test_hostile_text_takes_time_linear_in_its_length(piece: str) -> None:
-    """Ten times the text takes some ten times as long, not a hundred times."""
-
-    def took(n: int) -> float:
-        text = piece * (n // len(piece))
-        return min(_timed(text) for _ in range(3))
-
-    short, long = took(20_000), took(200_000)
-    assert long < 40 * short + 0.05
-
-
-def _timed(text: str) -> float:
-    started = time.process_time()
-    stems(text)
-    return time.process_time() - started
 
 
 @settings(max_examples=200, deadline=None)
