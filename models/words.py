@@ -58,15 +58,30 @@ def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
 
 def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
     """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem."""
-    # The stemmer leaves the first character of a word as it is.
-    initials = {stem[:1] for stem in wanted}
-    spans = [
-        (start, end, folded)
-        for start, end in _spans(text)
-        if (folded := _folded(text[start:end]))[:1] in initials and folded not in STOP_WORDS
-    ]
+    spans = [(*span, _folded(text[slice(*span)])) for span in _likely_spans(text, wanted)]
+    spans = [span for span in spans if span[2] not in STOP_WORDS]
     found = zip(spans, _stemmed([folded for _, _, folded in spans]), strict=True)
     return [(start, end, stem) for (start, end, _), stem in found if stem in wanted]
+
+
+def _likely_spans(text: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Where each word of ``text`` begins and ends that begins like one of the ``wanted`` stems.
+
+    The stemmer leaves the first character of a word as it is, and the second of all but short ones.
+    """
+    firsts = {stem[:1] for stem in wanted}
+    pairs = {stem[:2] for stem in wanted if len(stem) > 3} | {
+        stem[0] for stem in wanted if 0 < len(stem) <= 3
+    }
+    if text.isascii():  # some times as fast
+        for run in _ASCII.finditer(text):
+            pair = run[0][:2].lower()
+            if pair in pairs or pair[0] in pairs:
+                yield run.start(), min(run.end(), run.start() + MAX_WORD_CHARS)
+        return
+    for start, end in _spans(text):
+        if text[start].lower() in firsts or not text[start].isascii():
+            yield start, end
 
 
 def _written(text: str) -> Iterable[str]:
