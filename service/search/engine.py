@@ -21,8 +21,15 @@ from service.search.aspect import Part
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
 from service.search.paging import LONGEST_LIST, Page, Stretch, stretches
-from service.search.query import SearchAnswer, SearchQuery, Seed
-from service.search.reasons import DETAILS, Reason, health_warnings, none_allowed
+from service.search.query import (
+    DETAILS,
+    Reason,
+    SearchAnswer,
+    SearchQuery,
+    Seed,
+    health_warnings,
+    none_allowed,
+)
 from service.search.rerank import Comparison, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
 from service.search.words import QueryVectors, default_weight

@@ -17,8 +17,16 @@ from service.resolve.near_ids import near_ids
 from service.resolve.pasted import read_pasted
 from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
-from service.search.query import AskedSeed, SearchQuery, Seed, SeedReason, Suggestion, UnresolvedSeed
-from service.search.reasons import facet_warnings, limit_warnings
+from service.search.query import (
+    AskedSeed,
+    SearchQuery,
+    Seed,
+    SeedReason,
+    Suggestion,
+    UnresolvedSeed,
+    facet_warnings,
+    limit_warnings,
+)
 
 _MAX_SUGGESTIONS = 3
 # Looking for what was meant reads every id of the collection, so a list of strangers gets no more than this.

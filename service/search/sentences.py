@@ -18,7 +18,7 @@ from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
-from service.search.reasons import DETAILS, Reason, none_allowed
+from service.search.query import DETAILS, Reason, none_allowed
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.

@@ -15,7 +15,7 @@ from service.access.api_keys import Keys, Scope
 from service.answer_warnings import WarningCode, warning
 from service.api.schemas.base import PaperOut
 from service.app import create_app
-from service.search.reasons import Reason
+from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
 from service.web.asked import Asked

@@ -30,8 +30,7 @@ from service.api.schemas.semantic_scholar import (
     unresolved_places,
 )
 from service.search.lookup import find_titles
-from service.search.query import SearchQuery, Seed
-from service.search.reasons import Reason
+from service.search.query import Reason, SearchQuery, Seed
 
 router = APIRouter(tags=["Semantic Scholar"], responses=SCHOLAR_RESPONSES, route_class=JSONBodyRoute)
 

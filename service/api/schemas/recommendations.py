@@ -11,12 +11,12 @@ from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
     Kinship,
+    Reason,
     SearchAnswer,
     SearchQuery,
     SeedReason,
     UnresolvedSeed,
 )
-from service.search.reasons import Reason
 
 MOST_SEEDS = 500
 

@@ -31,8 +31,7 @@ from service.api.schemas.base import (
 from service.api.schemas.filters import FiltersIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
-from service.search.query import MAX_ALIGNMENTS, Detail, SearchAnswer, SearchQuery, Seed
-from service.search.reasons import Reason
+from service.search.query import MAX_ALIGNMENTS, Detail, Reason, SearchAnswer, SearchQuery, Seed
 from service.search.words import MAX_WEIGHT
 
 Numbers = Annotated[

@@ -25,7 +25,7 @@ from service.api.schemas.base import (
 )
 from service.api.schemas.filters import FiltersIn
 from service.resolve.analysis import Analysis
-from service.search.reasons import Reason
+from service.search.query import Reason
 from service.search.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQuery
 
 # Probabilities are told to four digits; more are noise.

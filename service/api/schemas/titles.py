@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from service.api.schemas.base import Limit, Strict
 from service.api.schemas.sentences import PaperHeadOut
 from service.search.lookup import Suggestions, TitleAnswer
-from service.search.reasons import Reason
+from service.search.query import Reason
 
 # More than anyone types before choosing.
 _MAX_PREFIX_CHARS = 200

@@ -11,7 +11,7 @@ from models.facets import counted_as
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import SearchOut
-from service.search.reasons import Reason
+from service.search.query import Reason
 from service.web.answered import Answered, sources
 from service.web.asked import Asked
 from service.web.links import Link, toggled
