@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +49,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup() -> None:
-    """Has the shapes of the first calls of each test checked."""
+    """Has the shapes of the first calls checked, and logs as if no command had been run before."""
     Calls.forget()
+    if structlog := sys.modules.get("structlog"):
+        structlog.reset_defaults()
 
 
 @pytest.hookimpl(wrapper=True)

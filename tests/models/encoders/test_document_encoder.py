@@ -8,6 +8,7 @@ from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, build_quietly
 from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.scores import explained
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
 
 
 def test_whole_papers_are_compared_and_explained(client: TestClient) -> None:
-    """The one alignment names no sentence, its distance is the score, the whole abstract is the match."""
+    """The one alignment names no sentence; with the words it is the score, the whole abstract the match."""
     answer = client.post("/v1/search", json={"query": {"paper_id": "demo:p00-m03"}}).json()
     assert 9 == len(answer["results"])
     assert list(range(len(answer["query"]["sentences"]))) == answer["query"]["selected"]
@@ -33,7 +34,7 @@ def test_whole_papers_are_compared_and_explained(client: TestClient) -> None:
             alignment["sentence"],
             alignment["weight"],
         )
-        assert result["score"] == pytest.approx(-alignment["distance"], abs=1e-9)
+        assert result["score"] == pytest.approx(explained(result), abs=1e-9)
         assert (None, 0, len(result["paper"]["abstract"])) == (
             highlight["sentence"],
             highlight["start"],
