@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
@@ -15,13 +14,13 @@ from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.snapshot.folder import current_generation, generations
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
-from models.types import Paper, Sentence
-from service.search.engine import SearchEngine
-from service.search.query import SearchQuery, Seed
+from models.sentences import sentences_from_list
+from models.types import Paper
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
+from tests.support.same_answers import assert_same_answers, ids_of
 
 N_COMMANDS = 12
 # Those two, of all 52, notice most of what merges could do wrong.
@@ -127,21 +126,9 @@ class Grown:
 
 
 def paper_of(row: Row) -> Paper:
-    """What indexing makes of a row whose abstract is a list of sentences."""
-    abstract, sentences = "", []
-    for text in row["abstract"]:
-        start = len(abstract) + bool(abstract)
-        abstract = f"{abstract} {text}".strip()
-        sentences.append(Sentence(text, start, start + len(text)))
-    return Paper(row["id"], row["title"], abstract, tuple(sentences), year=row["year"])
-
-
-def found(snapshot: Snapshot, paper_id: str) -> dict[str, float]:
-    """What a search finds, all of it, with scores."""
-    engine = SearchEngine(snapshot, hashing_annotator, n_candidates=500)
-    return {
-        each.paper.id: each.score for each in engine.search(SearchQuery((Seed(paper_id),), limit=200)).results
-    }
+    """What indexing makes of a row."""
+    abstract, sentences = sentences_from_list(row["abstract"])
+    return Paper(row["id"], row["title"], abstract, sentences, year=row["year"])
 
 
 @pytest.mark.parametrize("seed", [*SAMPLE, *(pytest.param(each, marks=pytest.mark.trial) for each in TRIAL)])
@@ -153,8 +140,5 @@ def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing:
     rows = sorted(grown.rows.values(), key=lambda row: row["id"])
     build_quietly(write_corpus(tmp_path / "all.jsonl", rows), tmp_path / "anew", hashing)
     one, other = open_snapshot(grown.data), open_snapshot(tmp_path / "anew")
-    assert set(grown.rows) == {one.paper(int(position)).id for position in one.positions}
-    for paper_id in list(grown.rows)[:6]:
-        here, there = found(one, paper_id), found(other, paper_id)
-        assert here.keys() == there.keys()
-        np.testing.assert_allclose([here[key] for key in there], list(there.values()), atol=1e-6)
+    assert sorted(grown.rows) == ids_of(one)
+    assert_same_answers(one, other, list(grown.rows)[:6], limit=200)

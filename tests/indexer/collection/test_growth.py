@@ -16,14 +16,14 @@ from indexer.collection.merging import compact
 from indexer.collection.publishing import rollback
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation, generations
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence
 from service.search.engine import SearchEngine
-from service.search.query import SearchQuery, Seed
 from tests.support.annotators import annotated, hashing_annotator
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus, written_before
+from tests.support.same_answers import assert_same_answers, found_by
 from tests.support.servers.patience import soon
 
 
@@ -59,24 +59,6 @@ def absorb_into(data: Path, encoder: Encoder) -> Absorbed:
     annotator = annotated(encoder)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         return absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
-
-
-def found_by(snapshot: Snapshot, paper_id: str) -> list[tuple[str, float]]:
-    """What a search by an indexed paper finds, with scores."""
-    engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
-    answer = engine.search(SearchQuery((Seed(paper_id),), limit=20))
-    return [(ranked.paper.id, ranked.score) for ranked in answer.results]
-
-
-def assert_same_answers(one: Snapshot, other: Snapshot, ids: Sequence[str]) -> None:
-    """Both hold the same papers, and every search finds the same with the same scores."""
-    assert sorted(one.paper(int(i)).id for i in one.positions) == sorted(
-        other.paper(int(i)).id for i in other.positions
-    )
-    for paper_id in ids:
-        here, there = dict(found_by(one, paper_id)), dict(found_by(other, paper_id))
-        assert here.keys() == there.keys()
-        np.testing.assert_allclose([here[key] for key in there], list(there.values()), atol=1e-6)
 
 
 def test_only_what_is_new_is_encoded(data: Path) -> None:
@@ -123,7 +105,7 @@ def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
     with pytest.raises(PaperNotFoundError):
         snapshot.position("p3")
     assert [None, None] == snapshot.column("title").to_pylist()[3:5]
-    assert {"p3", "p4"}.isdisjoint(paper_id for paper_id, _ in found_by(snapshot, "p5"))
+    assert {"p3", "p4"}.isdisjoint(found_by(snapshot, "p5"))
     engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
     assert all(
         match.position not in {3, 4} for match in engine.titles.like(many_papers(4)[3]["title"], limit=9)
@@ -238,7 +220,7 @@ def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing
         assert (1, 60) == (counting.n_times, len(snapshot))
         assert (None, None) == (snapshot.find("gone"), snapshot.find("p3"))
         assert "New." == snapshot.paper(snapshot.position("new")).title
-        assert {"gone", "p3"}.isdisjoint(paper_id for paper_id, _ in found_by(snapshot, "new"))
+        assert {"gone", "p3"}.isdisjoint(found_by(snapshot, "new"))
         catalog.add([paper_of("gone", "Gone."), paper_of("w", "W.")])
         absorb_into(data, Interrupted(hashing, lambda number: catalog.delete(["gone", "w"])))
     assert snapshot.generation == open_snapshot(data).generation
