@@ -23,7 +23,7 @@ from indexer.collection.merging import compact as compact_snapshot
 from indexer.collection.merging import is_compact
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.snapshot.folder import current_generation, generations, read_manifest, verify
+from indexer.snapshot.folder import current_generation, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
@@ -160,18 +160,12 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
 @snapshots.command("list")
 def list_snapshots(data: Data) -> None:
     """Every published generation; the served one is marked."""
-    found: list[tuple[str, Manifest | SnapshotError]] = []
-    for name in generations(data):
-        try:
-            found.append((name, read_manifest(data, name)))
-        except SnapshotError as error:
-            found.append((name, error))
     try:
         served = current_generation(data)
     except SnapshotError as error:
         served = ""
         _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
-    _out.print(_generation_table(found, served))
+    _out.print(_generation_table(read_manifests(data), served))
 
 
 @snapshots.command("verify")

@@ -17,6 +17,12 @@ def is_whole(path: Path, sha256: str) -> bool:
     return path.is_file() and sha256_of(path) == sha256
 
 
+def hash64(text: str) -> int:
+    """64 bits by which a text is known, the same on every machine."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")
+
+
 def digest_of(content: dict[str, Any]) -> str:
     """The SHA-256 of what JSON can say, in hex, whatever the order of its fields."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -19,7 +19,6 @@ from typing import Final, Literal
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.changes import (
-    LOCK_WAIT_S,
     absorb,
     differing_papers,
     encoded_changes,
@@ -29,6 +28,7 @@ from indexer.collection.changes import (
 )
 from indexer.collection.growth import grow
 from indexer.collection.merging import merge
+from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.finished import CATALOGUED

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.growth import grow
+from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.encoding.finished import finished_parts, take_up
 from indexer.encoding.parts import EncodedPart, encode_parts
 from indexer.encoding.reading import read_versions, unfinished_reading
@@ -27,8 +27,6 @@ from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
 from models.errors import EncoderError, EncoderMismatchError, SnapshotError
 from models.types import Precision, ProgressFn
-
-LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
 
 
 @dataclass(frozen=True, slots=True)

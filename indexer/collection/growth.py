@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 
@@ -51,15 +50,15 @@ def grow(
     for segment in segments[n_kept:]:
         # Copied unseen, damage would get a checksum of its own.
         compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
-    places = [] if base is None else base.of_segments(living)
+    places, dead = ([], []) if base is None else (base.of_segments(living), base.of_segments(~living))
     taken = [
         part
         for segment, own in zip(segments[n_kept:], places[n_kept:], strict=True)
         for part in kept_parts(segment, own)
     ]
     kept = [
-        (segment.entry, np.setdiff1d(np.arange(len(segment)), own, assume_unique=True))
-        for segment, own in zip(segments[:n_kept], places[:n_kept], strict=True)
+        (segment.entry, gone)
+        for segment, own, gone in zip(segments[:n_kept], places[:n_kept], dead[:n_kept], strict=True)
         if len(own)
     ]
     if taken or parts:
@@ -69,11 +68,7 @@ def grow(
         )
         n_taken = sum(len(own) for own in places[n_kept:])
         kept.append((entry, n_taken + outdated))
-    manifest = replace(
-        like,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        segments=tuple(entry for entry, _ in kept),
-    )
+    manifest = replace(like, segments=tuple(entry for entry, _ in kept))
     published = publish(data, manifest, [positions for _, positions in kept])
     clear_away(data, keep=keep)
     return published

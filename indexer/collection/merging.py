@@ -6,16 +6,16 @@ what was added. Nothing is encoded anew.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.collection.publishing import adopt_segment, clear_away, publish
+from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, clear_away, publish
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.files.steps import discard_steps
 from indexer.snapshot.folder import compare_files, segment_folder
@@ -25,9 +25,7 @@ from indexer.snapshot.segment_writer import KeptPart, write_segment
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.types import ProgressFn, unseen
 
-_LOCK_WAIT_S: Final = 600.0  # for whoever publishes
 _KEPT_PAPERS: Final = 10_000  # taken over from a segment at once
-_NONE: Final = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +43,7 @@ class Tiers:
 
     def due(self, snapshot: Snapshot) -> range | None:
         """The segments to merge next, by their numbers; ``None`` where none are."""
-        alive = [
-            int(np.diff(segment.vectors.offsets)[own].sum())
-            for segment, own in zip(snapshot.segments, snapshot.of_segments(snapshot.living), strict=True)
-        ]
+        alive = snapshot.living_rows
         for number, (segment, n_rows) in enumerate(zip(snapshot.segments, alive, strict=True)):
             if n_rows < self.living * segment.entry.n_rows:
                 return range(number, number + 1)
@@ -79,16 +74,14 @@ def merge(
     BuildLockedError where another process merges.
     """
     merged = None
-    with storage_errors(data):
-        (data / "building").mkdir(exist_ok=True)
-        with writer_lock(data / "building" / "merge.lock"):
-            while True:
-                base = open_snapshot(data, beside=base, reread=False)
-                run = tiers.due(base)
-                done = None if run is None else _merge(data, base, run, device, keep, on_progress)
-                if done is None:
-                    return merged
-                merged = done
+    with _alone(data):
+        while True:
+            base = open_snapshot(data, beside=base, reread=False)
+            run = tiers.due(base)
+            done = None if run is None else _merge(data, base, run, device, keep, on_progress)
+            if done is None:
+                return merged
+            merged = done
 
 
 def compact(
@@ -98,15 +91,22 @@ def compact(
 
     Raises as ``merge``.
     """
+    with _alone(data):
+        while base.segments:
+            manifest = _merge(data, base, range(len(base.segments)), device, keep, on_progress)
+            if manifest is not None:
+                return manifest
+            base = open_snapshot(data, beside=base, reread=False)
+    return base.manifest
+
+
+@contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    """Keeps others from merging; raises BuildLockedError where they do, StorageError."""
     with storage_errors(data):
         (data / "building").mkdir(exist_ok=True)
         with writer_lock(data / "building" / "merge.lock"):
-            while True:
-                run = range(len(base.segments))
-                manifest = _merge(data, base, run, device, keep, on_progress) if run else base.manifest
-                if manifest is not None:
-                    return manifest
-                base = open_snapshot(data, beside=base, reread=False)
+            yield
 
 
 def is_compact(snapshot: Snapshot) -> bool:
@@ -137,38 +137,24 @@ def _merge(
         if parts
         else None
     )
-    with writer_lock(data / "LOCK", wait_s=_LOCK_WAIT_S):
+    with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
         now = open_snapshot(data, beside=base, reread=False)
-        deleted = _deleted_since(now, chosen, taken)
-        if deleted is not None:
-            manifest = _swap(data, now, chosen, written, deleted, prepared)
+        first = _place(now, chosen)
+        deleted = None if first is None else _deleted_since(now, first, taken)
+        published = None
+        if first is not None and deleted is not None:
+            merged = []
+            if written is not None and len(deleted) < written.n_papers:
+                merged = [(adopt_segment(data, prepared, written), deleted)]
+            published = _swap(data, now, slice(first, first + len(chosen)), merged)
             clear_away(data, keep=keep)
-            return manifest
     discard_folder(prepared)
     discard_steps(prepared)
-    return None
-
-
-def _deleted_since(
-    now: Snapshot, chosen: Sequence[Segment], taken: Sequence[Int64[np.ndarray, "..."]]
-) -> Int64[np.ndarray, " n_deleted"] | None:
-    """Which of the papers ``taken`` from the ``chosen`` segments ``now`` has no more, by their new positions.
-
-    ``None`` where the chosen are not all served, one after another, or hold papers that were not taken: those
-    of a generation that somebody went back to.
-    """
-    first = _place(now, chosen)
-    if first is None:
-        return None
-    alive = now.of_segments(now.living)[first : first + len(chosen)]
-    if any(len(np.setdiff1d(own, was)) for own, was in zip(alive, taken, strict=True)):
-        return None
-    stays = [np.isin(was, own) for own, was in zip(alive, taken, strict=True)]
-    return np.flatnonzero(~np.concatenate(stays))
+    return published
 
 
 def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:
-    """The number of the first of the ``chosen`` segments where all of them stand, in their order."""
+    """The number of the first of the ``chosen`` segments where all are served, one after another."""
     for first in range(len(now.segments) - len(chosen) + 1):
         own = now.segments[first : first + len(chosen)]
         if all(a.entry.is_same_as(b.entry) for a, b in zip(own, chosen, strict=True)):
@@ -176,30 +162,29 @@ def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:
     return None
 
 
+def _deleted_since(
+    now: Snapshot, first: int, taken: Sequence[Int64[np.ndarray, "..."]]
+) -> Int64[np.ndarray, " n_deleted"] | None:
+    """Which of the papers ``taken`` from the segments from ``first`` on are gone, by their new positions.
+
+    ``None`` where these hold papers that were not taken: those of a generation that somebody went back to.
+    """
+    alive = now.of_segments(now.living)[first : first + len(taken)]
+    if any(len(np.setdiff1d(own, was)) for own, was in zip(alive, taken, strict=True)):
+        return None
+    stays = [np.isin(was, own) for own, was in zip(alive, taken, strict=True)]
+    return np.flatnonzero(~np.concatenate(stays))
+
+
 def _swap(
     data: Path,
     now: Snapshot,
-    chosen: Sequence[Segment],
-    written: SegmentEntry | None,
-    deleted: Int64[np.ndarray, " n_deleted"],
-    prepared: Path,
+    merged_away: slice,
+    merged: Sequence[tuple[SegmentEntry, Int64[np.ndarray, " n_deleted"]]],
 ) -> Manifest:
-    """Publish ``now`` with the segment in ``prepared`` in place of the ``chosen``."""
-    served = [
-        (segment.entry, np.setdiff1d(np.arange(len(segment)), own, assume_unique=True))
-        for segment, own in zip(now.segments, now.of_segments(now.living), strict=True)
-    ]
-    first = _place(now, chosen) or 0
-    merged = []
-    if written is not None and len(deleted) < written.n_papers:
-        merged = [(adopt_segment(data, prepared, written), deleted)]
-    served[first : first + len(chosen)] = merged
-    manifest = replace(
-        now.manifest,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        segments=tuple(entry for entry, _ in served),
-    )
-    published = publish(data, manifest, [positions for _, positions in served])
-    discard_folder(prepared)
-    discard_steps(prepared)
-    return published
+    """Publish ``now`` with the segments ``merged``, each with its deleted papers, in place of others."""
+    entries = [segment.entry for segment in now.segments]
+    served = list(zip(entries, now.of_segments(~now.living), strict=True))
+    served[merged_away] = merged
+    manifest = replace(now.manifest, segments=tuple(entry for entry, _ in served))
+    return publish(data, manifest, [deleted for _, deleted in served])

@@ -9,7 +9,9 @@ import shutil
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from jaxtyping import Int64
@@ -38,7 +40,8 @@ from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingEr
 from models.types import ProgressFn
 
 _DISCARDED = ".discarded"
-_LOCK_WAIT_S = 60.0  # how long a rollback waits for whoever publishes
+LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
+_ROLLBACK_WAIT_S: Final = 60.0  # the same of a rollback
 
 
 def publish_segment(
@@ -61,7 +64,7 @@ def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEnt
 
 
 def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, "..."]]) -> Manifest:
-    """A new generation, served from here on: ``manifest`` but for its name and files, which are given here.
+    """A new generation, served from here on: ``manifest`` but for its name, time and files, given here.
 
     ``deleted`` are the positions of the deleted papers of each segment.
     """
@@ -79,6 +82,7 @@ def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, 
     published = replace(
         manifest,
         generation=generation,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
         base=_served(data),
         segments=tuple(segments),
         files=files,
@@ -203,7 +207,7 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest
     """
     if not generations(data):
         current_generation(data)  # says that nothing is indexed here
-    with writer_lock(data / "LOCK", wait_s=_LOCK_WAIT_S), storage_errors(data):
+    with writer_lock(data / "LOCK", wait_s=_ROLLBACK_WAIT_S), storage_errors(data):
         known = generations(data)
         served = named_by_pointer(data)
         target = to or _base(data, served)

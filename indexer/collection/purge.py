@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -17,16 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import LOCK_WAIT_S, expect_own_catalog
+from indexer.collection.changes import expect_own_catalog
 from indexer.collection.merging import kept_parts
-from indexer.collection.publishing import publish, publish_segment, remove_generations
+from indexer.collection.publishing import LOCK_WAIT_S, publish, publish_segment, remove_generations
 from indexer.encoding.reading import read_table
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.files.steps import discard_steps
 from indexer.snapshot.folder import compare_files, generations, read_manifest, segment_folder
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.segment import IDS, id_hash
+from indexer.snapshot.segment import IDS
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.checksums import hash64
 from models.errors import SnapshotCorruptError
 from models.types import ProgressFn, unseen
 
@@ -100,8 +100,9 @@ def _without(
     living = base.living.copy()
     living[base.find_all(wanted)] = False
     segments, deleted = [], []
-    for segment, own, holds in zip(base.segments, base.of_segments(living), holding, strict=True):
-        entry, gone = segment.entry, np.setdiff1d(np.arange(len(segment)), own, assume_unique=True)
+    places = zip(base.of_segments(living), base.of_segments(~living), strict=True)
+    for segment, (own, gone), holds in zip(base.segments, places, holding, strict=True):
+        entry = segment.entry
         if holds and len(own):
             # Copied unseen, damage would get a checksum of its own.
             compare_files(segment_folder(data, entry.name), entry.files)
@@ -109,13 +110,11 @@ def _without(
             entry = publish_segment(
                 data, kept_parts(segment, own), backend=backend, device=device, on_progress=on_progress
             )
-            gone = gone[:0]
         if len(own):
             segments.append(entry)
-            deleted.append(gone)
+            deleted.append(gone[:0] if holds else gone)
     manifest = replace(
         base.manifest,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
         segments=tuple(segments),
         change=change.number if change.previous == base.manifest.change else base.manifest.change,
         catalog=catalog.identity(),
@@ -129,7 +128,7 @@ def _generation_holds(data: Path, generation: str, wanted: Sequence[str]) -> boo
         entries = read_manifest(data, generation).segments
     except SnapshotCorruptError:
         return True
-    hashes = np.array([id_hash(paper_id) for paper_id in wanted], dtype=np.uint64)
+    hashes = np.array([hash64(paper_id) for paper_id in wanted], dtype=np.uint64)
     return any(_segment_holds(segment_folder(data, entry.name), hashes) for entry in entries)
 
 

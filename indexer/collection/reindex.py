@@ -27,14 +27,13 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BuildArguments, new_manifest
 from indexer.collection.changes import (
-    LOCK_WAIT_S,
     EncodedChanges,
     encode_changes,
     encoded_changes,
     expect_catalog_of_served,
 )
 from indexer.collection.growth import grow
-from indexer.collection.publishing import adopt_segment
+from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment
 from indexer.encoding.parts import EncodedPart, encode_parts
 from indexer.encoding.reading import (
     PARTS,

@@ -10,7 +10,7 @@ from indexer.catalog.database import sqlite_file
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import differing_papers, expect_own_catalog
 from indexer.files.durable import storage_errors
-from indexer.snapshot.folder import current_generation, generations, read_manifest, segment_folder
+from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import SnapshotError
@@ -94,8 +94,7 @@ def status_of(data: Path, catalog: Catalog, place: str | Path) -> Status:
 
 
 def _segment(data: Path, entry: SegmentEntry) -> SegmentStatus:
-    folder = segment_folder(data, entry.name)
-    size = sum((folder / name).stat().st_size for name in entry.files)
+    size = entry.size_in(segment_folder(data, entry.name))
     return SegmentStatus(entry.name, entry.n_papers, entry.n_deleted, entry.n_rows, entry.backend, size)
 
 
@@ -107,13 +106,11 @@ def _count_pending(data: Path, manifest: Manifest, catalog: Catalog) -> int:
 
 
 def _generations(data: Path) -> Iterator[GenerationStatus]:
-    for name in generations(data):
-        try:
-            manifest = read_manifest(data, name)
-        except SnapshotError as error:
-            yield GenerationStatus(name, problem=str(error))
+    for name, found in read_manifests(data):
+        if isinstance(found, SnapshotError):
+            yield GenerationStatus(name, problem=str(found))
         else:
-            yield GenerationStatus(name, manifest.created, manifest.n_papers)
+            yield GenerationStatus(name, found.created, found.n_papers)
 
 
 def _catalog_size(place: str | Path) -> int:

@@ -160,6 +160,17 @@ def read_manifest(data: Path, generation: str) -> Manifest:
     return manifest
 
 
+def read_manifests(data: Path) -> list[tuple[str, Manifest | SnapshotError]]:
+    """Every published generation, oldest first, with its manifest or why that cannot be read."""
+    found: list[tuple[str, Manifest | SnapshotError]] = []
+    for name in generations(data):
+        try:
+            found.append((name, read_manifest(data, name)))
+        except SnapshotError as error:
+            found.append((name, error))
+    return found
+
+
 def verify(
     data: Path, generation: str, *, known: Collection[SegmentEntry] = (), reread: bool = True
 ) -> Manifest:

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from indexer.files.durable import storage_errors
 from models.checksums import digest_of
 from models.errors import EncoderMismatchError, SnapshotCorruptError, StorageError
 from models.types import EncoderSpec, FunctionSpec, Precision, TaggerSpec, Unit
@@ -34,6 +35,11 @@ class SegmentEntry:
     function_backend: str | None
     files: dict[str, str]
     n_deleted: int = 0
+
+    def size_in(self, folder: Path) -> int:
+        """The bytes of its files, which stand in ``folder``; raises StorageError."""
+        with storage_errors(folder):
+            return sum((folder / name).stat().st_size for name in self.files)
 
     def is_same_as(self, other: "SegmentEntry") -> bool:
         """Whether both are the same files, whatever is deleted."""

@@ -11,7 +11,6 @@ functions.bin    what the backend of the index over them saved
 words.arrow      the words of its papers: indexer/words/file.py; those made before it lack it
 """
 
-import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -21,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Int8, Int64
 
-from indexer.files.durable import storage_errors
 from indexer.index.vector_index import VectorIndex, load_index
 from indexer.snapshot.columns import Columns, allowed_papers, paper_at
 from indexer.snapshot.manifest import SegmentEntry
 from indexer.words.file import WORDS, SegmentWords, open_words
+from models.checksums import hash64
 from models.errors import MissingVectorsError
 from models.facets import NO_FACET
 from models.types import Filters, PackedVectors, Paper, Unit
@@ -104,8 +103,7 @@ class Segment:
     @property
     def size_bytes(self) -> int:
         """The size of its files; raises StorageError."""
-        with storage_errors(self._folder):
-            return sum((self._folder / name).stat().st_size for name in self.entry.files)
+        return self.entry.size_in(self._folder)
 
     @cached_property
     def words(self) -> SegmentWords | None:
@@ -131,7 +129,7 @@ class Segment:
 
     def position(self, paper_id: str) -> int | None:
         """Where a paper stands, or ``None`` where it is not in this segment."""
-        wanted = id_hash(paper_id)
+        wanted = hash64(paper_id)
         first = int(np.searchsorted(self._ids["hash"], np.uint64(wanted)))
         for entry in self._ids[first:]:
             if entry["hash"] != wanted:
@@ -146,7 +144,7 @@ class Segment:
         ids = list(paper_ids)
         if len(ids) <= _FEW_IDS:
             return _those_found(map(self.position, ids))
-        hashes = np.array([id_hash(paper_id) for paper_id in ids], dtype=np.uint64)
+        hashes = np.array([hash64(paper_id) for paper_id in ids], dtype=np.uint64)
         places = np.minimum(np.searchsorted(self._ids["hash"], hashes), len(self) - 1)
         likely = np.flatnonzero(self._ids["hash"][places] == hashes)
         likely = likely[np.argsort(self._ids["position"][places[likely]])]  # batch by batch
@@ -184,9 +182,3 @@ def _allowed_papers(table: pa.Table, filters: Filters) -> Bool[np.ndarray, " n_p
 
 def _those_found(positions: Iterable[int | None]) -> Int64[np.ndarray, " n_found"]:
     return np.array([position for position in positions if position is not None], dtype=np.int64)
-
-
-def id_hash(paper_id: str) -> int:
-    """What ``ids.npy`` holds of an id: 64 bits, the same on every machine."""
-    encoded = paper_id.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(encoded, digest_size=8).digest(), "little")

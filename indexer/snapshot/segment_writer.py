@@ -27,10 +27,9 @@ from indexer.snapshot.segment import (
     PAPERS,
     VECTORS,
     Segment,
-    id_hash,
 )
 from indexer.words.file import WORDS, write_words
-from models.checksums import digest_of
+from models.checksums import digest_of, hash64
 from models.types import ProgressFn, rows_of, unseen
 
 # Beyond so many sentence vectors a segment takes minutes, and is made in steps that a kill leaves standing.
@@ -158,7 +157,7 @@ def write_segment(
     steps.make(VECTORS, lambda path: _write_rows(path, (part.rows() for part in parts), n_rows))
     steps.make(OFFSETS, lambda path: _write_offsets(path, lengths))
     steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts), batches))
-    steps.make(IDS, lambda path: _write_id_hashes(path, folder / PAPERS))
+    steps.make(IDS, lambda path: _write_hash64es(path, folder / PAPERS))
     steps.make(WORDS, lambda path: write_words(path, folder / PAPERS))
     _make_index(steps, INDEX, folder / VECTORS, own_backend, device, tell)
     if function_backend is not None:
@@ -220,12 +219,12 @@ def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -
             writer.write_table(batch)
 
 
-def _write_id_hashes(path: Path, papers: Path) -> None:
+def _write_hash64es(path: Path, papers: Path) -> None:
     """Write the hashes of the ids of ``papers``, a file of columns, sorted, each with its position."""
     with pa.memory_map(str(papers)) as source:
         ids = pa.ipc.open_file(source).read_all()["id"].to_pylist()
     table = np.empty(len(ids), dtype=ID_HASHES)
-    table["hash"] = [id_hash(paper_id) for paper_id in ids]
+    table["hash"] = [hash64(paper_id) for paper_id in ids]
     table["position"] = np.arange(len(ids))
     table.sort(order=["hash", "position"])
     write_array(path, [table], shape=table.shape, dtype=table.dtype)

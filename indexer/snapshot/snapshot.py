@@ -5,6 +5,7 @@ import os
 import weakref
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,12 @@ class Snapshot:
     def paper_of_row(self) -> Int64[np.ndarray, " n_rows"]:
         """The position of the paper that owns each row."""
         return np.repeat(np.arange(len(self.living)), np.diff(self.offsets))
+
+    @cached_property
+    def living_rows(self) -> list[int]:
+        """How many rows of each segment are of papers that are there."""
+        lengths = np.diff(self.offsets) * self.living
+        return [int(lengths[first:last].sum()) for first, last in pairwise(self._starts)]
 
     @cached_property
     def positions(self) -> Int64[np.ndarray, " n_papers"]:

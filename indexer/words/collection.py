@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt64
 from scipy.sparse import csr_array
 
-from indexer.words.file import MOST_COUNTED, SegmentWords, word_hash
+from indexer.words.file import MOST_COUNTED, SegmentWords
+from models.checksums import hash64
 from models.types import rows_of
 from models.words import WordCounts
 
@@ -69,7 +70,7 @@ class CollectionWords:
         for share, bag in bags:
             for stem, weight in zip(bag, share * self._tfidf(bag), strict=True):
                 weights[stem] = weights.get(stem, 0.0) + float(weight)
-        by_hash = sorted((word_hash(stem), stem) for stem in weights)
+        by_hash = sorted((hash64(stem), stem) for stem in weights)
         total = np.array([weights[stem] for _, stem in by_hash], dtype=np.float64)
         hashes = np.array([hashed for hashed, _ in by_hash], dtype=np.uint64)
         return WordVector(hashes, _unit(total), tuple(stem for _, stem in by_hash))
@@ -118,20 +119,16 @@ class CollectionWords:
         segment, rarities = self._segments[number], self._own_rarities[number]
         cells, starts = rows_of(segment.paper_starts, papers)
         numbers = segment.numbers[cells]
-        tfidf = _TEMPERED[segment.counts[cells]] * rarities[numbers]
-        # Summed one by one, in the order of hashes: a paper has the same cosine in whatever company.
-        paper_of_cell = np.repeat(np.arange(len(papers)), np.diff(starts))
-        norms = np.sqrt(np.bincount(paper_of_cell, weights=tfidf * tfidf, minlength=len(papers)))
         hashes = np.unique(np.concatenate([vector.hashes for vector in vectors]))
         wanted = _places(segment.words, hashes)
         known = np.flatnonzero(wanted >= 0)
         places = _places(wanted[known], numbers)
         shared = np.flatnonzero(places >= 0)
         bounds = np.searchsorted(shared, starts)
-        of_papers = csr_array(
-            (tfidf[shared], known[places[shared]], bounds), shape=(len(papers), len(hashes))
-        )
+        tfidf = _TEMPERED[segment.counts[cells[shared]]] * rarities[numbers[shared]]
+        of_papers = csr_array((tfidf, known[places[shared]], bounds), shape=(len(papers), len(hashes)))
         products = (of_papers @ _columns(vectors, hashes)).toarray().T  # (n_vectors, k)
+        norms = self._norms(number)[papers]
         found: Float64[np.ndarray, "n_vectors k"] = np.divide(
             products, norms, where=norms > 0, out=np.zeros_like(products)
         )
@@ -211,7 +208,7 @@ class CollectionWords:
 
     def _tfidf(self, bag: WordCounts) -> Float64[np.ndarray, " n"]:
         counts = np.fromiter(bag.values(), dtype=np.int64, count=len(bag))
-        hashes = np.fromiter(map(word_hash, bag), dtype=np.uint64, count=len(bag))
+        hashes = np.fromiter(map(hash64, bag), dtype=np.uint64, count=len(bag))
         places = _places(self._words, hashes)
         # A word that no paper has is the rarest of all.
         rarest = self._rarity(np.zeros(len(bag), dtype=np.int64))

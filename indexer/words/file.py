@@ -8,7 +8,6 @@ words.arrow, one row of lists:
   papers, times    of each posting a paper, ascending within a stem, and how often the stem counts there
 """
 
-import hashlib
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int64, UInt8, UInt32, UInt64
 
+from models.checksums import hash64
 from models.types import rows_of
 from models.words import WordCounts, count_words
 
@@ -66,11 +66,6 @@ def write_words(path: Path, papers: Path) -> None:
         writer.write_batch(row)
 
 
-def word_hash(stem: str) -> int:
-    """What a stem is known by: 64 bits, the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(stem.encode(), digest_size=8).digest(), "little")
-
-
 def words_of(papers: Iterable[WordCounts]) -> SegmentWords:
     """The words of papers, given by how often each stem counts."""
     known: dict[str, int] = {}  # stems in the order in which they are met
@@ -79,7 +74,7 @@ def words_of(papers: Iterable[WordCounts]) -> SegmentWords:
         numbers.extend(known.setdefault(stem, len(known)) for stem in counted)
         counts.extend(min(count, MOST_COUNTED) for count in counted.values())
         lengths.append(len(counted))
-    hashes = np.fromiter(map(word_hash, known), dtype=np.uint64, count=len(known))
+    hashes = np.fromiter(map(hash64, known), dtype=np.uint64, count=len(known))
     order = np.argsort(hashes)
     place = np.empty(len(order), dtype=np.uint32)
     place[order] = np.arange(len(order), dtype=np.uint32)

@@ -127,7 +127,7 @@ def test_ids_with_one_hash_are_told_apart(hashed_data: Path, monkeypatch: pytest
     segment._ids = np.sort(
         np.array([(7, i) for i in range(len(segment))], dtype=segment._ids.dtype), order=["hash", "position"]
     )
-    monkeypatch.setattr("indexer.snapshot.segment.id_hash", lambda _: 7)
+    monkeypatch.setattr("indexer.snapshot.segment.hash64", lambda _: 7)
     ids = [segment.paper(i).id for i in (5, 61)] + [f"unknown {i}" for i in range(200)]
     assert [5, 61] == sorted(segment.positions(ids).tolist())
 
