@@ -17,8 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from indexer.collection.build import KEEP, BuildArguments, build
-from indexer.collection.growth import compact
-from indexer.files.durable import writer_lock
+from indexer.collection.merging import compact
 from indexer.index.backends.exact import ExactIndex
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.annotator import Annotator, load_annotator
@@ -115,8 +114,7 @@ def bit_by_bit(all_of: Collections, lines: Sequence[str], n_first: int, table: T
     ids = sample(fed)
     rows = [(f"after {SMALL_ADDS} adds, {len(fed.segments)} segments", *recall_and_ms(fed, ids))]
     started = time.perf_counter()
-    with writer_lock(all_of.root / "fed" / "LOCK"):
-        compact(all_of.root / "fed", fed, device="cpu", keep=KEEP)
+    compact(all_of.root / "fed", fed, device="cpu", keep=KEEP)
     table.add_row("compact", f"{time.perf_counter() - started:.1f} s")
     rows.append(("compacted", *recall_and_ms(all_of.open("fed"), ids)))
     all_of.feed("fresh", lines, backend="auto")

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from encoders import CLOCKS, medians, read_papers
 
+from benchmarks.encoders import CLOCKS, medians, read_papers
 from indexer.encoding.embed import embed
 from models.annotator import Annotator, load_annotator
 from models.encoder import PAPERS_PER_CALL

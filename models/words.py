@@ -31,6 +31,8 @@ _MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u06
 _ASCII: Final = re.compile(r"[A-Za-z0-9]{2,}")
 _RUN: Final = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
+_PLAIN: Final = re.compile(r"[^\W_]{2,}")  # the runs of a text without any of the characters above
+_NOT_PLAIN: Final = re.compile(rf"[{_UNSPACED}{_MARKS}]")
 
 # How often each stem counts in a text.
 WordCounts = Mapping[str, int]
@@ -50,50 +52,52 @@ def count_words(title: str, abstract: str) -> WordCounts:
 
 def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
     """How ``text`` writes the ``wanted`` stems that it has: most often so, or first of those as often."""
-    forms: dict[str, Counter[str]] = {}
-    for start, end, stem in places(text, wanted):
-        forms.setdefault(stem, Counter())[text[start:end]] += 1
-    return {stem: written.most_common(1)[0][0] for stem, written in forms.items()}
+    times = Counter(_written(text))
+    forms: dict[str, str] = {}
+    for word, stem in _with_stems(times, wanted).items():
+        if stem not in forms or times[word] > times[forms[stem]]:
+            forms[stem] = word
+    return forms
 
 
 def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
     """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem."""
-    spans = [(*span, _folded(text[slice(*span)])) for span in _likely_spans(text, wanted)]
-    spans = [span for span in spans if span[2] not in STOP_WORDS]
-    found = zip(spans, _stemmed([folded for _, _, folded in spans]), strict=True)
-    return [(start, end, stem) for (start, end, _), stem in found if stem in wanted]
+    spans = [(start, end, text[start:end]) for start, end in _spans(text)]
+    known = _with_stems({word for _, _, word in spans}, wanted)
+    return [(start, end, known[word]) for start, end, word in spans if word in known]
 
 
-def _likely_spans(text: str, wanted: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Where each word of ``text`` begins and ends that begins like one of the ``wanted`` stems.
-
-    The stemmer leaves the first character of a word as it is, and the second of all but short ones.
-    """
-    firsts = {stem[:1] for stem in wanted}
-    pairs = {stem[:2] for stem in wanted if len(stem) > 3} | {
-        stem[0] for stem in wanted if 0 < len(stem) <= 3
-    }
-    if text.isascii():  # some times as fast
-        for run in _ASCII.finditer(text):
-            pair = run[0][:2].lower()
-            if pair in pairs or pair[0] in pairs:
-                yield run.start(), min(run.end(), run.start() + MAX_WORD_CHARS)
-        return
-    for start, end in _spans(text):
-        if text[start].lower() in firsts or not text[start].isascii():
-            yield start, end
+def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
+    """Those of the ``words`` that have ``wanted`` stems, with these."""
+    # The stemmer leaves the first character of a word as it is, and the second of all but short ones.
+    firsts = {case for stem in wanted if len(stem) < 4 for case in _cases(stem[:1])}
+    pairs = {a + b for stem in wanted if len(stem) > 3 for a in _cases(stem[0]) for b in _cases(stem[1])}
+    likely = [
+        word
+        for word in words
+        if word[:2] in pairs or word[0] in firsts or word[0] > "\x7f" or word[1] > "\x7f"
+    ]
+    folded = list(map(_folded, likely))
+    found = zip(likely, folded, _stemmed(folded), strict=True)
+    return {word: stem for word, plain, stem in found if stem in wanted and plain not in STOP_WORDS}
 
 
-def _written(text: str) -> Iterable[str]:
+def _cases(character: str) -> set[str]:
+    return {character, character.upper()}
+
+
+def _written(text: str) -> list[str]:
     """The words of ``text`` as they stand there."""
     if text.isascii():  # three times as fast
         return [word[:MAX_WORD_CHARS] for word in _ASCII.findall(text)]
-    return (text[start:end] for start, end in _spans(text))
+    if not _NOT_PLAIN.search(text):  # twice
+        return [word[:MAX_WORD_CHARS] for word in _PLAIN.findall(text)]
+    return [text[start:end] for start, end in _spans(text)]
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
     """Where each word of ``text`` begins and ends."""
-    for run in _RUN.finditer(text):
+    for run in (_ASCII if text.isascii() else _RUN).finditer(text):
         start, end = run.span()
         if _UNSPACED_RUN.match(text, start):
             yield from ((at, at + 2) for at in range(start, end - 1))

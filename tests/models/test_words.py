@@ -48,6 +48,7 @@ def test_words_stand_where_they_are_said_to(text: str) -> None:
     """Of any text every stem is found again in it, by the same stem."""
     found = places(text, frozenset(stems(text)))
     assert stems(text) == [stem for _, _, stem in found]
+    assert {*stems(text)} == {*written_as(text, frozenset(stems(text)))}
     assert all(0 <= start < end <= len(text) and end - start <= MAX_WORD_CHARS for start, end, _ in found)
 
 
@@ -58,8 +59,9 @@ def test_words_of_plain_text_stand_where_they_are_said_to(text: str) -> None:
     assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
 
 
-@pytest.mark.parametrize("text", ["dying lying tying skies", "idly gently ugly early only singly", "b9 YB"])
+@pytest.mark.parametrize("text", ["dying lying tying skies", "idly gently ugly early only", "b9 YB AED"])
 def test_words_whose_stems_are_exceptions_are_found(text: str) -> None:
     """The stemmer changes a few words more than others."""
     assert stems(text) == [stem for _, _, stem in places(text, frozenset(stems(text)))]
+    assert {*stems(text)} == {*written_as(text, frozenset(stems(text)))}
     assert [] == places(text, frozenset())
