@@ -106,11 +106,11 @@ class CollectionWords:
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
         segment, own = self._segments[number], position - int(self._starts[number])
         cells = slice(*segment.paper_starts[own : own + 2])
-        numbers = segment.numbers[cells]
-        tfidf = _unit(_TEMPERED[segment.counts[cells]] * self._own_rarities[number][numbers])
+        numbers, counts = segment.numbers[cells], segment.counts[cells]
         places = _places(vector.hashes, segment.words[numbers])
         shared = np.flatnonzero(places >= 0)
-        added = tfidf[shared] * vector.weights[places[shared]]
+        tfidf = _TEMPERED[counts[shared]] * self._own_rarities[number][numbers[shared]]
+        added = tfidf / self._norms(number)[own] * vector.weights[places[shared]]
         return {vector.stems[place]: each for place, each in zip(places[shared], added.tolist(), strict=True)}
 
     def _cosines(
