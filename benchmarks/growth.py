@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from indexer.collection.build import KEEP, BuildArguments, build
-from indexer.collection.merging import compact
+from indexer.collection.growth import compact
 from indexer.files.durable import writer_lock
 from indexer.index.backends.exact import ExactIndex
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
