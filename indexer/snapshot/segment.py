@@ -49,7 +49,8 @@ class Segment:
         self.entry = entry
         self._unit = unit
         self._device = device
-        self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), np.load(folder / OFFSETS))
+        offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))
+        self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), offsets)
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
         self._columns = Columns(self._table)
         self._ids = np.load(folder / IDS, mmap_mode="r")

@@ -40,14 +40,8 @@ def today(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
     return folder / "data"
 
 
-@pytest.fixture
-def old(today: Path, tmp_path: Path) -> Path:
-    """The same in the form of before: without words, the catalog's older schema, notes of a stopped build."""
-    data = Path(shutil.copytree(today, tmp_path / "data"))
-    database = Database(data / CATALOG_FILE)
-    with database.writing() as connection:
-        scripts.downgrade(connection, SCHEMA)
-    database.close()
+def strip_words(data: Path) -> None:
+    """Take the words out of every segment, and out of what manifests say."""
     for path in data.glob("segments/*/words.arrow"):
         path.unlink()
     for path in data.glob("snapshots/*/manifest.json"):
@@ -56,6 +50,18 @@ def old(today: Path, tmp_path: Path) -> Path:
         for segment in content["segments"]:
             del segment["files"][WORDS]
         path.write_text(json.dumps({**content, "sha256": digest_of(content)}))
+    (data / "CURRENT").write_text((data / "CURRENT").read_text().split()[-1] + "\n")
+
+
+@pytest.fixture
+def old(today: Path, tmp_path: Path) -> Path:
+    """The same in the form of before: without words, the catalog's older schema, notes of a stopped build."""
+    data = Path(shutil.copytree(today, tmp_path / "data"))
+    database = Database(data / CATALOG_FILE)
+    with database.writing() as connection:
+        scripts.downgrade(connection, SCHEMA)
+    database.close()
+    strip_words(data)
     written_before(data, "catalog", "base")
     work = data / "building" / "corpus"
     (work / "vectors-00").mkdir(parents=True)
@@ -114,9 +120,22 @@ def test_an_interrupted_upgrade_goes_on(
     assert not (old / "building" / "upgrade").exists()
 
 
-def test_damage_is_not_given_words(old: Path) -> None:
-    """Papers that are not as they were written are named; what is served stays."""
-    flip(next(iter(sorted(old.glob("segments/*/papers.arrow")))))
+def test_words_alone_may_be_missing(today: Path, tmp_path: Path) -> None:
+    """Where the catalog is of today already, and known, a new generation has the words."""
+    data = Path(shutil.copytree(today, tmp_path / "data"))
+    strip_words(data)
+    done = upgrade(data, data / CATALOG_FILE, keep=KEEP)
+    assert (NEWEST, 2) == (done.schema, done.n_segments)
+    assert open_snapshot(data).words is not None
+
+
+def test_damage_is_not_given_words(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Papers that are not as they were written are named, also where they were when they were opened."""
+
+    def damage(*_: object) -> None:
+        flip(min(old.glob("segments/*/papers.arrow")))
+
+    monkeypatch.setattr(upgrading, "expect_own_catalog", damage)
     with pytest.raises(SnapshotCorruptError, match=r"papers\.arrow"):
         upgrade(old, old / CATALOG_FILE, keep=KEEP)
 
