@@ -9,8 +9,10 @@ import pytest
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP, Bounds, BuildArguments
 from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.files.durable import writer_lock
+from indexer.corpus.read import read_corpus
+from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
@@ -193,3 +195,41 @@ def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder,
         counting = Counting(hashing)
         assert 40 == absorbed(data, counting).n_papers
         assert (0, (refused,)) == (counting.n_encoded, catalog.quarantine(models, limit=1).first)
+
+
+def test_a_file_system_without_links_gets_copies(
+    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files cannot be linked they are copied, and nothing is encoded again either."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    kill(hashing)
+    monkeypatch.setattr("os.link", refused)
+    counting = Counting(hashing)
+    assert (40, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+
+
+def test_what_others_remove_meanwhile_is_still_there(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build takes over what a service encoded, which publishes and removes it before the build does."""
+    corpus = data.parent / "c.jsonl"
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper for paper in read_corpus(corpus) if paper.id in {"p20", "p30"}])
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            "indexer.collection.changes.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            absorbed(data, hashing)
+
+    def removed_first(*given: object, **named: object) -> object:
+        discard_folder(data / "building" / "changes")
+        return prepare_segments(*given, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr("indexer.collection.build.prepare_segments", removed_first)
+    counting = Counting(hashing)
+    report = build_quietly(corpus, data, counting, bounds=TENS)
+    assert (28, 2, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)
