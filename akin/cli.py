@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "snapshot": "akin.collection:snapshots",
     "status": "akin.status:status",
     "migrate": "akin.collection:migrate",
+    "upgrade": "akin.collection:upgrade",
     "embed": "akin.indexing:embed",
     "sentences": "akin.sentences:sentences",
     "analyze": "akin.sentences:analyze",

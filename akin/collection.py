@@ -1,4 +1,4 @@
-"""Commands on a collection that was indexed: delete, purge, compact, backup, migrate and snapshot."""
+"""Commands on a collection that was indexed: delete, purge, compact, backup, migrate, upgrade, snapshot."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +23,7 @@ from indexer.collection.merging import compact as compact_snapshot
 from indexer.collection.merging import is_compact
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
+from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.snapshot.folder import current_generation, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
@@ -111,17 +112,18 @@ def compact(
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
-    """Merge all segments into one and drop what is deleted; nothing is encoded anew."""
+    """Merge all segments, into one of up to five million vectors, and drop what is deleted."""
     with show_progress(_err) as on_progress:
         snapshot = open_snapshot(data, reread=False)
         if is_compact(snapshot):
-            _out.print(f"Generation {snapshot.generation} is one segment without deleted papers already.")
+            _out.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
             return
         manifest = compact_snapshot(data, snapshot, device=device, keep=keep, on_progress=on_progress)
+    n_now = len(manifest.segments)
     _out.print(
-        f"Merged {len(snapshot.segments)} segments into one of {manifest.n_papers:,} papers "
-        f"(backend {manifest.segments[0].backend if manifest.segments else 'none'}); generation "
-        f"{manifest.generation} is served from now on."
+        f"Merged {len(snapshot.segments)} segments into {'one' if n_now == 1 else n_now} of "
+        f"{manifest.n_papers:,} papers (backend {manifest.segments[0].backend if n_now else 'none'}); "
+        f"generation {manifest.generation} is served from now on."
     )
 
 
@@ -155,6 +157,19 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
         _out.print(
             f"The catalog had {'no schema' if found is None else f'schema {found}'}; it has {NEWEST} now."
         )
+
+
+def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
+    """Bring a collection that an older version of Akin made to this one's form; nothing is encoded anew.
+
+    The catalog gets today's schema (as with `akin migrate`: back it up, stop what else writes to it), every
+    segment its words. Interrupted, it goes on when it is given again.
+    """
+    with show_progress(_err) as on_progress:
+        done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
+    had = "no schema" if done.schema is None else f"schema {done.schema}"
+    _out.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
+    _out.print(f"Generation {done.manifest.generation} is served from now on.")
 
 
 @snapshots.command("list")

@@ -14,9 +14,16 @@ from rich.text import Text
 from akin.progress import show_progress
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.build import KEEP, BuildArguments, BuildReport, build, built_with
+from indexer.collection.build import (
+    KEEP,
+    PUBLISH_EVERY,
+    Bounds,
+    BuildArguments,
+    BuildReport,
+    build,
+    built_with,
+)
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.encoding.reading import Refusals
 from models.annotator import load_annotator
 from models.types import Precision
 
@@ -92,6 +99,10 @@ def index(
     ] = False,
     catalog: CatalogUrl = "",
     keep: Keep = KEEP,
+    publish_every: Annotated[
+        int,
+        typer.Option(min=0, help="Serve so many papers at a time; 0, or with --replace: all at the end."),
+    ] = PUBLISH_EVERY,
 ) -> None:
     """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
 
@@ -128,6 +139,7 @@ def index(
             catalog=catalog or None,
             replace=replace,
             keep=keep,
+            bounds=Bounds(publish_every=publish_every),
         )
     _err.print(_refused_rows(report.reading.refusals))
     _err.print(quarantined_papers(report.quarantined))
@@ -176,13 +188,13 @@ def embed(
         _err.print(f"skipped: {row}", markup=False, soft_wrap=True)
 
 
-def _refused_rows(refusals: Refusals) -> Group:
+def _refused_rows(refusals: CorpusReport) -> Group:
     """What was passed over while reading, with the first reasons."""
     lines = []
     if refusals.broken:
         duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
         lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
-        lines += _first_of(refusals.broken, refusals.examples)
+        lines += _first_of(refusals.broken, refusals.broken_rows)
     if refusals.without_abstract:
         lines.append(Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over."))
     return Group(*lines)
@@ -228,7 +240,7 @@ def _build_summary(report: BuildReport) -> Group:
     if reading.unchanged:
         lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
     if report.reused_papers:
-        lines.append(Text(f"{report.reused_papers:,} papers were encoded before an interruption and reused."))
+        lines.append(Text(f"{report.reused_papers:,} papers had been encoded before and were reused."))
     if report.dropped_sentences:
         lines.append(
             Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")

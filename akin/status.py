@@ -43,6 +43,8 @@ def _overview(found: Status) -> Table:
     table.add_row("papers", f"{manifest.n_papers:,}")
     waiting = f"{found.pending:,}, not yet shown" if found.pending else "0"
     table.add_row("pending", waiting, style="yellow" if found.pending else "")
+    if found.staged:
+        table.add_row("staged", f"{found.staged:,}, of an unfinished akin index", style="yellow")
     quarantined = found.quarantine
     table.add_row("quarantined", f"{quarantined.n_papers:,}", style="yellow" if quarantined.n_papers else "")
     for paper in quarantined.first:
@@ -93,6 +95,7 @@ def _as_json(found: Status) -> dict[str, Any]:
         "papers": manifest.n_papers,
         "vectors": manifest.n_rows,
         "pending": found.pending,
+        "staged": found.staged,
         "quarantine": {
             "papers": found.quarantine.n_papers,
             "first": [{"id": paper.paper_id, "reason": paper.reason} for paper in found.quarantine.first],

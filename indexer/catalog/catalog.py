@@ -1,17 +1,16 @@
 """The catalog: the system of record of papers, in SQLite by default, in PostgreSQL by URL.
 
-The indexer writes it; builds, re-builds with another encoder and title look-up read it. Searches never do:
-the service answers them from the snapshot alone. A row of ``papers`` or ``sentences`` never changes, unless
+The indexer writes it; builds and re-builds with another encoder read it. Searches never do: the service
+answers them from the snapshot alone. A row of ``papers`` or ``sentences`` never changes, unless
 it was damaged and its paper is added again: a paper whose content changes is a new row, and
 ``current_papers`` points at the version that was added last.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, func, select
 
 from indexer.catalog.quarantine import (
     Quarantine,
@@ -21,30 +20,38 @@ from indexer.catalog.quarantine import (
     read_quarantine,
     refused_papers,
 )
+from indexer.catalog.staging import (
+    Version,
+    forget_loads,
+    publish_staged,
+    stage,
+    staged_after,
+    staged_hashes,
+)
 from indexer.catalog.store import Store
-from indexer.catalog.tables import CurrentRow, IdentityRow, JobChunkRow, JobRow, PaperRow
+from indexer.catalog.tables import CurrentRow, IdentityRow, PaperRow, StagedRow
 from indexer.catalog.versions import (
-    BATCH_PAPERS,
     UNSTORABLE,
     check,
-    folded,
     in_batches,
     insert_papers,
+    is_known,
     point,
     point_nowhere,
     read_papers,
+    remove_batches,
     remove_versions,
 )
 from indexer.content_hash import content_hash
-from models.errors import PaperNotFoundError
 from models.types import Paper
-
-_Item = TypeVar("_Item")
 
 CATALOG_FILE: Final = "catalog.sqlite3"  # its name in the data folder
 
 _HAS_VERSION: Final = CurrentRow.paper_key.is_not(None)
-_CURRENT_PAPERS: Final = select(PaperRow.__table__).join(CurrentRow, CurrentRow.paper_key == PaperRow.key)
+_CURRENT_VERSIONS: Final = select(PaperRow.key, PaperRow.paper_id, PaperRow.content_hash).join(
+    CurrentRow, CurrentRow.paper_key == PaperRow.key
+)
+_PAGE: Final = 1_000  # versions read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,7 @@ class Purged:
 
 
 class Catalog(Store):
-    """The papers of one database, each in its current version; open it with ``Catalog.open``.
+    """The papers of one database; open it with ``Catalog.open``.
 
     Every method raises ``StorageError`` where the database cannot be reached, read or written.
     """
@@ -81,32 +88,64 @@ class Catalog(Store):
         """Where its database is, as messages name it."""
         return self._database.place
 
-    def add(self, papers: Iterable[Paper], *, replace: bool = False) -> Change:
+    def add(self, papers: Iterable[Paper]) -> Change:
         """Adds papers in one transaction and makes each the current version of its id.
 
         Of several with one id the last is current. Content that is there already is left as it is, so adding
-        again changes nothing. With ``replace`` every other paper is deleted.
+        again changes nothing.
 
         Raises:
             InputError: a paper that would not come back as it was given; nothing was added.
         """
         n_new = 0
-        given: set[str] = set()
         with self._database.writing() as connection:
             number = _last_change(connection) + 1
-            for batch in _batches(papers):
-                for paper in batch:
-                    check(paper)
-                hashes = [content_hash(paper) for paper in batch]
+            for batch in in_batches(papers):
+                hashes = _hashes(batch)
                 n_new += insert_papers(connection, dict(zip(hashes, batch, strict=True)))
                 last = {paper.id: digest for paper, digest in zip(batch, hashes, strict=True)}
                 point(connection, list(last.values()), number)
-                given.update(last)
-            if replace:
-                present = connection.scalars(select(CurrentRow.paper_id).where(_HAS_VERSION))
-                point_nowhere(connection, [paper_id for paper_id in present if paper_id not in given], number)
             forget_outdated(connection)
             return _change(connection, number, n_new=n_new)
+
+    def stage(self, load: str, papers: Sequence[Paper]) -> None:
+        """Keeps papers for a ``load``, in one transaction; nothing shows them until they are published.
+
+        Those that it has already are passed over; of several with one id the last counts. Raises InputError
+        as ``add``.
+        """
+        last = [*{paper.id: paper for paper in papers}.values()]
+        hashes = dict(zip(_hashes(last), last, strict=True))
+        with self._database.reading() as connection:
+            there = staged_hashes(connection, [*hashes])
+        if missing := {digest: paper for digest, paper in hashes.items() if digest not in there}:
+            with self._database.writing() as connection:
+                stage(connection, load, missing)
+
+    def forget_loads(self, *, but: str) -> None:
+        """Gives up what other loads left unpublished, with the text that only they brought."""
+        with self._database.writing() as connection:
+            forget_loads(connection, but=but)
+
+    def staged(self, load: str) -> Iterator[Version]:
+        """What waits in a load, in the order in which its content first came in, read some at a time."""
+        return self._paged(lambda connection, key: staged_after(connection, load, key, _PAGE))
+
+    def count_staged(self) -> int:
+        """How many versions wait to be published, of whatever load."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.count()).select_from(StagedRow)).scalar_one()
+
+    def publish(self, load: str, up_to: int, *, replace: bool = False) -> Change:
+        """Makes the versions of a load with keys ``up_to`` one current, in one transaction.
+
+        With ``replace`` every other paper is deleted.
+        """
+        with self._database.writing() as connection:
+            number = _last_change(connection) + 1
+            publish_staged(connection, load, up_to, number, replace=replace)
+            forget_outdated(connection)
+            return _change(connection, number)
 
     def delete(self, paper_ids: Iterable[str]) -> Change:
         """Deletes papers in one transaction; their versions stay, for the snapshots that refer to them.
@@ -130,10 +169,10 @@ class Catalog(Store):
         """
         storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
         with self._database.writing() as connection:
-            present = [key for key in storable if _is_known(connection, key)]
+            present = [key for key in storable if is_known(connection, key)]
             point_nowhere(connection, present, _last_change(connection) + 1)
             n_versions = remove_versions(connection, present)
-            n_batches = _remove_batches(connection) if present else 0
+            n_batches = remove_batches(connection) if present else 0
         self._database.clear_freed_pages()
         return Purged(n_versions, n_batches)
 
@@ -196,42 +235,43 @@ class Catalog(Store):
         """Which of the papers are there."""
         found: set[str] = set()
         with self._database.reading() as connection:
-            for batch in _batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
+            for batch in in_batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
                 there = select(CurrentRow.paper_id).where(_HAS_VERSION, CurrentRow.paper_id.in_(batch))
                 found.update(connection.scalars(there))
         return found
 
-    def paper(self, paper_id: str) -> Paper:
-        """The current version of one paper.
+    def current_hashes(self, paper_ids: Sequence[str]) -> dict[str, str]:
+        """The content hashes of the current versions of those papers that are there, by id."""
+        found: dict[str, str] = {}
+        with self._database.reading() as connection:
+            for batch in in_batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
+                rows = connection.execute(_CURRENT_VERSIONS.where(CurrentRow.paper_id.in_(batch)))
+                found.update({row.paper_id: row.content_hash for row in rows})
+        return found
 
-        Raises:
-            PaperNotFoundError: the catalog holds no such id.
-        """
-        return next(self.papers([paper_id]))
+    def current(self) -> Iterator[Version]:
+        """The current version of every paper, in the order in which they first came in, some at a time."""
 
-    def papers(self, paper_ids: Iterable[str]) -> Iterator[Paper]:
-        """The current versions of papers, in the order of ``paper_ids``, read a batch at a time.
+        def after(connection: Connection, key: int) -> Iterator[Version]:
+            page = _CURRENT_VERSIONS.where(PaperRow.key > key).order_by(PaperRow.key).limit(_PAGE)
+            return (Version(*row) for row in connection.execute(page).all())
 
-        Raises:
-            PaperNotFoundError: at the first id that the catalog does not hold.
-        """
-        wanted = list(paper_ids)
-        for batch in in_batches(wanted):
-            storable = [paper_id for paper_id in batch if not UNSTORABLE.search(paper_id)]
-            statement = _CURRENT_PAPERS.where(CurrentRow.paper_id.in_(storable))
+        return self._paged(after)
+
+    def _paged(self, after: Callable[[Connection, int], Iterator[Version]]) -> Iterator[Version]:
+        """Versions that ``after`` reads behind a key, each page in a transaction of its own."""
+        key = 0
+        while True:
             with self._database.reading() as connection:
-                found = {paper.id: paper for paper in read_papers(connection, statement)}
-            for paper_id in batch:
-                if paper_id not in found:
-                    raise PaperNotFoundError(
-                        f"the catalog {self._database.place} holds no paper {paper_id!r}; "
-                        "check the id, or ingest the paper first"
-                    )
-                yield found[paper_id]
+                page = list(after(connection, key))
+            if not page:
+                return
+            yield from page
+            key = page[-1].key
 
     def versions(self, hashes: Iterable[str]) -> Iterator[Paper]:
         """The versions with the content hashes given, in the order in which they first came in."""
-        for batch in _batches(hashes):
+        for batch in in_batches(hashes):
             statement = (
                 select(PaperRow.__table__).where(PaperRow.content_hash.in_(batch)).order_by(PaperRow.key)
             )
@@ -239,43 +279,12 @@ class Catalog(Store):
                 found = read_papers(connection, statement)
             yield from found
 
-    def paper_ids(self) -> list[str]:
-        """The id of every paper, in the order in which their current versions first came in."""
-        statement = select(CurrentRow.paper_id).where(_HAS_VERSION).order_by(CurrentRow.paper_key)
-        with self._database.reading() as connection:
-            return list(connection.scalars(statement))
-
     def count(self) -> int:
         """How many papers there are, each counted once however many versions it has."""
         with self._database.reading() as connection:
             return connection.execute(
                 select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
             ).scalar_one()
-
-    def find_title(self, text: str, limit: int = 10) -> list[Paper]:
-        """Papers whose title contains ``text``, at most ``limit``, those that start with it first.
-
-        Case, width and runs of spaces do not count. A blank text finds nothing.
-        """
-        wanted = folded(text)
-        if not wanted or UNSTORABLE.search(wanted):
-            return []
-        with self._database.reading() as connection:
-            position = func.instr if connection.dialect.name == "sqlite" else func.strpos
-            found = position(PaperRow.folded_title, wanted)
-            statement = _CURRENT_PAPERS.where(found > 0).order_by(found > 1, PaperRow.key).limit(limit)
-            return read_papers(connection, statement)
-
-
-def _is_known(connection: Connection, paper_id: str) -> bool:
-    wanted = select(CurrentRow.paper_id).where(CurrentRow.paper_id == paper_id)
-    return connection.execute(wanted).first() is not None
-
-
-def _remove_batches(connection: Connection) -> int:
-    """Ends and forgets every batch, whosever it is; returns how many there were."""
-    connection.execute(delete(JobChunkRow))
-    return connection.execute(delete(JobRow)).rowcount
 
 
 def _last_change(connection: Connection) -> int:
@@ -288,7 +297,8 @@ def _change(connection: Connection, number: int, *, n_new: int = 0) -> Change:
     return Change(number - 1, number if n_changed else number - 1, n_changed, n_new)
 
 
-def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, BATCH_PAPERS)):
-        yield batch
+def _hashes(papers: Sequence[Paper]) -> list[str]:
+    """Content hashes of papers; raises InputError for one that would not come back as it was given."""
+    for paper in papers:
+        check(paper)
+    return [content_hash(paper) for paper in papers]

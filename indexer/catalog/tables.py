@@ -18,7 +18,7 @@ class Base(DeclarativeBase):
 
 
 class PaperRow(Base):
-    """One version of a paper; ``folded_title`` is what ``find_title`` compares."""
+    """One version of a paper."""
 
     __tablename__ = "papers"
     __table_args__ = ({"sqlite_autoincrement": True},)  # a key that was given once is never given again
@@ -27,7 +27,6 @@ class PaperRow(Base):
     paper_id: Mapped[str] = mapped_column(index=True)
     content_hash: Mapped[str] = mapped_column(String(64), unique=True)
     title: Mapped[str]
-    folded_title: Mapped[str]
     abstract: Mapped[str]
     year: Mapped[int | None]
     venue: Mapped[str | None]
@@ -62,6 +61,20 @@ class CurrentRow(Base):
     paper_id: Mapped[str] = mapped_column(primary_key=True)
     paper_key: Mapped[int | None] = mapped_column(ForeignKey(PaperRow.key), unique=True)
     change: Mapped[int] = mapped_column(BigInteger, index=True)
+
+
+class StagedRow(Base):
+    """A version of a paper that waits to be published, and the ``load`` that it waits in.
+
+    ``brought``: no paper has had that version; it goes where the load is given up.
+    """
+
+    __tablename__ = "staged_papers"
+
+    paper_id: Mapped[str] = mapped_column(primary_key=True)
+    paper_key: Mapped[int] = mapped_column(ForeignKey(PaperRow.key), index=True)
+    load: Mapped[str] = mapped_column(String(64))
+    brought: Mapped[bool]
 
 
 class QuarantineRow(Base):

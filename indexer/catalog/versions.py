@@ -1,15 +1,24 @@
 """Versions of papers as rows of the catalog: their hashes, how they get in, and how they come out again."""
 
 import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import BigInteger, Connection, Executable, delete, literal, select, update
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects import postgresql, sqlite
 
-from indexer.catalog.tables import Base, CurrentRow, PaperRow, QuarantineRow, SentenceRow
+from indexer.catalog.tables import (
+    Base,
+    CurrentRow,
+    JobChunkRow,
+    JobRow,
+    PaperRow,
+    QuarantineRow,
+    SentenceRow,
+    StagedRow,
+)
 from indexer.content_hash import content_hash
 from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
@@ -45,7 +54,7 @@ def check(paper: Paper) -> None:
             )
 
 
-def _insert(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
+def insert_on_conflict(connection: Connection, table: type[Base]) -> sqlite.Insert | postgresql.Insert:
     """An INSERT in the database's own dialect: what to do on a conflict is not in standard SQL."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
@@ -55,7 +64,7 @@ def insert_papers(connection: Connection, papers: dict[str, Paper]) -> int:
 
     Those that are there, but damaged, are written again.
     """
-    insert = _insert(connection, PaperRow).on_conflict_do_nothing()
+    insert = insert_on_conflict(connection, PaperRow).on_conflict_do_nothing()
     added = connection.execute(
         insert.returning(PaperRow.key, PaperRow.content_hash),
         [_columns(digest, paper) for digest, paper in papers.items()],
@@ -85,7 +94,6 @@ def _columns(digest: str, paper: Paper) -> dict[str, Any]:
         "paper_id": paper.id,
         "content_hash": digest,
         "title": paper.title,
-        "folded_title": folded(paper.title),
         "abstract": paper.abstract,
         "year": paper.year,
         "venue": paper.venue,
@@ -96,10 +104,11 @@ def _columns(digest: str, paper: Paper) -> dict[str, Any]:
     }
 
 
-def in_batches(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
     """The items, as many at a time as one statement takes."""
-    for start in range(0, len(items), BATCH_PAPERS):
-        yield items[start : start + BATCH_PAPERS]
+    iterator = iter(items)
+    while batch := list(islice(iterator, BATCH_PAPERS)):
+        yield batch
 
 
 def point(connection: Connection, digests: Sequence[str], change: int) -> None:
@@ -108,7 +117,9 @@ def point(connection: Connection, digests: Sequence[str], change: int) -> None:
         versions = select(PaperRow.paper_id, PaperRow.key, literal(change, BigInteger)).where(
             PaperRow.content_hash.in_(batch)
         )
-        insert = _insert(connection, CurrentRow).from_select(["paper_id", "paper_key", "change"], versions)
+        insert = insert_on_conflict(connection, CurrentRow).from_select(
+            ["paper_id", "paper_key", "change"], versions
+        )
         connection.execute(
             insert.on_conflict_do_update(
                 index_elements=[CurrentRow.paper_id],
@@ -116,13 +127,16 @@ def point(connection: Connection, digests: Sequence[str], change: int) -> None:
                 where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
             )
         )
+        # A generation may come to hold them: they stay, whatever becomes of the load that brought them.
+        keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
+        connection.execute(update(StagedRow).where(StagedRow.paper_key.in_(keys)).values(brought=False))
 
 
 def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int) -> None:
     """Deletes papers, those that were there, as of ``change``; their versions stay."""
     if not paper_ids:
         return
-    insert = _insert(connection, CurrentRow)
+    insert = insert_on_conflict(connection, CurrentRow)
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=[CurrentRow.paper_id],
@@ -139,10 +153,23 @@ def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:
     for batch in in_batches(paper_ids):
         of_these = PaperRow.paper_id.in_(batch)
         keys = select(PaperRow.key).where(of_these)
-        for table in (QuarantineRow, SentenceRow):
+        for table in (QuarantineRow, SentenceRow, StagedRow):
             connection.execute(delete(table).where(table.paper_key.in_(keys)))
         n_removed += connection.execute(delete(PaperRow).where(of_these)).rowcount
     return n_removed
+
+
+def is_known(connection: Connection, paper_id: str) -> bool:
+    """Whether a paper is, was, or waits to be in the catalog."""
+    tables = (CurrentRow, StagedRow)
+    wanted = (select(table.paper_id).where(table.paper_id == paper_id) for table in tables)
+    return any(connection.execute(each).first() is not None for each in wanted)
+
+
+def remove_batches(connection: Connection) -> int:
+    """Ends and forgets every batch, whosever it is; returns how many there were."""
+    connection.execute(delete(JobChunkRow))
+    return connection.execute(delete(JobRow)).rowcount
 
 
 def read_papers(connection: Connection, statement: Executable) -> list[Paper]:
@@ -202,8 +229,3 @@ def _read(connection: Connection, statement: Executable) -> list[tuple[str, Pape
         )
         for row in rows
     ]
-
-
-def folded(text: str) -> str:
-    """Text as titles are compared: one width, one case, one space between words."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

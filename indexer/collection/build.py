@@ -1,63 +1,45 @@
-"""The pipeline: corpus -> papers -> sentences -> sentence vectors and facets -> snapshot.
+"""The pipeline: corpus -> catalog -> sentence vectors and facets -> segments -> generation.
 
-Each stage leaves its result in ``DATA/building/corpus``, so that a build that was interrupted goes on where
-it stopped; what was computed is taken up again only if papers and models are the same.
+A corpus is staged in the catalog, encoded by content hash, and published, as often as was asked for. Whatever
+was encoded before an interruption stays in ``DATA/building/corpus`` until it is published.
 """
 
-import hashlib
-import json
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replaced
-from functools import partial
-from importlib.metadata import version
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.catalog.staging import Version
 from indexer.collection.changes import (
     absorb,
-    differing_papers,
-    encoded_changes,
     expect_catalog_of_served,
     expect_models,
     expect_same,
+    readable_snapshot,
 )
-from indexer.collection.growth import grow
-from indexer.collection.merging import merge
+from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
+from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import LOCK_WAIT_S
-from indexer.content_hash import content_hash
-from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.encoding.finished import CATALOGUED
-from indexer.encoding.parts import encode_parts
-from indexer.encoding.reading import (
-    PARTS,
-    PartBounds,
-    Reading,
-    finished_reading,
-    papers_of,
-    read_into_parts,
-    unfinished_reading,
-)
+from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
+from indexer.encoding.versions import PART_PAPERS, EncodedVersions, KnownVersions, encode_versions
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
-from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import Snapshot, served_snapshot
+from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
-from models.errors import BuildLockedError, CorpusError, SnapshotMissingError
+from models.errors import BuildLockedError, SnapshotMissingError
 from models.sentences import SPLITTER_VERSION
-from models.types import EncoderSpec, Paper, Precision, ProgressFn, Unit
+from models.types import EncoderSpec, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations
-# Papers added to the catalog at once, a second or two, and how long others who wait to write are then let
-# in: with SQLite they look ten times a second.
-ADDED_AT_ONCE: Final = 5_000
-_GIVE_WAY_S: Final = 0.11
+PUBLISH_EVERY: Final = 50_000  # papers
+_NO_MORE: Final = 2**31 - 1  # keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +62,11 @@ class BuildArguments:
     tagger: str | None = None
     functions: str | None = None
 
+    @property
+    def options(self) -> CorpusOptions:
+        """How corpora are read."""
+        return CorpusOptions(self.format_name, self.on_error, self.limit)
+
 
 def built_with(data: Path) -> BuildArguments | None:
     """The arguments that began the collection in ``data``; ``None`` where there is none yet.
@@ -94,12 +81,27 @@ def built_with(data: Path) -> BuildArguments | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is done at once: ``part`` papers are encoded, and ``publish_every`` so many published.
+
+    0: all at the end, as where a corpus replaces all. A segment has at most ``most_rows`` vectors.
+    """
+
+    publish_every: int = PUBLISH_EVERY
+    part: int = PART_PAPERS
+    most_rows: int = MOST_ROWS
+
+
+BOUNDS: Final = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
 class BuildReport:
     """What a build did to the collection.
 
     ``manifest`` is that of the generation served from then on, also where nothing was new. ``replaced`` of
-    the papers read had been there with another content; ``reused_papers`` were encoded before an
-    interruption; the ``quarantined`` could not be encoded and do not show; ``took_s`` is wall time.
+    the papers read had been there with another content; ``reused_papers`` had been encoded before; the
+    ``quarantined`` could not be encoded and do not show; ``took_s`` is wall time.
     """
 
     manifest: Manifest
@@ -121,80 +123,166 @@ def build(
     catalog: str | Path | None = None,
     replace: bool = False,
     keep: int = KEEP,
-    parts: PartBounds = PARTS,
-    added_at_once: int = ADDED_AT_ONCE,
+    bounds: Bounds = BOUNDS,
 ) -> BuildReport:
     """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole of it.
 
     Only papers that are new or changed are encoded; they become current in the ``catalog`` (a URL or path;
     default: the file in ``data``), and a new generation with them is served. What was served before stays
-    served until then; of older generations the newest ``keep`` remain, and those in use. Papers are read in
-    ``parts``; ``added_at_once`` of them go into the catalog before others may write to it.
+    served until then; of older generations the newest ``keep`` remain, and those in use.
 
     Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
     collection was made with other models.
     """
     started = time.perf_counter()
     check_backend(arguments.backend, arguments.device)
-    work = data / "building" / "corpus"
     with storage_errors(data):
-        work.parent.mkdir(parents=True, exist_ok=True)
+        (data / "building").mkdir(parents=True, exist_ok=True)
         with (
             writer_lock(data / "building" / "corpus.lock"),
             _open_catalog(data, catalog or data / CATALOG_FILE) as papers,
         ):
-            work.mkdir(exist_ok=True)  # not before: one that ends removes it
             expect_catalog_of_served(data, papers)
-            base = None if replace else served_snapshot(data)
-            pending: frozenset[str] = frozenset()
-            if base is not None:
-                _expect_same_models(base.manifest, annotator, arguments)
-                refused = papers.refused(base.manifest.models_key)
-                pending = frozenset({*differing_papers(papers, base), *refused.values()})
-            key = _corpora_key(corpora, base, arguments)
-            reading = _read(corpora, work, base, pending, arguments, key, on_progress, parts)
-            dtype = dtype_of(arguments, annotator.encoder.spec)
-            encoded = encode_parts(
-                work, reading, annotator, dtype=dtype, precision=arguments.precision, on_progress=on_progress
-            )
-            changes, n_replaced = encoded_changes(encoded), 0
-            if base is None:
-                changes.expect_some()
-            if encoded:
-                with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-                    # Others may have published since.
-                    base = None if replace else served_snapshot(data, beside=base)
-                    if base is not None:
-                        _expect_same_models(base.manifest, annotator, arguments)
-                    like = new_manifest(annotator, arguments) if base is None else base.manifest
-                    write_note(work / CATALOGUED, {"corpora": key, "reading": reading.key})
-                    shown = _add(
-                        papers_of(work, reading),
-                        papers,
-                        shown=like.change,
-                        at_once=None if replace else added_at_once,
-                    )
-                    changes.note(papers, like.models_key)
-                    like = replaced(like, change=shown, catalog=papers.identity())
-                    if any(part.n_rows for part in encoded):
-                        device = arguments.device
-                        like = grow(
-                            data, base, encoded, like=like, device=device, keep=keep, on_progress=on_progress
-                        )
-                n_read = sum(part.n_papers for part in encoded)
-                n_replaced = n_read + (0 if base is None else len(base)) - like.n_papers
+            like = new_manifest(annotator, arguments)
+            load = _Load(data, papers, annotator, arguments, replace, keep, bounds, on_progress, like)
+            reading = load.stage(corpora)
+            load.publish_all(reading.n_papers)
             manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)
-            discard_folder(work)
-    n_dropped = sum(part.n_sentences - part.n_rows for part in encoded)
+            discard_folder(load.work)
     return BuildReport(
         manifest=manifest,
         reading=reading,
-        replaced=n_replaced,
-        dropped_sentences=n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
-        reused_papers=sum(part.n_papers for part in encoded if part.reused),
-        quarantined=changes.quarantined,
+        replaced=load.n_replaced,
+        dropped_sentences=load.n_dropped if manifest.encoder.unit is Unit.SENTENCE else 0,
+        reused_papers=load.n_reused,
+        quarantined=tuple(load.quarantined),
         took_s=time.perf_counter() - started,
     )
+
+
+@dataclass(slots=True)
+class _Load:
+    """What one build brings, and what has become of it so far."""
+
+    data: Path
+    catalog: Catalog
+    annotator: Annotator
+    arguments: BuildArguments
+    replace: bool
+    keep: int
+    bounds: Bounds
+    on_progress: ProgressFn
+    like: Manifest
+    key: str = ""
+    n_encoded: int = 0
+    n_replaced: int = 0
+    n_dropped: int = 0
+    n_reused: int = 0
+    quarantined: list[QuarantinedPaper] = field(default_factory=list)
+
+    @property
+    def work(self) -> Path:
+        """Where encoded papers wait."""
+        return self.data / "building" / "corpus"
+
+    def stage(self, corpora: Sequence[Path]) -> Reading:
+        """Stage what is new; what was served before stays open no longer than that takes."""
+        base = self._base()
+        self.like = self.like if base is None else base.manifest
+        options = self.arguments.options
+        self.key = load_key(corpora, options, replace=self.replace)
+        return stage_corpora(corpora, self.catalog, self.key, base, options, self.on_progress)
+
+    def publish_all(self, n_papers: int) -> None:
+        """Encode and publish what is staged, then merge the segments that came of it."""
+        known = readable_snapshot(self.data)
+        added: set[str] = set()
+        n_publications = 0
+        for some, up_to in self._portions():
+            encoded = encode_versions(
+                some,
+                self.catalog,
+                self.annotator,
+                like=self.like,
+                known=KnownVersions(self.data, self.like, known, into=self.work),
+                on_done=lambda n_done: self._tell(n_done, n_papers),
+                at_once=self.bounds.part,
+            )
+            added |= self._publish(encoded, up_to)
+            n_publications += 1
+            self._note(encoded)
+            for folder in encoded.emptied:
+                discard_folder(folder)
+        if n_publications > 1:
+            self._join(added)
+
+    def _portions(self) -> Iterator[tuple[Iterable[Version], int]]:
+        """What is published together, and up to which key of the catalog that is."""
+        versions = self.catalog.staged(self.key)
+        if self.replace or not self.bounds.publish_every:
+            yield versions, _NO_MORE
+            return
+        while some := list(islice(versions, self.bounds.publish_every)):
+            yield some, some[-1].key
+
+    def _publish(self, encoded: EncodedVersions, up_to: int) -> set[str]:
+        """Make versions current and serve them: the names of their segments."""
+        new = prepare_segments(
+            self.work,
+            encoded.parts,
+            like=self.like,
+            device=self.arguments.device,
+            most_rows=self.bounds.most_rows,
+            on_progress=self.on_progress,
+        )
+        with writer_lock(self.data / "LOCK", wait_s=LOCK_WAIT_S):
+            base = self._base()
+            like = self.like if base is None else base.manifest
+            if base is None:
+                encoded.expect_some()
+            change = self.catalog.publish(self.key, up_to, replace=self.replace)
+            encoded.note(self.catalog, like.models_key)
+            # What others changed before is pending, and stays so.
+            shown = change.number if self.replace or change.previous == like.change else like.change
+            if not new:
+                return set()
+            like = replaced(like, change=shown, catalog=self.catalog.identity())
+            manifest = grow(self.data, base, new, like=like, keep=self.keep)
+        n_before = 0 if base is None else len(base)
+        self.n_replaced += encoded.n_papers + n_before - manifest.n_papers
+        before = set() if base is None else {segment.entry.name for segment in base.segments}
+        return {entry.name for entry in manifest.segments} - before
+
+    def _base(self) -> Snapshot | None:
+        """What is added to, made with the same models; none where all is replaced."""
+        base = None if self.replace else served_snapshot(self.data)
+        if base is not None:
+            _expect_same_models(base.manifest, self.annotator, self.arguments)
+        return base
+
+    def _note(self, encoded: EncodedVersions) -> None:
+        self.quarantined += encoded.quarantined
+        self.n_reused += encoded.n_reused
+        self.n_dropped += sum(part.n_sentences - part.n_rows for part in encoded.parts)
+
+    def _tell(self, n_done: int, n_papers: int) -> None:
+        self.n_encoded += n_done
+        self.on_progress("Encoding", self.n_encoded, n_papers)
+
+    def _join(self, names: set[str]) -> None:
+        """Merge the segments that were published one by one, so that a search has few to look into."""
+        try:
+            compact(
+                self.data,
+                open_snapshot(self.data, reread=False),
+                names=names,
+                most_rows=self.bounds.most_rows,
+                device=self.arguments.device,
+                keep=self.keep,
+                on_progress=self.on_progress,
+            )
+        except BuildLockedError:  # a service merges already
+            return
 
 
 def _settled(
@@ -211,23 +299,6 @@ def _settled(
 def _open_catalog(data: Path, place: str | Path) -> Catalog:
     """That of the collection; it is made only where the collection is."""
     return Catalog.open_existing(place) if (data / "CURRENT").is_file() else Catalog.open(place)
-
-
-def _add(papers: Iterator[Paper], catalog: Catalog, *, shown: int, at_once: int | None) -> int:
-    """Make papers current, ``at_once`` at a time, so that others who write need not wait for all.
-
-    What is served shows its changes up to ``shown``; returns up to which it does with these papers. With
-    ``None`` they replace all, at one go: some of them beside the older papers would be neither collection.
-    """
-    if at_once is None:
-        return catalog.add(papers, replace=True).number
-    while some := list(islice(papers, at_once)):
-        change = catalog.add(some)
-        if change.previous == shown:  # else what others changed is pending, and stays so
-            shown = change.number
-        if len(some) == at_once:
-            time.sleep(_GIVE_WAY_S)
-    return shown
 
 
 def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
@@ -254,67 +325,6 @@ def _expect_same_models(manifest: Manifest, annotator: Annotator, arguments: Bui
     expect_models(manifest, annotator)
     expect_same("dtype", manifest.dtype, dtype_of(arguments, manifest.encoder))
     expect_same("precision", manifest.arguments["precision"], arguments.precision)
-
-
-def _read(
-    corpora: Sequence[Path],
-    work: Path,
-    base: Snapshot | None,
-    pending: Collection[str],
-    arguments: BuildArguments,
-    corpora_key: str,
-    on_progress: ProgressFn,
-    parts: PartBounds,
-) -> Reading:
-    """Corpus -> papers and their sentences, those that ``base`` has not, in parts on disk.
-
-    Of papers whose changes are ``pending``, ``base`` does not show what the collection has become.
-    """
-    key = hashlib.sha256(json.dumps([corpora_key, sorted(pending)]).encode()).hexdigest()
-    # Once its papers are in the catalog they are pending themselves, and the key would be another.
-    added = read_note(work / CATALOGUED)
-    reading = finished_reading(work, added["reading"] if added.get("corpora") == corpora_key else key)
-    if reading is None:
-
-        def on_part(n_done: int) -> None:
-            on_progress("Reading", n_done, arguments.limit)
-
-        unfinished = unfinished_reading(work, key)
-        report = unfinished.report
-        n_left = None if arguments.limit is None else arguments.limit - report.papers
-        reading = read_into_parts(
-            islice(_papers(corpora, arguments, report), n_left),
-            unfinished,
-            is_unchanged=lambda paper: paper.id not in pending and _stands_in(base, paper),
-            on_part=on_part,
-            bounds=parts,
-        )
-    on_progress("Reading", reading.n_papers, reading.n_papers)
-    if not reading.parts and not reading.unchanged:
-        refused = "; ".join(reading.refusals.examples[:3]) or "no row has an abstract"
-        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({refused})")
-    return reading
-
-
-def _stands_in(base: Snapshot | None, paper: Paper) -> bool:
-    """Whether ``base`` holds a paper as it is given."""
-    return base is not None and base.content_hash(paper.id) == content_hash(paper)
-
-
-def _papers(corpora: Sequence[Path], arguments: BuildArguments, report: CorpusReport) -> Iterator[Paper]:
-    read = partial(read_corpus, format_name=arguments.format_name, on_error=arguments.on_error, report=report)
-    return chain.from_iterable(map(read, corpora))
-
-
-def _corpora_key(corpora: Sequence[Path], base: Snapshot | None, arguments: BuildArguments) -> str:
-    """What decides the outcome of reading but for pending changes; of a file its size and time of change."""
-    stats = [path.stat() for path in corpora]
-    files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
-    added_to = None if base is None else hashlib.sha256(base.manifest.to_json()).hexdigest()
-    options = (arguments.format_name, arguments.on_error, arguments.limit)
-    # Readers of another release may find other rows.
-    decisive = (files, added_to, *options, SPLITTER_VERSION, version("akin"))
-    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
 def dtype_of(arguments: BuildArguments, encoder: EncoderSpec) -> str:

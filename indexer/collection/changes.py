@@ -4,29 +4,22 @@ The catalog holds what was acknowledged; a generation says up to which change of
 stops a process in between, the next call goes on from there.
 """
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 from indexer.catalog.catalog import Catalog
-from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.growth import grow
+from indexer.collection.growth import grow, prepare_segments
 from indexer.collection.publishing import LOCK_WAIT_S
-from indexer.encoding.finished import finished_parts, take_up
-from indexer.encoding.parts import EncodedPart, encode_parts
-from indexer.encoding.reading import read_versions, unfinished_reading
+from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.segment_writer import SegmentPart
 from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
-from models.errors import EncoderError, EncoderMismatchError, SnapshotError
-from models.types import Precision, ProgressFn
+from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
+from models.types import ProgressFn
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +62,12 @@ def absorb(
                     last = expect_own_catalog(base.manifest, catalog)
                     differing = differing_papers(catalog, base, since)
                 if not differing:
-                    discard_folder(_work(data))
+                    _tidy(data, catalog)
                     return Absorbed(base.manifest, last)
                 read = base
-                encoded = encode_changes(
-                    data,
-                    _work(data),
-                    catalog,
-                    differing,
-                    annotator,
-                    like=read.manifest,
-                    on_progress=on_progress,
-                )
+                encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
                 encoded.note(catalog, read.manifest.models_key)
+                new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
                 with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
                     base = served_snapshot(data, beside=read) or read
                     newer = catalog.changed_since(last)
@@ -90,24 +76,47 @@ def absorb(
                         continue  # what was read may be older than what is served by now
                     manifest = base.manifest
                     if differing_papers(catalog, base, since):  # no other process did the same
-                        manifest = grow(
-                            data,
-                            base,
-                            encoded.parts,
-                            deleted=[
-                                key for key, digest in (*differing.items(), *newer.items()) if not digest
-                            ],
-                            like=replace(
-                                manifest,
-                                change=max(last, manifest.change),
-                                catalog=catalog.identity(),
-                            ),
-                            device="cpu",
-                            keep=keep,
-                            on_progress=on_progress,
-                        )
-                discard_folder(_work(data))
+                        deleted = [key for key, digest in (*differing.items(), *newer.items()) if not digest]
+                        change = max(last, manifest.change)
+                        like = replace(manifest, change=change, catalog=catalog.identity())
+                        new = [each.without(deleted) for each in new]
+                        manifest = grow(data, base, new, deleted=deleted, like=like, keep=keep)
+                _tidy(data, catalog)
                 return Absorbed(manifest, last)
+
+
+def _encoded(
+    data: Path,
+    catalog: Catalog,
+    differing: Mapping[str, str | None],
+    annotator: Annotator,
+    base: Snapshot,
+    on_progress: ProgressFn,
+) -> EncodedVersions:
+    """The versions that ``differing`` names by their hashes, encoded as those of ``base``."""
+    wanted = [(0, key, digest) for key, digest in differing.items() if digest is not None]
+    done = 0
+
+    def tell(n_papers: int) -> None:
+        nonlocal done
+        done += n_papers
+        on_progress("Encoding", done, len(wanted))
+
+    like = base.manifest
+    known = KnownVersions(data, like, base, into=_work(data))
+    encoded = encode_versions(wanted, catalog, annotator, like=like, known=known, on_done=tell)
+    # What was encoded for versions that changed again since.
+    for outdated in {*_work(data).glob("part-*")} - encoded.folders:
+        discard_folder(outdated)
+    return encoded
+
+
+def _tidy(data: Path, catalog: Catalog) -> None:
+    """Remove what is encoded and published: also what a build left that died in between."""
+    discard_folder(_work(data))
+    with suppress(BuildLockedError), writer_lock(data / "building" / "corpus.lock"):
+        if (data / "building" / "corpus").is_dir() and not catalog.count_staged():
+            discard_folder(data / "building" / "corpus")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +144,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
         if len(base.find_all(there)):
             covered = change.number if change.previous == manifest.change else manifest.change
             like = replace(manifest, change=covered, catalog=catalog.identity())
-            manifest = grow(data, base, (), deleted=there, like=like, device="cpu", keep=keep)
+            manifest = grow(data, base, (), deleted=there, like=like, keep=keep)
     return Deletion(manifest, len(there), tuple(key for key in wanted if key not in there))
 
 
@@ -155,78 +164,6 @@ def differing_papers(catalog: Catalog, base: Snapshot, since: int = 0) -> dict[s
     return {key: digest for key, digest in differing.items() if digest not in refused}
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedChanges:
-    """Versions of papers, encoded; the ``quarantined`` could not be, and are in none of the ``parts``."""
-
-    parts: tuple[SegmentPart, ...]
-    quarantined: tuple[QuarantinedPaper, ...]
-
-    def note(self, catalog: Catalog, models: str, *, also: Iterable[str] = ()) -> None:
-        """Have ``catalog`` remember what could not be encoded by ``models`` (``Manifest.models_key``).
-
-        Besides those of the parts, versions with the hashes ``also`` could be.
-        """
-        own = chain.from_iterable(part.table()["content_hash"].to_pylist() for part in self.parts)
-        catalog.note_encoding(models, chain(also, own), self.quarantined)
-
-    def expect_some(self) -> None:
-        """Refuse to begin a collection without a paper that could be encoded; raises EncoderError."""
-        if self.quarantined and not any(part.n_rows for part in self.parts):
-            first = self.quarantined[0]
-            raise EncoderError(
-                f"None of the {len(self.quarantined):,} papers could be encoded; the first, "
-                f"{first.paper_id!r}: {first.reason}"
-            )
-
-
-def encoded_changes(parts: Sequence[EncodedPart]) -> EncodedChanges:
-    """What was encoded as parts, and what was not."""
-    return EncodedChanges(tuple(parts), tuple(chain.from_iterable(part.quarantined for part in parts)))
-
-
-def encode_changes(
-    data: Path,
-    work: Path,
-    catalog: Catalog,
-    changed: Mapping[str, str | None],
-    annotator: Annotator,
-    *,
-    like: Manifest,
-    on_progress: ProgressFn,
-) -> EncodedChanges:
-    """The versions that ``changed`` names by their hashes, encoded as those of ``like``, in ``work``.
-
-    What a build that died after it had put its papers into the catalog had encoded is not encoded again.
-    Raises EncoderError, StorageError.
-    """
-    work.mkdir(exist_ok=True)
-    wanted = {digest for digest in changed.values() if digest is not None}
-    take_up(data / "building" / "corpus", work, wanted, like.models_key)
-    taken = list(finished_parts(work, wanted, like.models_key))
-    known = {paper.content_hash for _, refused in taken for paper in refused}
-    for part, _ in taken:
-        known.update(part.table()["content_hash"].to_pylist())
-    missing = {key: digest for key, digest in changed.items() if digest not in known}
-    key = hashlib.sha256(json.dumps(sorted(missing.items())).encode()).hexdigest()
-    reading = read_versions(catalog, missing, unfinished_reading(work, key))
-    parts = encode_parts(
-        work,
-        reading,
-        annotator,
-        dtype=like.dtype,
-        precision=Precision(like.arguments["precision"]),
-        on_progress=on_progress,
-    )
-    for outdated in {*work.glob("vectors-*")} - {part.folder for part in parts}:
-        discard_folder(outdated)
-    new = encoded_changes(parts)
-    return EncodedChanges(
-        (*(part for part, _ in taken), *new.parts),
-        (*chain.from_iterable(refused for _, refused in taken), *new.quarantined),
-    )
-
-
 def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:
     """The last change of ``catalog``, which is that of the collection; raises StorageError if it is not."""
     last = catalog.last_change()
@@ -238,6 +175,14 @@ def expect_catalog_of_served(data: Path, catalog: Catalog) -> None:
     """The same of what is served; any catalog will do where that is nothing, or damaged."""
     with suppress(SnapshotError):
         expect_own_catalog(read_manifest(data, current_generation(data)), catalog)
+
+
+def readable_snapshot(data: Path) -> Snapshot | None:
+    """What is served, if anything is, and it can be read."""
+    try:
+        return served_snapshot(data)
+    except SnapshotError:
+        return None
 
 
 def expect_models(manifest: Manifest, annotator: Annotator) -> None:

@@ -1,92 +1,112 @@
-"""Growth: a generation that is another one with papers added, replaced and deleted."""
+"""Growth: segments are written beside the lock; under it they become part of a generation, and others go."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Int64
 
-from indexer.collection.merging import kept_parts
-from indexer.collection.publishing import clear_away, publish, publish_segment
-from indexer.index.vector_index import MOST_EXACT_ROWS
-from indexer.snapshot.folder import compare_files, segment_folder
-from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.segment_writer import SegmentPart
+from indexer.collection.publishing import adopt_segment, clear_away, publish
+from indexer.encoding.parts import entry_in
+from indexer.files.kept import keep
+from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry
+from indexer.snapshot.segment import Segment
+from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import Snapshot
-from models.types import ProgressFn, unseen
+from models.checksums import digest_of
+from models.types import ProgressFn, Unit, unseen
+
+MOST_ROWS: Final = 5_000_000  # of a segment: what a kill may cost is bounded, and what writing one takes
+NOTHING: Final = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSegment:
+    """A segment in a folder of unfinished work, of which the papers at ``gone`` do not show."""
+
+    folder: Path
+    entry: SegmentEntry
+    gone: Int64[np.ndarray, " n_gone"]
+
+    def open(self, unit: Unit = Unit.SENTENCE, device: str = "cpu") -> Segment:
+        """The segment, where it is now."""
+        return Segment(self.folder, self.entry, unit=unit, device=device)
+
+    def without(self, paper_ids: Collection[str]) -> "NewSegment":
+        """The same, of which those of the papers do not show that are in it."""
+        return replace(self, gone=np.sort(self.open().positions(paper_ids)))
+
+
+def prepare_segments(
+    work: Path,
+    parts: Sequence[SegmentPart],
+    *,
+    like: Manifest,
+    device: str,
+    most_rows: int = MOST_ROWS,
+    on_progress: ProgressFn = unseen,
+) -> list[NewSegment]:
+    """Segments of ``parts`` in folders under ``work``, each of at most ``most_rows`` vectors, or of one part.
+
+    One that an earlier call finished there is taken up. No lock is needed but that on ``work``.
+    """
+    backend, prepared = like.arguments["backend"], []
+    for run in _runs(parts, most_rows):
+        made_of = {"backend": backend, "format": FORMAT_VERSION, "parts": [part.key for part in run]}
+        folder = work / f"segment-{digest_of(made_of)[:32]}"
+
+        def write(target: Path, run: Sequence[SegmentPart] = run) -> dict[str, Any]:
+            return asdict(write_segment(target, run, backend=backend, device=device, on_progress=on_progress))
+
+        prepared.append(NewSegment(folder, entry_in(keep(folder, write), folder), NOTHING))
+    return prepared
+
+
+def _runs(parts: Sequence[SegmentPart], most_rows: int) -> Iterator[Sequence[SegmentPart]]:
+    run: list[SegmentPart] = []
+    n_rows = 0
+    for part in parts:
+        if run and n_rows + part.n_rows > most_rows:
+            yield run
+            run, n_rows = [], 0
+        run.append(part)
+        n_rows += part.n_rows
+    if run:
+        yield run
 
 
 def grow(
     data: Path,
     base: Snapshot | None,
-    parts: Sequence[SegmentPart],
+    new: Sequence[NewSegment],
     *,
     deleted: Collection[str] = (),
     like: Manifest,
-    device: str,
     keep: int,
-    on_progress: ProgressFn = unseen,
 ) -> Manifest:
-    """Publish ``base`` with the papers of ``parts``, in place of any with their ids, without ``deleted``.
+    """Publish ``base`` with the segments ``new``, whose papers take the place of any with their ids.
 
-    Papers of ``parts`` may be among the deleted: they were while they were encoded. ``like`` says what the
-    new generation is made with, and what it holds of the catalog. Older segments stay as they are, but for
-    small ones at the end: they go into the new segment, so that however often papers are added the segments
-    stay few. Of older generations the newest ``keep`` remain, and those in use.
+    It goes without the papers ``deleted``. ``like`` says what the new generation is made with, and what it
+    holds of the catalog. Of older generations the newest ``keep`` remain, and those in use. The caller holds
+    the writer's lock.
     """
-    parts = [part for part in parts if part.n_rows]  # of some no paper could be encoded
-    ids = list(chain.from_iterable(part.table()["id"].to_pylist() for part in parts))
-    gone = frozenset(deleted)
-    outdated = np.flatnonzero(np.array([paper_id in gone for paper_id in ids], dtype=bool))
-    if len(outdated) == len(ids):
-        ids, parts, outdated = [], (), outdated[:0]
-    living = np.empty(0, dtype=bool) if base is None else base.living.copy()
+    segments: list[tuple[SegmentEntry, Int64[np.ndarray, ...]]] = []
     if base is not None:
-        living[base.find_all([*ids, *deleted])] = False
-    n_kept = 0 if base is None else _segments_kept(base, living, n_new=len(ids))
-    segments = () if base is None else base.segments
-    for segment in segments[n_kept:]:
-        # Copied unseen, damage would get a checksum of its own.
-        compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
-    places, dead = ([], []) if base is None else (base.of_segments(living), base.of_segments(~living))
-    taken = [
-        part
-        for segment, own in zip(segments[n_kept:], places[n_kept:], strict=True)
-        for part in kept_parts(segment, own)
+        living = base.living.copy()
+        living[base.find_all(deleted)] = False
+        for each in new:
+            for ids in each.open().column("id").chunks:
+                living[base.find_all(ids.to_pylist())] = False
+        places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
+        segments = [(segment.entry, gone) for segment, own, gone in places if len(own)]
+    segments += [
+        (adopt_segment(data, each.folder, each.entry), each.gone)
+        for each in new
+        if len(each.gone) < each.entry.n_papers
     ]
-    kept = [
-        (segment.entry, gone)
-        for segment, own, gone in zip(segments[:n_kept], places[:n_kept], dead[:n_kept], strict=True)
-        if len(own)
-    ]
-    if taken or parts:
-        backend = like.arguments["backend"]
-        entry = publish_segment(
-            data, [*taken, *parts], backend=backend, device=device, on_progress=on_progress
-        )
-        n_taken = sum(len(own) for own in places[n_kept:])
-        kept.append((entry, n_taken + outdated))
-    manifest = replace(like, segments=tuple(entry for entry, _ in kept))
-    published = publish(data, manifest, [positions for _, positions in kept])
+    manifest = replace(like, segments=tuple(entry for entry, _ in segments))
+    published = publish(data, manifest, [gone for _, gone in segments])
     clear_away(data, keep=keep)
     return published
-
-
-def _segments_kept(base: Snapshot, living: Bool[np.ndarray, " n_positions"], *, n_new: int) -> int:
-    """How many segments stay as they are, the first ones.
-
-    The last is taken over as long as it is not larger than what comes after it: so n papers added one by one
-    are copied log n times and stand in log n segments. Where an index would have to be trained it stays.
-    """
-    if not n_new:
-        return len(base.segments)
-    n_kept, n_papers, n_rows = len(base.segments), n_new, 0
-    for segment, own in zip(reversed(base.segments), reversed(base.of_segments(living)), strict=True):
-        n_rows += segment.entry.n_rows
-        if len(own) > n_papers or n_rows > MOST_EXACT_ROWS:
-            break
-        n_papers += len(own)
-        n_kept -= 1
-    return n_kept

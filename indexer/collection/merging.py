@@ -6,7 +6,7 @@ what was added. Nothing is encoded anew.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int64
 
+from indexer.collection.growth import MOST_ROWS, NewSegment, prepare_segments
 from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, clear_away, publish
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
-from indexer.files.steps import discard_steps
 from indexer.snapshot.folder import compare_files, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
-from indexer.snapshot.segment_writer import KeptPart, write_segment
+from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.types import ProgressFn, unseen
 
@@ -38,7 +38,7 @@ class Tiers:
     """
 
     fewest: int = 8
-    most_rows: int = 5_000_000
+    most_rows: int = MOST_ROWS
     living: float = 0.5
 
     def due(self, snapshot: Snapshot) -> range | None:
@@ -78,26 +78,51 @@ def merge(
         while True:
             base = open_snapshot(data, beside=base, reread=False)
             run = tiers.due(base)
-            done = None if run is None else _merge(data, base, run, device, keep, on_progress)
+            done = (
+                None if run is None else _merge(data, base, run, device, keep, on_progress, tiers.most_rows)
+            )
             if done is None:
                 return merged
             merged = done
 
 
 def compact(
-    data: Path, base: Snapshot, *, device: str, keep: int, on_progress: ProgressFn = unseen
+    data: Path,
+    base: Snapshot,
+    *,
+    names: Collection[str] | None = None,
+    most_rows: int = MOST_ROWS,
+    device: str,
+    keep: int,
+    on_progress: ProgressFn = unseen,
 ) -> Manifest:
-    """Merge all segments of ``base`` into one without what is deleted; those that come meanwhile stay.
+    """Merge all segments of ``base``, or those with these names, into few without what is deleted.
 
-    Raises as ``merge``.
+    Those that come meanwhile stay. Raises as ``merge``.
     """
+    wanted = frozenset(segment.entry.name for segment in base.segments) if names is None else frozenset(names)
     with _alone(data):
-        while base.segments:
-            manifest = _merge(data, base, range(len(base.segments)), device, keep, on_progress)
-            if manifest is not None:
-                return manifest
+        while run := next(_loose(base, wanted, most_rows), None):
+            _merge(data, base, run, device, keep, on_progress, most_rows)
             base = open_snapshot(data, beside=base, reread=False)
     return base.manifest
+
+
+def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterator[range]:
+    """Neighbours, as many as fit into one segment, that merged would be fewer, smaller, or get words."""
+    alive = snapshot.living_rows
+    numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
+    while numbers:
+        first = numbers.pop(0)
+        end, n_rows = first + 1, alive[first]
+        while numbers and numbers[0] == end and n_rows + alive[end] <= most_rows:
+            n_rows += alive[numbers.pop(0)]
+            end += 1
+        segment = snapshot.segments[first]
+        is_too_large = n_rows > most_rows and len(segment) > _KEPT_PAPERS
+        has_deleted = len(snapshot.of_segments(snapshot.living)[first]) < len(segment)
+        if end - first > 1 or is_too_large or has_deleted or segment.words is None:
+            yield range(first, end)
 
 
 @contextmanager
@@ -111,17 +136,23 @@ def _alone(data: Path) -> Iterator[None]:
 
 def is_compact(snapshot: Snapshot) -> bool:
     """Whether a compaction would change nothing; where words are missing it adds them."""
-    return len(snapshot.segments) <= 1 and bool(snapshot.living.all()) and snapshot.words is not None
+    return next(_loose(snapshot, [each.entry.name for each in snapshot.segments], MOST_ROWS), None) is None
 
 
 def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:
     """The papers of a segment at ``places``, some at a time."""
     bounds = range(_KEPT_PAPERS, len(places), _KEPT_PAPERS)
-    return [KeptPart(segment, some) for some in np.split(places, bounds) if len(some)]
+    return [KeptPart(segment.itself, some) for some in np.split(places, bounds) if len(some)]
 
 
 def _merge(
-    data: Path, base: Snapshot, run: range, device: str, keep: int, on_progress: ProgressFn
+    data: Path,
+    base: Snapshot,
+    run: range,
+    device: str,
+    keep: int,
+    on_progress: ProgressFn,
+    most_rows: int,
 ) -> Manifest | None:
     """Publish segments of ``base`` as one; ``None``, and nothing changed, where others took their place."""
     chosen = base.segments[run.start : run.stop]
@@ -130,27 +161,35 @@ def _merge(
         # Copied unseen, damage would get a checksum of its own.
         compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
-    prepared = data / "building" / "merge"
-    backend = base.manifest.arguments["backend"]
-    written = (
-        write_segment(prepared, parts, backend=backend, device=device, on_progress=on_progress)
-        if parts
-        else None
+    work, like = data / "building" / "merge", base.manifest
+    written = prepare_segments(
+        work, parts, like=like, device=device, most_rows=most_rows, on_progress=on_progress
     )
+    published = None
     with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
         now = open_snapshot(data, beside=base, reread=False)
         first = _place(now, chosen)
         deleted = None if first is None else _deleted_since(now, first, taken)
-        published = None
         if first is not None and deleted is not None:
-            merged = []
-            if written is not None and len(deleted) < written.n_papers:
-                merged = [(adopt_segment(data, prepared, written), deleted)]
+            merged = _adopted(data, written, deleted)
             published = _swap(data, now, slice(first, first + len(chosen)), merged)
             clear_away(data, keep=keep)
-    discard_folder(prepared)
-    discard_steps(prepared)
+    discard_folder(work)
     return published
+
+
+def _adopted(
+    data: Path, written: Sequence[NewSegment], deleted: Int64[np.ndarray, " n_deleted"]
+) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
+    """The written segments in their place, each with its deleted papers, given by their place among all."""
+    adopted, start = [], 0
+    for each in written:
+        end = start + each.entry.n_papers
+        gone = deleted[(deleted >= start) & (deleted < end)] - start
+        if len(gone) < each.entry.n_papers:
+            adopted.append((adopt_segment(data, each.folder, each.entry), gone))
+        start = end
+    return adopted
 
 
 def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:

@@ -18,7 +18,7 @@ from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
 from indexer.files.durable import publish_folder, storage_errors, sync, write_array, writer_lock
-from indexer.files.steps import discard_steps
+from indexer.files.kept import NOTE
 from indexer.snapshot.folder import (
     current_generation,
     deleted_file,
@@ -33,32 +33,20 @@ from indexer.snapshot.folder import (
     snapshot_folder,
 )
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import open_snapshot
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
-from models.types import ProgressFn
 
 _DISCARDED = ".discarded"
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
 _ROLLBACK_WAIT_S: Final = 60.0  # the same of a rollback
 
 
-def publish_segment(
-    data: Path, parts: Sequence[SegmentPart], *, backend: str, device: str, on_progress: ProgressFn
-) -> SegmentEntry:
-    """A new segment of ``parts``; it belongs to nothing until a generation names it."""
-    prepared = data / "building" / "segment"
-    written = write_segment(prepared, parts, backend=backend, device=device, on_progress=on_progress)
-    entry = adopt_segment(data, prepared, written)
-    discard_steps(prepared)
-    return entry
-
-
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
     """The segment in the folder ``prepared`` takes its place among the others, under a name of its own."""
     name = next_name(data / "segments")
     _make_folder(data / "segments")
+    (prepared / NOTE).unlink(missing_ok=True)
     publish_folder(prepared, segment_folder(data, name))
     return replace(entry, name=name, n_deleted=0)
 

@@ -17,13 +17,12 @@ import pyarrow as pa
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import expect_own_catalog
+from indexer.collection.growth import prepare_segments
 from indexer.collection.merging import kept_parts
-from indexer.collection.publishing import LOCK_WAIT_S, publish, publish_segment, remove_generations
-from indexer.encoding.reading import read_table
+from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, publish, remove_generations
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
-from indexer.files.steps import discard_steps
 from indexer.snapshot.folder import compare_files, generations, read_manifest, segment_folder
-from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.segment import IDS
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.checksums import hash64
@@ -99,27 +98,31 @@ def _without(
         return base.manifest
     living = base.living.copy()
     living[base.find_all(wanted)] = False
-    segments, deleted = [], []
+    served: list[tuple[SegmentEntry, np.ndarray]] = []
     places = zip(base.of_segments(living), base.of_segments(~living), strict=True)
     for segment, (own, gone), holds in zip(base.segments, places, holding, strict=True):
         entry = segment.entry
         if holds and len(own):
             # Copied unseen, damage would get a checksum of its own.
             compare_files(segment_folder(data, entry.name), entry.files)
-            backend = base.manifest.arguments["backend"]
-            entry = publish_segment(
-                data, kept_parts(segment, own), backend=backend, device=device, on_progress=on_progress
+            written = prepare_segments(
+                data / "building" / "purge",
+                kept_parts(segment, own),
+                like=base.manifest,
+                device=device,
+                on_progress=on_progress,
             )
-        if len(own):
-            segments.append(entry)
-            deleted.append(gone[:0] if holds else gone)
+            served += [(adopt_segment(data, each.folder, each.entry), each.gone) for each in written]
+        elif len(own):
+            served.append((entry, gone))
     manifest = replace(
         base.manifest,
-        segments=tuple(segments),
+        segments=tuple(entry for entry, _ in served),
         change=change.number if change.previous == base.manifest.change else base.manifest.change,
         catalog=catalog.identity(),
     )
-    return publish(data, manifest, deleted)
+    discard_folder(data / "building" / "purge")
+    return publish(data, manifest, [gone for _, gone in served])
 
 
 def _generation_holds(data: Path, generation: str, wanted: Sequence[str]) -> bool:
@@ -141,18 +144,18 @@ def _segment_holds(folder: Path, hashes: np.ndarray) -> bool:
 
 
 def _drop_unfinished(building: Path, wanted: frozenset[str]) -> None:
-    """Remove every folder of unfinished work that holds one of the papers."""
+    """Remove what is unfinished and holds one of the papers: encoded parts, and segments."""
     for child in [path for path in building.iterdir() if path.is_dir()]:
         if child.name.endswith(".discarded"):
             shutil.rmtree(child)
-        elif any(_file_holds(path, wanted) for path in child.rglob("*.arrow")):
-            discard_folder(child)
-            discard_steps(child)
+        for papers in [path for path in child.rglob("*.arrow") if _file_holds(path, wanted)]:
+            discard_folder(papers.parent)
 
 
 def _file_holds(papers: Path, wanted: frozenset[str]) -> bool:
     """Whether a file of papers holds one of them, or cannot be read."""
     try:
-        return not wanted.isdisjoint(read_table(papers)["id"].to_pylist())
+        with pa.memory_map(str(papers)) as source:
+            return not wanted.isdisjoint(pa.ipc.open_file(source).read_all()["id"].to_pylist())
     except (pa.ArrowInvalid, OSError, KeyError):
         return True

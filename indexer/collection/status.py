@@ -53,13 +53,15 @@ class Disk:
 class Status:
     """A collection at one moment.
 
-    ``pending`` papers changed in the catalog and are not yet shown so. ``reclaimable_bytes`` is about what a
+    ``pending`` papers changed in the catalog and are not yet shown so, ``staged`` ones are of an unfinished
+    `akin index`. ``reclaimable_bytes`` is about what a
     merge of all segments (``akin compact``) would free: the share of the deleted papers.
     """
 
     manifest: Manifest
     segments: tuple[SegmentStatus, ...]
     pending: int
+    staged: int
     quarantine: Quarantine
     generations: tuple[GenerationStatus, ...]
     disk: Disk
@@ -83,6 +85,7 @@ def status_of(data: Path, catalog: Catalog, place: str | Path) -> Status:
             manifest=manifest,
             segments=tuple(_segment(data, entry) for entry in manifest.segments),
             pending=_count_pending(data, manifest, catalog),
+            staged=catalog.count_staged(),
             quarantine=catalog.quarantine(manifest.models_key, limit=_NAMED),
             generations=tuple(_generations(data)),
             disk=Disk(

@@ -3,14 +3,15 @@
 A new format is one file in ``indexer/corpus/formats/`` and one line in READERS (docs/adding/reader.md).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from indexer.corpus.records import head_records
-from indexer.corpus.rows import RawPaper, Row, id_of, to_paper
+from indexer.corpus.rows import RawPaper, Row, to_paper
+from indexer.corpus.seen import FirstSeen
 from indexer.corpus.source import Lines, open_source, read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError, InputError
 from models.registry import resolve
@@ -64,13 +65,8 @@ class CorpusReport:
     ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
     MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
     ``(path, line)``. A file that breaks off counts as one broken row, which is always kept.
-
-    ``rows`` were looked at, of any kind. One that is ``resumable`` notes what ``take_state`` needs, for when
-    reading is stopped.
     """
 
-    resumable: bool = False
-    rows: int = 0
     papers: int = 0
     without_abstract: int = 0
     broken: int = 0
@@ -78,62 +74,7 @@ class CorpusReport:
     broken_rows: list[BrokenRowError] = field(default_factory=list)
     rows_without_abstract: list[tuple[str, int]] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
-    # hash(id) -> (number of the file, line) in one integer. Of 10 million ids, two share one of the 2**64
-    # hashes with probability 3e-6.
-    _first_seen: dict[int, int] = field(default_factory=dict)
-    # The numbers of rows refused for something else than an id that was there before.
-    _refused_rows: list[int] = field(default_factory=list)
-    _n_known: int = 0
-    _known_refused: frozenset[int] = frozenset()
-
-    @classmethod
-    def resumed(cls, state: dict[str, Any], refused_rows: Iterable[int]) -> "CorpusReport":
-        """That of a run that was stopped, with which reading goes on from there.
-
-        ``state`` is its last one but for the refused rows, which are those of all its states. Whoever reads
-        passes the same files, from the first: the rows looked at already are passed over.
-        """
-        report = cls(
-            resumable=True,
-            papers=state["papers"],
-            without_abstract=state["without_abstract"],
-            broken=state["broken"],
-            duplicates=state["duplicates"],
-            broken_rows=[BrokenRowError(*row) for row in state["broken_rows"]],
-            rows_without_abstract=[(path, line) for path, line in state["rows_without_abstract"]],
-        )
-        report._n_known = state["rows"]
-        report._known_refused = frozenset(refused_rows)
-        return report
-
-    def take_state(self) -> dict[str, Any]:
-        """What ``resumed`` needs, as JSON can say it; of the refused rows only those since the last call."""
-        refused_rows, self._refused_rows = self._refused_rows, []
-        return {
-            "rows": self.rows,
-            "papers": self.papers,
-            "without_abstract": self.without_abstract,
-            "broken": self.broken,
-            "duplicates": self.duplicates,
-            "broken_rows": [(row.path, row.line, row.reason) for row in self.broken_rows],
-            "rows_without_abstract": self.rows_without_abstract,
-            "refused_rows": refused_rows,
-        }
-
-    def begin_row(self) -> bool:
-        """Count a row; whether it is looked at, rather than known from the run that was stopped."""
-        self.rows += 1
-        return self.rows > self._n_known
-
-    def note_refused(self) -> None:
-        """Remember that what the row begun last holds cannot be used, whatever its id."""
-        if self.resumable:
-            self._refused_rows.append(self.rows)
-
-    def note_known(self, content: RawPaper | InputError, *, file: int, line: int) -> None:
-        """Remember the id in the row begun last, if the run that was stopped had read a paper there."""
-        if isinstance(content, RawPaper) and self.rows not in self._known_refused:
-            self._first_seen.setdefault(hash(id_of(content)), file << _LINE_BITS | line)
+    _first_seen: FirstSeen = field(default_factory=FirstSeen)
 
     def begin_file(self, path: Path) -> int:
         """Return the number by which ``path`` is known here."""
@@ -142,9 +83,8 @@ class CorpusReport:
 
     def note_id(self, paper_id: str, *, file: int, line: int) -> None:
         """Remember ``paper_id``; raises InputError where an earlier row had it."""
-        first = self._first_seen.get(hash(paper_id))
+        first = self._first_seen.note(paper_id, file << _LINE_BITS | line)
         if first is None:
-            self._first_seen[hash(paper_id)] = file << _LINE_BITS | line
             return
         self.duplicates += 1
         first_file, first_line = first >> _LINE_BITS, first & ((1 << _LINE_BITS) - 1)
@@ -159,8 +99,6 @@ class CorpusReport:
 
     def note_break(self, error: BrokenFileError) -> None:
         """Count a file that breaks off; kept however many rows are, for what it lost is not known."""
-        if self.rows < self._n_known:
-            return  # the run that was stopped had come further
         self.broken += 1
         reason = f"the file breaks off here: {error.reason}; what follows was not read"
         self.broken_rows.append(BrokenRowError(error.path, error.line, reason))
@@ -215,16 +153,13 @@ def _papers(path: Path, reader: CorpusReader, *, on_error: str, report: CorpusRe
         rows = reader.rows(Lines(stream, path))
         for row in rows if on_error == "fail" else _until_break(rows, report):
             content = row.content
-            is_new = report.begin_row()
             if isinstance(content, RawPaper) and content.lacks_abstract and not reader.needs_abstract:
-                if is_new:
-                    report.note_without_abstract(path, row.line)
-                continue
-            if not is_new:
-                report.note_known(content, file=file, line=row.line)
+                report.note_without_abstract(path, row.line)
                 continue
             try:
-                paper = _paper(content, report)
+                if isinstance(content, InputError):
+                    raise content
+                paper = to_paper(content)
                 report.note_id(paper.id, file=file, line=row.line)
             except InputError as error:
                 broken = BrokenRowError(str(path), row.line, str(error))
@@ -242,13 +177,3 @@ def _until_break(rows: Iterator[Row], report: CorpusReport) -> Iterator[Row]:
         yield from rows
     except BrokenFileError as error:
         report.note_break(error)
-
-
-def _paper(content: RawPaper | InputError, report: CorpusReport) -> Paper:
-    try:
-        if isinstance(content, InputError):
-            raise content
-        return to_paper(content)
-    except InputError:
-        report.note_refused()
-        raise

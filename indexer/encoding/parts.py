@@ -1,192 +1,147 @@
-"""What is computed of the parts of an unfinished build, beside their papers (indexer/encoding/reading.py).
+"""Parts: up to 1,000 papers, encoded, in a folder that is whole or not there: a segment without an index.
 
-DATA/building/corpus/
-  vectors-DIGEST/      the vectors and facets of a part, whole once the folder is there; the digest covers the
-                       papers and every model, so nothing stale is ever taken up; files.json has the SHA-256
-                       of each file, so nothing damaged either; quarantined.json, where there are some, names
-                       the papers that could not be encoded, which have no vectors
+DATA/building/WORK/part-DIGEST/     the digest covers the papers and every model; files as in
+                                    indexer/snapshot/segment.py, and kept.json (indexer/files/kept.py), which
+                                    also names the papers that could not be encoded
 """
 
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float16, Int64
 
 from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.content_hash import content_hash
 from indexer.encoding.embed import EmbeddedPapers, embed
-from indexer.encoding.reading import Part, Reading, read_table
-from indexer.files.durable import discard_folder, publish_folder, write_array
-from indexer.files.notes import read_note, write_note
-from indexer.snapshot.columns import SCHEMA, Columns, paper_at
-from indexer.snapshot.folder import compare_files
-from indexer.snapshot.manifest import models_key
+from indexer.files.durable import link_or_copy
+from indexer.files.kept import keep, kept
+from indexer.snapshot.columns import SCHEMA, papers_to_table
+from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.segment import Segment
+from indexer.snapshot.segment_writer import entry_of, write_vectors
 from models.annotator import Annotator
-from models.checksums import digest_of, sha256_of
-from models.errors import SnapshotCorruptError
-from models.types import Precision, ProgressFn
-
-_ROWS, _OFFSETS, _FACETS, _FUNCTIONS = "rows.npy", "offsets.npy", "facets.npy", "functions.npy"
-_FILES, _QUARANTINED = "files.json", "quarantined.json"
+from models.checksums import digest_of
+from models.types import Paper, Unit
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedPart:
-    """What a segment takes from one part: the columns in ``papers``, and what was computed, in ``folder``.
+class Part:
+    """What a folder keeps: its papers, as a segment that is opened anew each time, and those ``refused``.
 
-    ``reused`` when an earlier run had computed it. Papers at the places ``refused`` could not be encoded and
-    are left out of everything else; ``quarantined`` says which they are and why. Every method reads from the
-    disk.
+    Thousands of parts may wait for their publication, more than a process may have files open.
     """
 
-    papers: Path
     folder: Path
-    n_papers: int
-    n_rows: int
-    n_sentences: int
-    reused: bool
-    refused: tuple[int, ...] = ()
-    quarantined: tuple[QuarantinedPaper, ...] = ()
+    entry: SegmentEntry
+    refused: tuple[QuarantinedPaper, ...]
+
+    def open(self) -> Segment:
+        """Its papers; without an index."""
+        return Segment(self.folder, self.entry, unit=Unit.SENTENCE, device="cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class _NewPart:
+    """Papers that were encoded just now."""
+
+    papers: Sequence[Paper]
+    embedded: EmbeddedPapers
+
+    key = ""  # it has no name before it is written
 
     @property
-    def key(self) -> str:
-        """What tells its content from any other: its folder is named by its papers and every model."""
-        return "-".join([self.folder.name, *map(str, self.refused)])
-
-    def rows(self) -> np.ndarray:
-        """Sentence vectors, (n_rows, dim)."""
-        return np.asarray(np.load(self.folder / _ROWS))
-
-    def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
-        """Where each paper's rows begin and end, as in ``PackedVectors``."""
-        return np.asarray(np.load(self.folder / _OFFSETS))
+    def n_rows(self) -> int:
+        return len(self.embedded.vectors.rows)
 
     @property
     def has_functions(self) -> bool:
-        """Whether there was an encoder of functions."""
-        return (self.folder / _FUNCTIONS).is_file()
+        return self.embedded.functions is not None
+
+    def rows(self) -> np.ndarray:
+        return self.embedded.vectors.rows
+
+    def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
+        return self.embedded.vectors.offsets
 
     def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
-        """Function vectors, where there are some."""
-        return np.asarray(np.load(self.folder / _FUNCTIONS))
+        return cast(np.ndarray, self.embedded.functions)
 
     def table(self) -> pa.Table:
-        """The papers' columns, every sentence with a facet: the corpus's own, else the tagger's."""
-        table = read_table(self.papers)
-        if self.refused:
-            encoded = np.setdiff1d(np.arange(len(table)), self.refused)
-            table = Columns(table).take(encoded).combine_chunks()
-        facets = pa.ListArray.from_arrays(
-            table["starts"].combine_chunks().offsets, pa.array(np.load(self.folder / _FACETS))
-        )
+        """Their columns, every sentence with a facet: the corpus's own, else the tagger's."""
+        table = papers_to_table(self.papers)
+        offsets = table["starts"].combine_chunks().offsets
+        facets = pa.ListArray.from_arrays(offsets, pa.array(self.embedded.facets))
         field = SCHEMA.get_field_index("facets")
         return table.set_column(field, SCHEMA.field(field), facets)
 
 
-def encode_parts(
-    folder: Path,
-    reading: Reading,
+def kept_part(folder: Path) -> Part | None:
+    """The part in a folder, if it is whole: every file is compared with its checksum."""
+    note = kept(folder)
+    return None if note is None else _part(folder, note)
+
+
+def linked(folder: Path, into: Path) -> Path:
+    """The folder of a part under ``into``, with the same files; itself where that is where it stands.
+
+    So nobody else takes it away. Where somebody does at this moment it is not there.
+    """
+    target = into / folder.name
+    if not target.is_dir():
+        prepared = into / "unfinished"
+        shutil.rmtree(prepared, ignore_errors=True)
+        with suppress(FileNotFoundError, shutil.Error):
+            shutil.copytree(folder, prepared, copy_function=link_or_copy)
+            prepared.rename(target)
+    return target
+
+
+def encode_part(
+    into: Path,
+    papers: Sequence[Paper],
     annotator: Annotator,
     *,
-    dtype: str,
-    precision: Precision,
-    on_progress: ProgressFn,
-) -> list[EncodedPart]:
-    """The vectors and facets of every part, those computed now that an earlier run did not."""
-    done = 0
-
-    def advance(n_papers: int) -> None:
-        nonlocal done
-        done += n_papers
-        on_progress("Encoding", done, reading.n_papers)
-
-    return [
-        _encode_part(folder, part, annotator, dtype=dtype, precision=precision, on_progress=advance)
-        for part in reading.parts
-    ]
-
-
-def _encode_part(
-    folder: Path,
-    part: Part,
-    annotator: Annotator,
-    *,
-    dtype: str,
-    precision: Precision,
+    like: Manifest,
     on_progress: Callable[[int], None],
-) -> EncodedPart:
-    """The vectors and facets of a part, computed now unless an earlier run did."""
-    models = models_key(
-        annotator.encoder.spec,
-        annotator.tagger.spec,
-        annotator.function_spec,
-        dtype=dtype,
-        precision=precision,
-    )
-    done = folder / vectors_name(part.sha256, models)
-    reused = is_kept(done)
-    if reused:
-        on_progress(part.n_papers)
-    else:
-        discard_folder(done)
-        table = read_table(folder / part.name)
-        papers = [paper_at(table, position) for position in range(len(table))]
-        embedded = embed(papers, annotator, dtype=dtype, on_progress=on_progress)
-        hashes = table["content_hash"].to_pylist()
-        _keep(done, embedded, [(paper.id, digest) for paper, digest in zip(papers, hashes, strict=True)])
-    return kept_part(folder / part.name, done, reused=reused)
+) -> Part:
+    """Encode papers as those of ``like``, and keep what comes of it in a folder under ``into``.
+
+    Raises EncoderError, StorageError.
+    """
+    hashes = [content_hash(paper) for paper in papers]
+
+    def write(prepared: Path) -> dict[str, Any]:
+        embedded = embed(papers, annotator, dtype=like.dtype, on_progress=on_progress)
+        entry = SegmentEntry("", 0, 0, "exact", None, {})
+        encoded = [paper for place, paper in enumerate(papers) if place not in embedded.refused]
+        if encoded:
+            write_vectors(prepared, [_NewPart(encoded, embedded)])
+            functions = None if embedded.functions is None else "exact"
+            entry = entry_of(prepared, backend="exact", function_backend=functions)
+        refused = [[papers[place].id, hashes[place], why] for place, why in embedded.refused.items()]
+        return {**asdict(entry), "models": like.models_key, "refused": refused}
+
+    digest = digest_of({"models": like.models_key, "papers": hashes})
+    folder = into / f"part-{digest[:32]}"
+    return _part(folder, keep(folder, write))
 
 
-def vectors_name(sha256: str, models: str) -> str:
-    """The folder of what ``models`` (their key) made of the part whose file has this ``sha256`` (hex)."""
-    return f"vectors-{digest_of({'part': sha256, 'models': models})[:32]}"
+def entry_in(note: Mapping[str, Any], folder: Path) -> SegmentEntry:
+    """The segment that a folder keeps, by its note."""
+    stated = {field.name: note[field.name] for field in fields(SegmentEntry)}
+    return SegmentEntry(**{**stated, "name": folder.name})
 
 
-def kept_part(papers: Path, folder: Path, *, reused: bool) -> EncodedPart:
-    """What ``folder`` keeps of the part in the file ``papers``."""
-    noted = read_note(folder / _QUARANTINED).get("papers", [])
-    offsets = np.load(folder / _OFFSETS)
-    return EncodedPart(
-        papers,
-        folder,
-        n_papers=len(offsets) - 1,
-        n_rows=int(offsets[-1]),
-        n_sentences=len(np.load(folder / _FACETS, mmap_mode="r")),
-        reused=reused,
-        refused=tuple(place for place, *_ in noted),
-        quarantined=tuple(QuarantinedPaper(*stated) for _, *stated in noted),
-    )
+def refused_in(note: Mapping[str, Any]) -> tuple[QuarantinedPaper, ...]:
+    """The papers that could not be encoded, by the note of a part."""
+    return tuple(QuarantinedPaper(*stated) for stated in note.get("refused", ()))
 
 
-def is_kept(done: Path) -> bool:
-    """Whether an earlier run kept what it computed of a part, and it is as it was kept."""
-    files = read_note(done / _FILES)
-    try:
-        compare_files(done, files)
-    except SnapshotCorruptError:
-        return False
-    return bool(files)
-
-
-def _keep(done: Path, embedded: EmbeddedPapers, papers: Sequence[tuple[str, str]]) -> None:
-    """Keep what was computed of ``papers``, given by ids and content hashes."""
-    prepared = done.with_name("unfinished")
-    shutil.rmtree(prepared, ignore_errors=True)
-    prepared.mkdir()
-    arrays = {
-        _ROWS: embedded.vectors.rows,
-        _OFFSETS: embedded.vectors.offsets,
-        _FACETS: embedded.facets,
-        _FUNCTIONS: embedded.functions,
-    }
-    for name, array in arrays.items():
-        if array is not None:
-            write_array(prepared / name, [array], shape=array.shape, dtype=array.dtype)
-    if embedded.refused:
-        noted = [[place, *papers[place], reason] for place, reason in embedded.refused.items()]
-        write_note(prepared / _QUARANTINED, {"papers": noted})
-    write_note(prepared / _FILES, {path.name: sha256_of(path) for path in sorted(prepared.iterdir())})
-    publish_folder(prepared, done)
+def _part(folder: Path, note: Mapping[str, Any]) -> Part:
+    return Part(folder, entry_in(note, folder), refused_in(note))

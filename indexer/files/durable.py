@@ -93,6 +93,16 @@ def write_array(
             stream.write(np.ascontiguousarray(block).data)
 
 
+def link_or_copy(source: Path | str, target: Path | str) -> None:
+    """Make ``target`` the same file as ``source``, or a copy where the file system has no links."""
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(source, target)
+
+
 def discard_folder(folder: Path) -> None:
     """Remove a folder so that a crash in the middle leaves nothing that could be taken for it."""
     doomed = folder.with_name(folder.name + ".discarded")

@@ -21,25 +21,13 @@ BACKENDS = {
 # Up to here an exact scan for a paper of 8 sentences takes 16 ms on one core (dim 384, float16): less than
 # encoding a query does. It needs no index file and no memory. Beyond, ``ivfpq`` answers within a few.
 MOST_EXACT_ROWS = 100_000
+OnRows = Callable[[int], object]
 _GPU_IS_THERE = "indexer.index.backends.faiss_flat:gpu_is_there"
 _WANTS_GPU = "indexer.index.backends.faiss_flat:wants_gpu"
 
 
-@runtime_checkable
-class BuildProgress(Protocol):
-    """Where a build of an index that takes minutes leaves how far it has come, for when it is stopped."""
-
-    def saved(self) -> Path | None:
-        """What an earlier build over the same rows saved last, if there was one."""
-        ...
-
-    def save(self, write: Callable[[Path], object]) -> None:
-        """Have ``write`` write how far this build has come to a path."""
-        ...
-
-    def tell(self, n_rows: int) -> None:
-        """So many rows are in the index."""
-        ...
+def unheard(n_rows: int) -> None:
+    """Nobody is told how many rows are in an index."""
 
 
 @runtime_checkable
@@ -47,7 +35,7 @@ class VectorIndex(Protocol):
     """Nearest rows of one packed array of vectors, by L2 distance.
 
     A backend is a class with two constructors beside these methods, called by ``build_index`` and
-    ``load_index``: ``build(rows, *, device, progress)`` and ``load(path, rows, *, device)``. It keeps
+    ``load_index``: ``build(rows, *, device, on_rows)`` and ``load(path, rows, *, device)``. It keeps
     ``rows`` and scores on them, so every row it returns carries its exact distance. Several threads may
     search at once.
     """
@@ -136,21 +124,19 @@ def check_backend(backend: str, device: str) -> None:
 
 
 def build_index(
-    rows: np.ndarray, backend: str, *, device: str = "auto", progress: BuildProgress | None = None
+    rows: np.ndarray, backend: str, *, device: str = "auto", on_rows: OnRows = unheard
 ) -> VectorIndex:
     """Index ``rows``, float16 or float32 of shape (n_rows, dim); they must outlive the index unchanged.
 
     ``backend`` is "auto" or a name in ``BACKENDS``; ``device`` is "auto", "cpu" or "cuda" and matters to
-    ``flat`` alone. What ``progress`` has saved of an earlier build is gone on with.
+    ``flat`` alone. ``on_rows`` gets how many rows are in the index, now and then.
 
     Raises:
         UnknownNameError: if there is no such backend.
         InputError: if there are no rows, or a GPU is asked for and none is there.
     """
     name = choose_backend(len(rows)) if backend == "auto" else backend
-    index: VectorIndex = resolve(BACKENDS, name, "index backend").build(
-        rows, device=device, progress=progress
-    )
+    index: VectorIndex = resolve(BACKENDS, name, "index backend").build(rows, device=device, on_rows=on_rows)
     return index
 
 

@@ -6,12 +6,13 @@ DATA/
   LOCK                           held by whoever publishes
   SECRET                         signs the service's cursors, made by it when first needed; mode 0600
   catalog.sqlite3                papers as they were given, every version
-  building/corpus/               the parts of an unfinished build; corpus.lock held by whoever works on it
-  building/segment, snapshot     those being made; segment.steps how far the one is: indexer/files/steps.py
+  building/corpus/               what an unfinished build encoded: indexer/encoding/parts.py, and segments of
+                                 it; corpus.lock held by whoever works on it
+  building/snapshot/             the generation that is being made
   building/verified.json         files that were compared with their checksums, and what they were like then
   building/merge/                segments that are being merged into one; merge.lock held by whoever does
   building/changes/              the same of what the catalog holds and the served generation does not
-  building/reindex/              the same of a collection encoded anew, and the segment made of them
+  building/reindex/              the same of a collection encoded anew
   segments/000001/               papers, vectors and index, immutable: indexer/snapshot/segment.py
   snapshots/000001/              one generation, immutable once it stands here
     manifest.json                written last: encoder, segments, SHA-256 of every file and of itself; readers

@@ -11,7 +11,7 @@ functions.bin    what the backend of the index over them saved
 words.arrow      the words of its papers: indexer/words/file.py; those made before it lack it
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -49,7 +49,8 @@ class Segment:
         self.entry = entry
         self._unit = unit
         self._device = device
-        self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), np.load(folder / OFFSETS))
+        offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))
+        self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), offsets)
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
         self._columns = Columns(self._table)
         self._ids = np.load(folder / IDS, mmap_mode="r")
@@ -58,6 +59,10 @@ class Segment:
 
     def __len__(self) -> int:
         return self.entry.n_papers
+
+    def itself(self) -> "Segment":
+        """This segment, for whoever would open it otherwise."""
+        return self
 
     @cached_property
     def index(self) -> VectorIndex:
@@ -123,6 +128,11 @@ class Segment:
         """All columns of the papers at ``positions``, in that order."""
         return self._columns.take(positions)
 
+    def ids(self, positions: Int64[np.ndarray, " n"]) -> list[str]:
+        """The ids of the papers at ``positions``, in that order."""
+        ids: list[str] = self._columns.take(positions, ["id"])["id"].to_pylist()
+        return ids
+
     def paper(self, position: int) -> Paper:
         """The paper at ``position`` (0 <= position < len(self))."""
         return paper_at(self._table, position)
@@ -155,6 +165,15 @@ class Segment:
             int(position) if name == ids[i] else self.position(ids[i])
             for i, position, name in zip(likely, positions, names, strict=True)
         )
+
+    def versions(self, wanted: Mapping[str, str]) -> Int64[np.ndarray, " n_found"]:
+        """Where those of the versions stand, given by paper id and content hash, that are in this segment."""
+        positions = np.sort(self.positions(wanted))
+        found = self._columns.take(positions, ["id", "content_hash"])
+        ids, hashes = (found[name].to_pylist() for name in ("id", "content_hash"))
+        same = [wanted[key] == digest for key, digest in zip(ids, hashes, strict=True)]
+        versions: Int64[np.ndarray, " n_found"] = positions[np.array(same, dtype=bool)]
+        return versions
 
     def allowed_papers(self, filters: Filters) -> Bool[np.ndarray, " n_papers"]:
         """Which papers pass ``filters``; the array may be shared between callers and is read-only.

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
@@ -13,10 +14,9 @@ import pyarrow.compute as pc
 from jaxtyping import Float16, Int64
 
 from indexer.files.durable import write_array
-from indexer.files.steps import Steps
-from indexer.index.vector_index import MOST_EXACT_ROWS, build_index, choose_backend
+from indexer.index.vector_index import build_index, choose_backend
 from indexer.snapshot.columns import SCHEMA
-from indexer.snapshot.manifest import FORMAT_VERSION, SegmentEntry
+from indexer.snapshot.manifest import SegmentEntry
 from indexer.snapshot.segment import (
     FUNCTION_INDEX,
     FUNCTIONS,
@@ -29,11 +29,8 @@ from indexer.snapshot.segment import (
     Segment,
 )
 from indexer.words.file import WORDS, write_words
-from models.checksums import digest_of, hash64
+from models.checksums import digest_of, hash64, sha256_of
 from models.types import ProgressFn, rows_of, unseen
-
-# Beyond so many sentence vectors a segment takes minutes, and is made in steps that a kill leaves standing.
-_LASTING_ROWS = MOST_EXACT_ROWS
 
 
 @runtime_checkable
@@ -88,44 +85,75 @@ _BATCHES: Final = BatchBounds()
 
 
 class KeptPart:
-    """Papers of a segment that another is to take over: those at ``positions``, in that order."""
+    """Papers of a segment that another is to take over: those at ``positions``, in that order.
 
-    def __init__(self, segment: Segment, positions: Int64[np.ndarray, " n_papers"]) -> None:
-        self._segment = segment
+    ``opened`` gives the segment whenever something of it is read.
+    """
+
+    def __init__(self, opened: Callable[[], Segment], positions: Int64[np.ndarray, " n_papers"]) -> None:
+        self._opened = opened
         self._positions = positions
-        self._rows, self._offsets = rows_of(segment.vectors.offsets, positions)
+        offsets = opened().vectors.offsets
+        self.n_rows = int((offsets[positions + 1] - offsets[positions]).sum())
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @property
+    def n_sentences(self) -> int:
+        """How many sentences there are; the encoder may have dropped the last of a paper."""
+        return int(pc.sum(pc.list_value_length(self.table()["starts"])).as_py() or 0)
 
     @property
     def key(self) -> str:
         """What tells its content from any other."""
         positions = hashlib.sha256(self._positions.tobytes()).hexdigest()
-        return digest_of({"files": self._segment.entry.files, "positions": positions})
-
-    @property
-    def n_rows(self) -> int:
-        """How many sentence vectors there are."""
-        return len(self._rows)
+        return digest_of({"files": self._opened().entry.files, "positions": positions})
 
     @property
     def has_functions(self) -> bool:
         """Whether there was an encoder of functions."""
-        return self._segment.has_functions
+        return self._opened().has_functions
 
     def rows(self) -> np.ndarray:
         """Sentence vectors, (n_rows, dim)."""
-        return np.asarray(self._segment.vectors.rows[self._rows])
+        vectors = self._opened().vectors
+        return np.asarray(vectors.rows[rows_of(vectors.offsets, self._positions)[0]])
 
     def offsets(self) -> Int64[np.ndarray, " n_papers_plus_1"]:
         """Where each paper's rows begin and end, as in ``PackedVectors``."""
-        return self._offsets
+        return rows_of(self._opened().vectors.offsets, self._positions)[1]
 
     def functions(self) -> Float16[np.ndarray, "n_rows dim_functions"]:
         """Function vectors, where there are some."""
-        return np.asarray(self._segment.function_vectors[self._rows])
+        segment = self._opened()
+        rows = rows_of(segment.vectors.offsets, self._positions)[0]
+        return np.asarray(segment.function_vectors[rows])
 
     def table(self) -> pa.Table:
         """The papers' columns, every sentence with a facet."""
-        return self._segment.table(self._positions)
+        return self._opened().table(self._positions)
+
+
+def write_vectors(folder: Path, parts: Sequence[SegmentPart], batches: BatchBounds = _BATCHES) -> None:
+    """Write the files of a segment but the words and the indexes; the parts are read one at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    n_rows = sum(part.n_rows for part in parts)
+    lengths = np.concatenate([np.diff(part.offsets()) for part in parts])
+    _write_rows(folder / VECTORS, (part.rows() for part in parts), n_rows)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    write_array(folder / OFFSETS, [offsets], shape=offsets.shape, dtype=offsets.dtype)
+    _write_papers(folder / PAPERS, (part.table() for part in parts), batches)
+    _write_hash64es(folder / IDS, folder / PAPERS)
+    if parts[0].has_functions:
+        _write_rows(folder / FUNCTIONS, (part.functions() for part in parts), n_rows)
+
+
+def entry_of(folder: Path, *, backend: str, function_backend: str | None) -> SegmentEntry:
+    """What a manifest says of the files that were written into ``folder``."""
+    offsets = np.load(folder / OFFSETS, mmap_mode="r")
+    files = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
+    return SegmentEntry(folder.name, len(offsets) - 1, int(offsets[-1]), backend, function_backend, files)
 
 
 def write_segment(
@@ -137,79 +165,39 @@ def write_segment(
     on_progress: ProgressFn = unseen,
     batches: BatchBounds = _BATCHES,
 ) -> SegmentEntry:
-    """Write the files of a segment into ``folder``; the parts are read one at a time.
+    """Write the files of a segment into ``folder``.
 
     ``backend`` is that of the index over sentence vectors; the one over function vectors goes by its size.
-    Of a large segment, whatever an earlier call wrote of the same parts into the folder is not made again;
-    ``discard_steps`` when it is not needed any more.
     """
+    write_vectors(folder, parts, batches)
+    write_words(folder / WORDS, folder / PAPERS)
     n_rows = sum(part.n_rows for part in parts)
-    own_backend = choose_backend(n_rows) if backend == "auto" else backend
-    function_backend = choose_backend(n_rows) if parts[0].has_functions else None
-    key = digest_of({"backend": backend, "format": FORMAT_VERSION, "parts": [part.key for part in parts]})
-    steps = Steps(folder, key, lasting=n_rows > _LASTING_ROWS)
-    lengths = np.concatenate([np.diff(part.offsets()) for part in parts])
-    n_papers, n_indexes = len(lengths), 1 if function_backend is None else 2
+    n_papers = len(np.load(folder / OFFSETS, mmap_mode="r")) - 1
+    indexes = {INDEX: (VECTORS, choose_backend(n_rows) if backend == "auto" else backend)}
+    if parts[0].has_functions:
+        indexes[FUNCTION_INDEX] = (FUNCTIONS, choose_backend(n_rows))
 
-    def tell(n_indexed: int) -> None:
-        on_progress("Indexing", round(n_papers * n_indexed / max(n_indexes * n_rows, 1)), n_papers)
+    def tell(n_before: int, n_indexed: int) -> None:
+        n_all = max(len(indexes) * n_rows, 1)
+        on_progress("Indexing", round(n_papers * (n_before + n_indexed) / n_all), n_papers)
 
-    steps.make(VECTORS, lambda path: _write_rows(path, (part.rows() for part in parts), n_rows))
-    steps.make(OFFSETS, lambda path: _write_offsets(path, lengths))
-    steps.make(PAPERS, lambda path: _write_papers(path, (part.table() for part in parts), batches))
-    steps.make(IDS, lambda path: _write_hash64es(path, folder / PAPERS))
-    steps.make(WORDS, lambda path: write_words(path, folder / PAPERS))
-    _make_index(steps, INDEX, folder / VECTORS, own_backend, device, tell)
-    if function_backend is not None:
-        steps.make(FUNCTIONS, lambda path: _write_rows(path, (part.functions() for part in parts), n_rows))
-        _make_index(
-            steps,
-            FUNCTION_INDEX,
-            folder / FUNCTIONS,
-            function_backend,
-            device,
-            lambda n_indexed: tell(n_rows + n_indexed),
+    for number, (name, (rows, own_backend)) in enumerate(indexes.items()):
+        index = build_index(
+            np.load(folder / rows, mmap_mode="r"),
+            own_backend,
+            device=device,
+            on_rows=partial(tell, number * n_rows),
         )
-    tell(n_indexes * n_rows)
-    return SegmentEntry(folder.name, n_papers, n_rows, own_backend, function_backend, steps.files())
+        index.save(folder / name)
+    tell(len(indexes) * n_rows, 0)
+    function_backend = indexes[FUNCTION_INDEX][1] if FUNCTION_INDEX in indexes else None
+    return entry_of(folder, backend=indexes[INDEX][1], function_backend=function_backend)
 
 
 def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
     """Vectors end to end, in the format of the first block."""
     first = next(blocks)
     write_array(path, chain([first], blocks), shape=(n_rows, first.shape[1]), dtype=first.dtype)
-
-
-def _write_offsets(path: Path, lengths: Int64[np.ndarray, " n_papers"]) -> None:
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    write_array(path, [offsets], shape=offsets.shape, dtype=offsets.dtype)
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexProgress:
-    """What a build of the index ``name`` keeps among the steps; ``tell`` gets the rows that are in it."""
-
-    steps: Steps
-    name: str
-    tell: Callable[[int], None]
-
-    def saved(self) -> Path | None:
-        """See ``indexer.index.vector_index.BuildProgress``."""
-        return self.steps.saved(self.name)
-
-    def save(self, write: Callable[[Path], object]) -> None:
-        """See ``indexer.index.vector_index.BuildProgress``."""
-        self.steps.save(self.name, write)
-
-
-def _make_index(
-    steps: Steps, name: str, rows: Path, backend: str, device: str, tell: Callable[[int], None]
-) -> None:
-    def write(path: Path) -> None:
-        progress = _IndexProgress(steps, name, tell)
-        build_index(np.load(rows, mmap_mode="r"), backend, device=device, progress=progress).save(path)
-
-    steps.make(name, write)
 
 
 def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -> None:

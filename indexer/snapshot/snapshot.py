@@ -5,7 +5,6 @@ import os
 import weakref
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +44,6 @@ class Snapshot:
             self.living[start + positions] = False
         self.living.flags.writeable = False
         self._n_papers = int(np.count_nonzero(self.living))
-        # Paper i owns rows offsets[i]:offsets[i + 1].
-        self.offsets: Int64[np.ndarray, " n_positions_plus_1"] = np.concatenate(
-            [
-                segment.vectors.offsets[:-1] + start
-                for segment, start in zip(segments, self._row_starts, strict=False)
-            ]
-            + [self._row_starts[-1:]]
-        )
 
     @property
     def generation(self) -> str:
@@ -68,6 +59,13 @@ class Snapshot:
         return int(self._row_starts[-1])
 
     @cached_property
+    def offsets(self) -> Int64[np.ndarray, " n_positions_plus_1"]:
+        """Where the rows of each paper begin: paper i owns rows offsets[i]:offsets[i + 1]."""
+        starts = zip(self.segments, self._row_starts, strict=False)
+        own = [segment.vectors.offsets[:-1] + start for segment, start in starts]
+        return np.concatenate([*own, self._row_starts[-1:]])
+
+    @cached_property
     def paper_of_row(self) -> Int64[np.ndarray, " n_rows"]:
         """The position of the paper that owns each row."""
         return np.repeat(np.arange(len(self.living)), np.diff(self.offsets))
@@ -75,8 +73,8 @@ class Snapshot:
     @cached_property
     def living_rows(self) -> list[int]:
         """How many rows of each segment are of papers that are there."""
-        lengths = np.diff(self.offsets) * self.living
-        return [int(lengths[first:last].sum()) for first, last in pairwise(self._starts)]
+        living = zip(self.segments, np.split(self.living, self._starts[1:-1]), strict=False)
+        return [int(np.diff(segment.vectors.offsets)[own].sum()) for segment, own in living]
 
     @cached_property
     def positions(self) -> Int64[np.ndarray, " n_papers"]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import akin
-from indexer.collection.build import ADDED_AT_ONCE, BuildArguments, BuildReport, build
-from indexer.encoding.reading import PARTS, PartBounds
+from indexer.catalog.catalog import Catalog
+from indexer.collection.build import BOUNDS, Bounds, BuildArguments, BuildReport, build
 from indexer.snapshot.folder import (
     current_generation,
     generations,
@@ -40,8 +40,7 @@ def build_quietly(
     tagger: FacetTagger | None = None,
     functions: FunctionEncoder | None = None,
     replace: bool = False,
-    parts: PartBounds = PARTS,
-    added_at_once: int = ADDED_AT_ONCE,
+    bounds: Bounds = BOUNDS,
     **arguments: object,
 ) -> BuildReport:
     """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
@@ -54,8 +53,7 @@ def build_quietly(
         arguments=given,
         on_progress=quiet,
         replace=replace,
-        parts=parts,
-        added_at_once=added_at_once,
+        bounds=bounds,
     )
 
 
@@ -63,6 +61,16 @@ def write_corpus(path: Path, papers: Sequence[dict[str, object]]) -> Path:
     """Write papers as JSON lines."""
     path.write_text("".join(json.dumps(paper) + "\n" for paper in papers), encoding="utf-8")
     return path
+
+
+def papers_in(catalog: Catalog) -> dict[str, Paper]:
+    """Every paper of a catalog, by id, in the order in which their current versions first came in."""
+    return {paper.id: paper for paper in catalog.versions(each.content_hash for each in catalog.current())}
+
+
+def paper_in(catalog: Catalog, paper_id: str) -> Paper:
+    """The current version of one paper; raises KeyError where there is none."""
+    return next(catalog.versions([catalog.current_hashes([paper_id])[paper_id]]))
 
 
 def many_papers(n: int) -> list[dict[str, object]]:

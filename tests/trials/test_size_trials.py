@@ -9,7 +9,7 @@ import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import delete_papers
-from indexer.collection.growth import grow
+from indexer.collection.growth import grow, prepare_segments
 from indexer.collection.merging import compact
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import open_snapshot
@@ -29,7 +29,8 @@ def test_more_than_2_gib_of_abstracts_are_compacted(tmp_path: Path, hashing: Enc
     )
     started = time.perf_counter()
     parts = [MadePart(first, PART_PAPERS, N_CHARACTERS) for first in range(0, N_PAPERS, PART_PAPERS)]
-    grow(data, None, parts, like=report.manifest, device="cpu", keep=1)
+    new = prepare_segments(data / "building" / "made", parts, like=report.manifest, device="cpu")
+    grow(data, None, new, like=report.manifest, keep=1)
     made_s = time.perf_counter() - started
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, [f"p{number}" for number in range(0, 1_000, 10)], catalog, keep=1)
@@ -50,5 +51,5 @@ def test_more_than_2_gib_of_abstracts_are_compacted(tmp_path: Path, hashing: Enc
     for number in (1, 999, 1_000, N_PAPERS - 1):
         paper = compacted.paper(compacted.position(f"p{number}"))
         assert (f"Paper {number}", f"{number} ") == (paper.title, paper.abstract[: len(f"{number} ")])
-    last = KeptPart(compacted.segments[0], np.array([0, len(compacted) - 1]))
+    last = KeptPart(compacted.segments[0].itself, np.array([0, len(compacted) - 1]))
     assert ["p1", f"p{N_PAPERS - 1}"] == last.table()["id"].to_pylist()

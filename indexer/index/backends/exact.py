@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows
-from indexer.index.vector_index import BuildProgress
+from indexer.index.vector_index import OnRows, unheard
 from models.types import Hits
 
 
@@ -18,9 +18,7 @@ class ExactIndex:
         self._rows = rows
 
     @classmethod
-    def build(
-        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
-    ) -> "ExactIndex":
+    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "ExactIndex":
         """See ``VectorIndex``."""
         return cls(rows)
 

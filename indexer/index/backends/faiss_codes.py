@@ -5,12 +5,10 @@ back to the exact scan wherever that is the cheaper way to the same rows (a narr
 ``k``), and wherever FAISS proposed fewer rows than there are: so ``k = n_rows`` returns every allowed row.
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
-from indexer.index.vector_index import BuildProgress
+from indexer.index.vector_index import OnRows, unheard
 from models.errors import SnapshotCorruptError, StorageError
 from models.types import Hits
 
@@ -31,22 +29,6 @@ ADD_ROWS = 65_536
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
 _SEED = 20_240_611
-
-
-@dataclass(frozen=True, slots=True)
-class Adding:
-    """How an index is filled: ``rows`` at a time, and how often it is saved meanwhile.
-
-    A build that was stopped does ``save_every_s`` of work again, as a rule at most: between two savings it
-    works ``saving_share`` times as long as the last one took, which counts for large indexes on slow disks.
-    """
-
-    rows: int = ADD_ROWS
-    save_every_s: float = 60.0
-    saving_share: float = 10.0
-
-
-_ADDING = Adding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,51 +70,16 @@ class FaissCodesIndex(ABC):
         """How many rows the index is trained on."""
 
     @classmethod
-    def build(
-        cls,
-        rows: np.ndarray,
-        *,
-        device: str = "auto",
-        progress: BuildProgress | None = None,
-        adding: Adding = _ADDING,
-    ) -> "FaissCodesIndex":
-        """See ``VectorIndex``.
-
-        The same rows give the same bytes, whatever the thread count, and however often it was stopped.
-        """
+    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "FaissCodesIndex":
+        """See ``VectorIndex``; the same rows give the same bytes, whatever the thread count."""
         check_rows(rows)
-        index = cls._begun(rows, progress)
-        saved_at, pause_s = time.monotonic(), adding.save_every_s
-        for start in range(index.ntotal, len(rows), adding.rows):
-            index.add(np.asarray(rows[start : start + adding.rows], np.float32))
-            if progress is None:
-                continue
-            progress.tell(index.ntotal)
-            began = time.monotonic()
-            if began - saved_at > pause_s and index.ntotal < len(rows):
-                progress.save(partial(_write, index))
-                saved_at = time.monotonic()
-                pause_s = max(adding.save_every_s, adding.saving_share * (saved_at - began))
-        return cls(rows, index)
-
-    @classmethod
-    def _begun(cls, rows: np.ndarray, progress: BuildProgress | None) -> Any:
-        """A trained index, with the rows that an earlier build had added to it."""
-        saved = None if progress is None else progress.saved()
-        if saved is not None:
-            return cls._restored(faiss.read_index(str(saved)))
-        if progress is not None:
-            progress.tell(0)
+        on_rows(0)
         index = cls._untrained(*rows.shape)
         index.train(_sample(rows, cls._n_training(len(rows))))
-        if progress is not None:
-            progress.save(partial(_write, index))
-        return index
-
-    @staticmethod
-    def _restored(index: Any) -> Any:
-        """An index read from a file, with what such files leave out and adding rows needs; often nothing."""
-        return index
+        for start in range(0, len(rows), ADD_ROWS):
+            index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
+            on_rows(index.ntotal)
+        return cls(rows, index)
 
     @classmethod
     def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FaissCodesIndex":
@@ -161,7 +108,13 @@ class FaissCodesIndex(ABC):
         Raises:
             StorageError: if the file cannot be written.
         """
-        _write(self._index, path)
+        try:
+            faiss.write_index(self._index, str(path))
+        except RuntimeError as error:
+            raise StorageError(
+                f"{path}: the index cannot be written; check that the folder exists, may be written to and "
+                "has room left"
+            ) from error
 
     def search(
         self,
@@ -197,16 +150,6 @@ class FaissCodesIndex(ABC):
         numbers, scores = hits.rows.copy(), hits.scores.copy()
         numbers[short], scores[short] = scanned.rows, scanned.scores
         return Hits(numbers, scores)
-
-
-def _write(index: Any, path: Path) -> None:
-    try:
-        faiss.write_index(index, str(path))
-    except RuntimeError as error:
-        raise StorageError(
-            f"{path}: the index cannot be written; check that the folder exists, may be written to and has "
-            "room left"
-        ) from error
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.faiss_codes import ADD_ROWS, ALWAYS_SCAN_ROWS, selector
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
-from indexer.index.vector_index import BuildProgress
+from indexer.index.vector_index import OnRows, unheard
 from models.errors import InputError
 from models.types import Hits
 
@@ -39,9 +39,7 @@ class FlatIndex:
             self._index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
 
     @classmethod
-    def build(
-        cls, rows: np.ndarray, *, device: str = "auto", progress: BuildProgress | None = None
-    ) -> "FlatIndex":
+    def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "FlatIndex":
         """See ``VectorIndex``."""
         return cls(rows, device=device)
 

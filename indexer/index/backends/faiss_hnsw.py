@@ -29,13 +29,6 @@ class HnswIndex(FaissCodesIndex):
         return index
 
     @staticmethod
-    def _restored(index: Any) -> Any:
-        # Each row added has drawn its level; the draws that follow must be those that would have followed.
-        for _ in range(index.ntotal):
-            index.hnsw.random_level()
-        return index
-
-    @staticmethod
     def _n_training(n_rows: int) -> int:
         return min(n_rows, _TRAINING_ROWS)
 

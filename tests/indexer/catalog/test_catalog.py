@@ -10,8 +10,9 @@ from sqlalchemy import event, select
 from indexer.catalog.catalog import CATALOG_FILE, Catalog, Change
 from indexer.catalog.tables import PaperRow
 from indexer.content_hash import content_hash
-from models.errors import InputError, PaperNotFoundError, StorageError
+from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
+from tests.support.builds import paper_in, papers_in
 
 CALLISTO = Paper(
     id="a",
@@ -46,8 +47,8 @@ def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
 def test_papers_come_back_as_they_were_given(catalog: Catalog) -> None:
     """Every field, sentence offset and facet survives, and so does what was left out."""
     assert catalog.add([CALLISTO, BARE]).n_new == 2
-    assert catalog.paper("a") == CALLISTO
-    assert catalog.paper("b") == BARE
+    assert paper_in(catalog, "a") == CALLISTO
+    assert paper_in(catalog, "b") == BARE
 
 
 def test_adding_again_changes_nothing(catalog: Catalog) -> None:
@@ -56,7 +57,7 @@ def test_adding_again_changes_nothing(catalog: Catalog) -> None:
     assert catalog.add([BARE, CALLISTO]).n_new == 1
     assert catalog.add([]).n_new == 0
     assert catalog.count() == 2
-    assert catalog.paper_ids() == ["a", "b"]
+    assert [*papers_in(catalog)] == ["a", "b"]
 
 
 def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
@@ -67,7 +68,7 @@ def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
         before = connection.execute(statement).one()
     changed = dataclasses.replace(CALLISTO, title="On the Moons of Jupiter")
     assert catalog.add([changed]).n_new == 1
-    assert catalog.paper("a") == changed
+    assert paper_in(catalog, "a") == changed
     assert catalog.count() == 1
     with catalog._database.reading() as connection:
         assert connection.execute(statement).one() == before
@@ -79,62 +80,30 @@ def test_going_back_to_older_content_makes_it_current(catalog: Catalog) -> None:
     catalog.add([CALLISTO])
     catalog.add([changed])
     assert catalog.add([CALLISTO]).n_new == 0
-    assert catalog.paper("a") == CALLISTO
+    assert paper_in(catalog, "a") == CALLISTO
 
 
 def test_last_of_several_versions_in_one_batch_is_current(catalog: Catalog) -> None:
     """The order of the batch decides which version of an id is current, even where the first returns."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     assert catalog.add([CALLISTO, changed]).n_new == 2
-    assert catalog.paper("a") == changed
+    assert paper_in(catalog, "a") == changed
     assert catalog.add([changed, CALLISTO]).n_new == 0
-    assert catalog.paper("a") == CALLISTO
+    assert paper_in(catalog, "a") == CALLISTO
     catalog.add([CALLISTO, changed, CALLISTO])
-    assert catalog.paper("a") == CALLISTO
+    assert paper_in(catalog, "a") == CALLISTO
 
 
-def test_papers_keep_the_order_asked_for(catalog: Catalog) -> None:
-    """Papers come in the order of the ids, over several batches and with an id asked for twice."""
-    catalog.add([titled(f"p{i}", f"Paper {i}") for i in range(1200)])
-    wanted = [f"p{i}" for i in range(1199, -1, -1)] + ["p7"]
-    assert [paper.id for paper in catalog.papers(wanted)] == wanted
-
-
-@pytest.mark.parametrize("paper_id", ["zz", "", "A", "nul\0", "\ud800", "' OR 1=1 --"])
-def test_unknown_id_is_an_error(catalog: Catalog, paper_id: str) -> None:
-    """An id that the catalog does not hold raises, whatever it is made of."""
-    catalog.add([CALLISTO])
-    with pytest.raises(PaperNotFoundError, match="holds no paper"):
-        catalog.paper(paper_id)
-
-
-def test_titles_are_found_by_start_then_by_part(catalog: Catalog) -> None:
-    """Case, also beyond ASCII, and spacing do not count; titles that start with the text come first."""
-    titles = ["A neural über model", "ÜBER Models", "Über  model zoos", "Ｎothing", "100% of a_b"]
-    catalog.add([titled(str(i), title) for i, title in enumerate(titles)])
-
-    def found(text: str, limit: int = 10) -> list[str]:
-        return [paper.id for paper in catalog.find_title(text, limit)]
-
-    assert found("über MODEL") == ["1", "2", "0"]
-    assert found(" über model ", limit=1) == ["1"]
-    assert found("nothing") == ["3"]
-    assert found("u\u0308ber models") == ["1"]
-    assert found("0%") == ["4"]
-    assert found("%") == ["4"]
-    assert found("a_b") == ["4"]
-    assert found("a b") == []
-    assert found("x" * 100_000) == []
-    assert found(" ") == []
-    assert found("\0") == []
-
-
-def test_title_of_an_older_version_is_not_found(catalog: Catalog) -> None:
-    """Look-up sees current versions only."""
-    catalog.add([titled("a", "Old name")])
-    catalog.add([titled("a", "New name")])
-    assert catalog.find_title("old name") == []
-    assert [paper.id for paper in catalog.find_title("name")] == ["a"]
+def test_current_papers_come_in_the_order_in_which_they_came_in(catalog: Catalog) -> None:
+    """Page by page, each in its current version; a version that came before comes where it came then."""
+    catalog.add([titled(f"p{i}", f"Paper {i}") for i in range(2_200)])
+    catalog.add([titled("p3", "Changed")])
+    catalog.delete(["p4"])
+    catalog.add([titled("p3", "Paper 3"), titled("p5", "Changed")])
+    expected = [f"p{i}" for i in range(2_200) if i not in (4, 5)] + ["p5"]
+    assert expected == [each.paper_id for each in catalog.current()]
+    assert expected == [*papers_in(catalog)]
+    assert {"p5": content_hash(titled("p5", "Changed"))} == catalog.current_hashes(["p4", "p5", "nul\0"])
 
 
 @pytest.mark.parametrize(
@@ -213,14 +182,12 @@ def test_deleted_paper_is_gone_until_it_is_added_again(catalog: Catalog) -> None
     """A deleted paper is neither counted nor found; added again, it is there without a second copy."""
     catalog.add([CALLISTO, BARE])
     catalog.delete(["a", "never there"])
-    assert catalog.paper_ids() == ["b"]
+    assert [*papers_in(catalog)] == ["b"]
     assert catalog.count() == 1
     assert catalog.holding(["a", "b", "c", "nul\0"]) == {"b"}
-    with pytest.raises(PaperNotFoundError):
-        catalog.paper("a")
-    assert catalog.find_title("moons") == []
+    assert catalog.current_hashes(["a"]) == {}
     assert catalog.add([CALLISTO]).n_new == 0
-    assert catalog.paper("a") == CALLISTO
+    assert paper_in(catalog, "a") == CALLISTO
 
 
 def test_changes_are_numbered_and_told(catalog: Catalog) -> None:
@@ -237,18 +204,11 @@ def test_changes_are_numbered_and_told(catalog: Catalog) -> None:
     assert catalog.changed_since(3) == {}
 
 
-def test_collection_may_become_another(catalog: Catalog) -> None:
-    """Adding with ``replace`` deletes, in the same transaction, every paper that was not given."""
-    catalog.add([CALLISTO, BARE])
-    assert catalog.add([BARE, titled("c", "New")], replace=True) == Change(1, 2, n_changed=2, n_new=1)
-    assert catalog.paper_ids() == ["b", "c"]
-
-
 def test_older_versions_can_be_restored(catalog: Catalog) -> None:
     """Versions are made current by their hashes, and papers deleted that had none."""
     changed = dataclasses.replace(CALLISTO, year=1611)
     catalog.add([CALLISTO])
     catalog.add([changed, BARE])
     assert catalog.restore({"a": content_hash(CALLISTO), "b": None}).n_changed == 2
-    assert catalog.paper("a") == CALLISTO
-    assert catalog.paper_ids() == ["a"]
+    assert paper_in(catalog, "a") == CALLISTO
+    assert [*papers_in(catalog)] == ["a"]

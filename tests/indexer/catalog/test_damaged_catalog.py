@@ -14,7 +14,7 @@ from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Facet, Paper, Sentence
 from tests.support.annotators import annotated
-from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.builds import build_quietly, many_papers, paper_in, write_corpus
 
 WHALES = Paper(
     "whales",
@@ -44,11 +44,11 @@ def test_a_damaged_row_is_found_and_mended(catalog_place: str | Path, damage: st
         with catalog._database.writing() as connection:
             assert 1 == connection.execute(text(damage)).rowcount
         with pytest.raises(StorageError, match=r"damaged.*akin delete"):
-            catalog.paper("whales")
-        assert SEALS == catalog.paper("seals")
+            paper_in(catalog, "whales")
+        assert SEALS == paper_in(catalog, "seals")
         catalog.delete(["whales"])
         assert (0, 1) == ((change := catalog.add([SEALS, WHALES])).n_new, change.n_changed)
-        assert WHALES == catalog.paper("whales")
+        assert WHALES == paper_in(catalog, "whales")
 
 
 def test_a_flipped_bit_in_the_file_is_not_published(tmp_path: Path, hashing: Encoder) -> None:
@@ -63,7 +63,7 @@ def test_a_flipped_bit_in_the_file_is_not_published(tmp_path: Path, hashing: Enc
     annotator = annotated(hashing)
 
     def reindex(catalog: Catalog) -> int:
-        arguments = BuildArguments("hashing", device="cpu")
+        arguments = BuildArguments("hashing", device="cpu", dtype="float32")
         done = prepare(data, annotator, catalog, arguments=arguments, on_progress=lambda *_: None)
         return len(done.snapshot)
 

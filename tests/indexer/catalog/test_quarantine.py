@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 from akin.cli import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.build import KEEP, Bounds, BuildArguments
 from indexer.collection.changes import Absorbed, absorb, delete_papers
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.embed import embed
-from indexer.encoding.reading import PartBounds
 from indexer.snapshot.folder import generations
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
@@ -24,7 +23,7 @@ from models.types import Paper, Sentence
 from service.app import create_app
 from service.settings import Settings
 from tests.support.annotators import annotated
-from tests.support.builds import Refusing, build_quietly, many_papers, quiet, write_corpus
+from tests.support.builds import Refusing, build_quietly, many_papers, paper_in, quiet, write_corpus
 from tests.support.servers.patience import soon
 
 MODELS = "a" * 64
@@ -234,21 +233,21 @@ def test_a_paper_keeps_its_older_text_until_the_new_one_can_be_encoded(
     build_quietly(tmp_path / "c.jsonl", data, Refusing(hashing))
     assert Quarantine() == quarantine(data)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        assert "POISON" not in catalog.paper("p3").abstract
+        assert "POISON" not in paper_in(catalog, "p3").abstract
 
 
 def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The build names it with the reason and goes on; given again, the corpus brings it once it can be."""
-    alone = PartBounds(1)  # one part holds nothing but the paper
+    alone = Bounds(part=1)  # one part holds nothing but the paper
     papers = [*many_papers(3), {"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     corpus, data = write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data"
-    report = build_quietly(corpus, data, Refusing(hashing), parts=alone)
+    report = build_quietly(corpus, data, Refusing(hashing), bounds=alone)
     assert (3, 0, 0) == (report.manifest.n_papers, report.replaced, report.dropped_sentences)
     assert ["bad"] == [one.paper_id for one in report.quarantined]
     assert 1 == quarantine(data).n_papers
-    again = build_quietly(corpus, data, hashing, parts=alone)
+    again = build_quietly(corpus, data, hashing, bounds=alone)
     assert (4, ()) == (again.manifest.n_papers, again.quarantined)
     assert Quarantine() == quarantine(data)
 
@@ -267,7 +266,7 @@ def test_a_reindex_leaves_out_what_it_cannot_encode(data: Path, hashing: Encoder
     """The new generation has all other papers; with an encoder that can, the paper is back."""
     add(data, [poison("bad")])
     absorbed(data, hashing)
-    arguments, before = BuildArguments(encoder="hashing", device="cpu"), []
+    arguments, before = BuildArguments(encoder="hashing", device="cpu", dtype="float32"), []
     for encoder, n_papers in ((Refusing(hashing), 20), (hashing, 21)):
         models = annotated(encoder)
         with Catalog.open(data / CATALOG_FILE) as catalog:

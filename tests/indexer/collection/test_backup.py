@@ -294,7 +294,7 @@ def test_what_was_copied_is_not_copied_again(
 def test_a_collection_without_papers_is_copied(data: Path, tmp_path: Path) -> None:
     """There is nothing in it, but it can be restored and added to."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        delete_papers(data, catalog.paper_ids(), catalog, keep=KEEP)
+        delete_papers(data, [each.paper_id for each in catalog.current()], catalog, keep=KEEP)
     assert 0 == back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE).n_papers
     assert not len(open_snapshot(tmp_path / "copy"))
 

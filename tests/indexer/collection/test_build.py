@@ -11,7 +11,7 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
-from indexer.encoding.reading import PartBounds
+from indexer.collection.build import Bounds
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from tests.support.annotators import hashing_annotator
@@ -25,8 +25,9 @@ from tests.support.builds import (
     write_corpus,
 )
 from tests.support.commands import flat, run
+from tests.support.same_answers import assert_same_answers, ids_of
 
-FIVES = PartBounds(5)
+FIVES = Bounds(part=5)
 
 
 @pytest.fixture
@@ -39,11 +40,11 @@ def test_an_interrupted_build_goes_on_and_changes_nothing(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
     """A build stopped in its third part re-encodes that part alone, and publishes the same bytes."""
-    build_quietly(corpus, tmp_path / "whole", hashing, parts=FIVES)
+    build_quietly(corpus, tmp_path / "whole", hashing, bounds=FIVES)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), parts=FIVES)
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), bounds=FIVES)
     second = Counting(hashing)
-    report = build_quietly(corpus, tmp_path / "cut", second, parts=FIVES)
+    report = build_quietly(corpus, tmp_path / "cut", second, bounds=FIVES)
     assert (15, 10) == (second.n_encoded, report.reused_papers)
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
     assert not (tmp_path / "cut" / "building" / "corpus").exists()
@@ -52,23 +53,25 @@ def test_an_interrupted_build_goes_on_and_changes_nothing(
 def test_a_changed_corpus_takes_up_only_what_is_the_same(
     corpus: Path, tmp_path: Path, hashing: Encoder
 ) -> None:
-    """After an interruption, a part whose papers changed is encoded anew."""
+    """After an interruption, the papers that changed are encoded anew, and those that had not come."""
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), parts=FIVES)
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), bounds=FIVES)
     papers = many_papers(25)
     papers[0]["title"] = "Another title altogether"
     write_corpus(corpus, papers)
     second = Counting(hashing)
-    build_quietly(corpus, tmp_path / "cut", second, parts=FIVES)
-    build_quietly(corpus, tmp_path / "whole", hashing, parts=FIVES)
-    assert 20 == second.n_encoded
-    assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
+    build_quietly(corpus, tmp_path / "cut", second, bounds=FIVES)
+    build_quietly(corpus, tmp_path / "whole", hashing, bounds=FIVES)
+    assert 16 == second.n_encoded
+    one, other = open_snapshot(tmp_path / "whole"), open_snapshot(tmp_path / "cut")
+    assert ids_of(one) == ids_of(other)
+    assert_same_answers(one, other, ["p0", "p7", "p24"])
 
 
 KILLED_IN_ITS_THIRD_PART = """
 import os, signal, sys
 from pathlib import Path
-from indexer.encoding.reading import PartBounds
+from indexer.collection.build import Bounds
 from models.encoder import load_encoder
 from tests.support.builds import Counting, build_quietly
 
@@ -78,7 +81,7 @@ class Killing(Counting):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().encode(papers, layers=layers)
 
-build_quietly(Path(sys.argv[1]), Path(sys.argv[2]), Killing(load_encoder("hashing")), parts=PartBounds(5))
+build_quietly(Path(sys.argv[1]), Path(sys.argv[2]), Killing(load_encoder("hashing")), bounds=Bounds(part=5))
 """
 
 
@@ -90,8 +93,8 @@ def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) 
     )
     assert -signal.SIGKILL == killed.returncode
     assert not (cut / "CURRENT").exists()
-    assert 10 == build_quietly(corpus, cut, hashing, parts=FIVES).reused_papers
-    build_quietly(corpus, whole, hashing, parts=FIVES)
+    assert 10 == build_quietly(corpus, cut, hashing, bounds=FIVES).reused_papers
+    build_quietly(corpus, whole, hashing, bounds=FIVES)
     assert published_files(whole) == published_files(cut)
 
 
@@ -128,7 +131,7 @@ def test_ctrl_c_is_a_clear_message(
     assert "Traceback" not in stopped.stderr
     assert "000001" == open_snapshot(data).generation
     monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: hashing_annotator())
-    assert "25 papers were encoded before an interruption" in flat(run(*command))
+    assert "25 papers had been encoded before" in flat(run(*command))
     assert ("000002", 25) == (open_snapshot(data).generation, len(open_snapshot(data)))
 
 
@@ -164,35 +167,23 @@ def test_a_build_killed_while_tidying_up_hinders_no_later_one(
     # Services over the shared collection make a secret there.
     copytree(hashed_data, tmp_path, dirs_exist_ok=True, ignore=ignore_patterns("SECRET"))
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(DEMO_CORPUS, tmp_path, Counting(hashing, stop_after=50), replace=True)
-    (tmp_path / "building" / "corpus" / "part-00000.arrow").unlink()
+        build_quietly(
+            DEMO_CORPUS,
+            tmp_path,
+            Counting(hashing, stop_after=50),
+            replace=True,
+            bounds=Bounds(part=40),
+            dtype="float32",
+        )
+    (part,) = (tmp_path / "building" / "corpus").glob("part-*")
+    (part / "papers.arrow").unlink()
     (tmp_path / "building" / "corpus.discarded").mkdir()
     (tmp_path / "segments" / "000001.discarded").mkdir()
-    assert "000002" == build_quietly(DEMO_CORPUS, tmp_path, hashing, replace=True).manifest.generation
+    again = build_quietly(DEMO_CORPUS, tmp_path, hashing, replace=True, dtype="float32")
+    assert ("000002", 0) == (again.manifest.generation, again.reused_papers)
     expected = {"CURRENT", "LOCK", "building", "catalog.sqlite3", "segments", "snapshots"}
     assert expected == {path.name for path in tmp_path.iterdir()}
     assert {"changes.lock", "corpus.lock", "merge.lock"} == {
         path.name for path in (tmp_path / "building").iterdir() if path.name != "verified.json"
     }
     assert {"000001", "000002"} == {path.name for path in (tmp_path / "segments").iterdir()}
-
-
-def test_a_build_killed_after_its_papers_entered_the_catalog_reads_nothing_again(
-    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While its segment was made: they are pending by then, but they are those that it had read."""
-    papers = many_papers(60)
-    build_quietly(write_corpus(tmp_path / "one.jsonl", papers[:20]), tmp_path / "data", hashing)
-    corpus = write_corpus(tmp_path / "more.jsonl", papers[10:])
-
-    def stopped(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("indexer.collection.build.grow", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            build_quietly(corpus, tmp_path / "data", hashing)
-    with monkeypatch.context() as patched:
-        patched.setattr("indexer.collection.build.read_corpus", stopped)
-        report = build_quietly(corpus, tmp_path / "data", hashing)
-    assert (60, 10, 40) == (report.manifest.n_papers, report.reading.unchanged, report.reused_papers)

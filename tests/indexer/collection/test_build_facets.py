@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.encoding.reading import PartBounds
+from indexer.collection.build import Bounds
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
@@ -18,12 +18,13 @@ from tests.support.builds import (
     Counting,
     build_quietly,
     many_papers,
+    paper_in,
     published_files,
     write_corpus,
 )
 from tests.support.examples.tiny_bert import write_tiny_bert
 
-TWENTIES, SEVENS = PartBounds(20), PartBounds(7)
+TWENTIES, SEVENS = Bounds(part=20), Bounds(part=7)
 OWN = {"id": "own", "title": "t", "abstract": ["Lakes rise.", "We propose a dam."]}
 LABELLED = {**OWN, "id": "labelled", "facets": ["result", "background"]}
 
@@ -48,7 +49,7 @@ def test_given_facets_are_kept_and_gaps_filled(tmp_path: Path, hashing: Encoder)
         ):
             paper = snapshot.paper(position)
             assert served == [sentence.facet for sentence in paper.sentences]
-            assert told == [sentence.facet for sentence in catalog.paper(paper.id).sentences]
+            assert told == [sentence.facet for sentence in paper_in(catalog, paper.id).sentences]
     assert KeywordTagger().spec == snapshot.manifest.tagger
     assert snapshot.manifest.functions is None
 
@@ -117,15 +118,15 @@ def test_an_interrupted_build_with_functions_changes_nothing(tmp_path: Path, tin
     """Facets and function vectors of finished parts are taken up, and the published bytes are the same."""
     functions = FirstColumns(tiny.spec.fingerprint)
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(38), LABELLED, OWN, *many_papers(50)[38:]])
-    build_quietly(corpus, tmp_path / "whole", tiny, functions=functions, parts=TWENTIES)
+    build_quietly(corpus, tmp_path / "whole", tiny, functions=functions, bounds=TWENTIES)
     with pytest.raises(KeyboardInterrupt):
         build_quietly(
-            corpus, tmp_path / "cut", Counting(tiny, stop_after=40), functions=functions, parts=TWENTIES
+            corpus, tmp_path / "cut", Counting(tiny, stop_after=40), functions=functions, bounds=TWENTIES
         )
-    report = build_quietly(corpus, tmp_path / "cut", tiny, functions=functions, parts=TWENTIES)
+    report = build_quietly(corpus, tmp_path / "cut", tiny, functions=functions, bounds=TWENTIES)
     assert 40 == report.reused_papers
     assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
-    build_quietly(corpus, tmp_path / "sevens", tiny, functions=functions, parts=SEVENS)
+    build_quietly(corpus, tmp_path / "sevens", tiny, functions=functions, bounds=SEVENS)
     assert (
         published_files(tmp_path / "whole")["000001/papers.arrow"]
         == (published_files(tmp_path / "sevens")["000001/papers.arrow"])
@@ -143,7 +144,7 @@ def test_parts_of_other_models_are_not_taken_up(tmp_path: Path, tiny: Encoder, c
             Counting(tiny, stop_after=50),
             functions=functions,
             limit=60,
-            parts=TWENTIES,
+            bounds=TWENTIES,
         )
     other = {
         "tagger": functions,
@@ -152,7 +153,7 @@ def test_parts_of_other_models_are_not_taken_up(tmp_path: Path, tiny: Encoder, c
     }[changed]
     tagger = KeywordTagger("other" if changed == "tagger" else "keywords")
     report = build_quietly(
-        DEMO_CORPUS, tmp_path, tiny, tagger=tagger, functions=other, limit=60, parts=TWENTIES
+        DEMO_CORPUS, tmp_path, tiny, tagger=tagger, functions=other, limit=60, bounds=TWENTIES
     )
     assert 0 == report.reused_papers
     assert tagger.spec == report.manifest.tagger

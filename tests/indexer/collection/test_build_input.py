@@ -17,7 +17,7 @@ from models.encoder import Encoder
 from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
 from models.types import EncodedPaper, Paper
 from tests.support.annotators import annotated
-from tests.support.builds import DEMO_CORPUS, Counting, build_quietly, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, Counting, build_quietly, many_papers, paper_in, write_corpus
 
 ODD_ROWS: list[tuple[str, dict[str, object]]] = [
     ("abstract", {"id": "empty", "title": "t", "abstract": ""}),
@@ -37,7 +37,9 @@ def test_broken_rows_are_reported_and_skipped(tmp_path: Path, hashing: Encoder) 
     report = build_quietly(corpus, tmp_path / "data", hashing)
     refusals = report.reading.refusals
     assert (5, len(ODD_ROWS), 1) == (report.manifest.n_papers, refusals.broken, refusals.duplicates)
-    for line, ((reason, _), example) in enumerate(zip(ODD_ROWS, refusals.examples, strict=True), start=4):
+    for line, ((reason, _), example) in enumerate(
+        zip(ODD_ROWS, map(str, refusals.broken_rows), strict=True), start=4
+    ):
         assert example.startswith(f"{corpus}:{line}: ")
         assert reason in example
         assert len(example) < 1000
@@ -93,7 +95,7 @@ def test_the_catalog_holds_what_was_indexed(tmp_path: Path, hashing: Encoder) ->
     snapshot = open_snapshot(tmp_path)
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         assert 10 == catalog.count()
-        assert snapshot.paper(7) == catalog.paper(snapshot.paper(7).id)
+        assert snapshot.paper(7) == paper_in(catalog, snapshot.paper(7).id)
 
 
 def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> None:

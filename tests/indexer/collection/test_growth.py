@@ -12,7 +12,7 @@ import pytest
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
-from indexer.collection.merging import compact
+from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation, generations
@@ -144,15 +144,16 @@ def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path
 
 
 def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encoder) -> None:
-    """Forty papers added one by one stand in few segments, and every one is there."""
+    """Forty papers added one by one, and merged as the service does, stand in few; every one is there."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         for i in range(40):
             text = f"Paper {i} counts whales."
             catalog.add([Paper(f"new{i}", f"Whales {i}", text, (Sentence(text, 0, len(text)),))])
             absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
+            merge(data, keep=KEEP)
     snapshot = open_snapshot(data)
     assert 100 == len(snapshot)
-    assert len(snapshot.segments) <= 5
+    assert len(snapshot.segments) <= 1 + 7 + 40 // 8
     assert all(snapshot.find(f"new{i}") is not None for i in range(40))
 
 
@@ -256,7 +257,7 @@ def test_what_was_encoded_in_vain_is_removed(
             catalog.add([paper_of("w", f"Whales {number}.")])
             with pytest.raises(StorageError):
                 absorb_into(data, hashing)
-    assert 1 == len([*(data / "building" / "changes").glob("vectors-*")])
+    assert 1 == len([*(data / "building" / "changes").glob("part-*")])
 
 
 def test_what_others_added_meanwhile_is_not_lost_by_a_build(data: Path, hashing: Encoder) -> None:

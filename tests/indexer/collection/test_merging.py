@@ -60,7 +60,7 @@ def delete(data: Path, *ids: str) -> Manifest:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
     """Something happens once, when the next merged segment was written and is not yet published."""
-    write, times = merging.write_segment, [happen]
+    write, times = merging.prepare_segments, [happen]
 
     def writing(*args: object, **named: object) -> object:
         entry = write(*args, **named)  # type: ignore[arg-type]  # passed on
@@ -68,7 +68,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> 
             times.pop()()
         return entry
 
-    monkeypatch.setattr(merging, "write_segment", writing)
+    monkeypatch.setattr(merging, "prepare_segments", writing)
 
 
 def test_neighbours_of_like_size_become_one(data: Path) -> None:
@@ -167,10 +167,10 @@ def test_a_purge_takes_what_a_stopped_merge_left(data: Path, monkeypatch: pytest
         meanwhile(stopped, stop)
         with pytest.raises(KeyboardInterrupt):
             compact(data, open_snapshot(data), device="cpu", keep=KEEP)
-    assert (data / "building" / "merge" / "papers.arrow").is_file()
+    assert [*data.glob("building/merge/segment-*/papers.arrow")]
     with Catalog.open(data / CATALOG_FILE) as catalog:
         purge_papers(data, ["p7"], catalog)
-    assert not (data / "building" / "merge").exists()
+    assert not [*data.glob("building/merge/segment-*")]
 
 
 def test_many_corpora_of_like_size_are_merged_by_the_last(tmp_path: Path, hashing: Encoder) -> None:

@@ -1,24 +1,22 @@
 """Changes that were acknowledged and are not served yet, when a command comes that is newer than they are."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.collection.build import KEEP
+from indexer.collection.build import KEEP, Bounds
 from indexer.collection.changes import absorb, differing_papers
+from indexer.collection.growth import grow
+from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.encoding.reading import Reading, papers_of
-from indexer.files.durable import discard_folder, writer_lock
+from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
 from tests.support.annotators import annotated
-from tests.support.builds import Counting, build_quietly, many_papers, write_corpus
+from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
 
 PAPERS = many_papers(30)
 
@@ -81,59 +79,111 @@ def test_a_build_that_was_killed_before_it_published_encodes_nothing_again(
 def test_others_write_while_a_corpus_is_added(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is added and deleted between the papers of a corpus waits for some of them, and is served."""
+    """What is added and deleted between two portions of a corpus is served, and shows in what comes after."""
 
-    def with_others(work: Path, reading: Reading) -> Iterator[Paper]:
-        for number, paper in enumerate(papers_of(work, reading)):
-            if number == 10:
-                with Catalog.open(data / CATALOG_FILE) as other:
-                    other.add([Paper("whales", "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
-                    other.delete(["p31"])
-            yield paper
+    def meanwhile(*given: object, **named: object) -> Manifest:
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([Paper("whales", "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
+            other.delete(["p31"])
+        return grow(*given, **named)  # type: ignore[arg-type]  # passed on
 
-    monkeypatch.setattr("indexer.collection.build.papers_of", with_others)
+    monkeypatch.setattr("indexer.collection.build.grow", meanwhile)
     write_corpus(corpus, many_papers(60))
-    report = build_quietly(corpus, data, hashing, added_at_once=10)
+    report = build_quietly(corpus, data, hashing, bounds=Bounds(publish_every=10))
     assert (60, True, False) == (len(titles(data)), "whales" in titles(data), "p31" in titles(data))
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert {} == differing_papers(catalog, open_snapshot(data))
         assert catalog.last_change() == report.manifest.change
 
 
-def test_a_build_killed_while_it_adds_is_taken_up(
+def stop(*_: object, **__: object) -> None:
+    """Ends a build."""
+    raise KeyboardInterrupt
+
+
+def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
+    """Builds end before their n-th publication; how many papers were served after each before it."""
+    served: list[int] = []
+
+    def stopping(*given: object, **named: object) -> Manifest:
+        if len(served) == n:
+            raise KeyboardInterrupt
+        manifest = grow(*given, **named)  # type: ignore[arg-type]  # passed on
+        served.append(manifest.n_papers)
+        return manifest
+
+    monkeypatch.setattr("indexer.collection.build.grow", stopping)
+    return served
+
+
+def test_a_collection_is_searched_while_it_is_indexed(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The papers that the catalog had taken by then show, and the same command brings the others."""
-    write_corpus(corpus, many_papers(60))
-
-    def cut(work: Path, reading: Reading) -> Iterator[Paper]:
-        yield from islice(papers_of(work, reading), 15)
-        raise StorageError("the device failed")
-
-    with monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.build.papers_of", cut)
-        with pytest.raises(StorageError):
-            build_quietly(corpus, data, hashing, added_at_once=10)
+    """Portion by portion the papers show, nobody encodes those that wait; in the end there is one segment."""
+    write_corpus(corpus, many_papers(75))
+    portions = Bounds(publish_every=20, part=10)
+    with monkeypatch.context() as patched:
+        served = stopped_after(patched, 2)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, data, hashing, bounds=portions)
+        assert [50, 70] == served
+    assert {f"p{number}" for number in range(70)} == titles(data).keys()
+    counting = Counting(hashing)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        annotator = annotated(hashing)
-        absorb(data, annotator, catalog, on_progress=lambda *_: None, keep=KEEP)
-    assert {f"p{number}" for number in range(40)} == titles(data).keys()
-    report = build_quietly(corpus, data, hashing)
-    assert (20, 60) == (report.reading.n_papers, len(titles(data)))
+        # The third portion is current by then; its papers are encoded, and nobody encodes them again.
+        absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+        assert 75 == len(titles(data))
+        assert (0, 0) == (counting.n_encoded, catalog.count_staged())
+    report = build_quietly(corpus, data, counting, bounds=portions)
+    assert (0, 75, 0) == (report.reading.n_papers, report.reading.unchanged, counting.n_encoded)
 
 
-def test_a_build_starts_where_another_ends(
+def test_what_waits_is_nobodys_to_encode(
     data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of unfinished work, which the one before removes when it ends, is made after that."""
+    """A build that died before a portion was current leaves it staged: a service does not see its papers."""
+    write_corpus(corpus, many_papers(60))
+    with monkeypatch.context() as patched:
+        patched.setattr(Catalog, "publish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, data, hashing, bounds=Bounds(part=10))
+    counting = Counting(hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+        assert (0, 30, 30) == (counting.n_encoded, catalog.count_staged(), catalog.count())
+    report = build_quietly(corpus, data, counting, bounds=Bounds(part=10))
+    assert (0, 30, 60) == (counting.n_encoded, report.reused_papers, len(titles(data)))
 
-    @contextmanager
-    def after_another(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
-        if path.name == "corpus.lock":
-            discard_folder(data / "building" / "corpus")
-        with writer_lock(path, wait_s=wait_s):
-            yield
 
-    monkeypatch.setattr("indexer.collection.build.writer_lock", after_another)
-    write_corpus(corpus, many_papers(40))
-    assert 10 == build_quietly(corpus, data, hashing).reading.n_papers
+def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Encoder) -> None:
+    """One publication, many, or a replacement: none has more vectors than the bound, and few are smaller."""
+    write_corpus(corpus, many_papers(90))
+    for number, every in enumerate((0, 5, 0)):
+        folder = data.parent / f"bounded{number}"
+        bounds = Bounds(publish_every=every, part=5, most_rows=150)
+        report = build_quietly(corpus, folder, hashing, bounds=bounds, replace=number == 2)
+        rows = [segment.n_rows for segment in report.manifest.segments]
+        assert max(rows) <= 150
+        assert len(rows) <= 2 * sum(rows) / 150
+        assert 90 == len(open_snapshot(folder))
+
+
+def test_another_corpus_makes_what_waits_forgotten(
+    data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text leaves the catalog, but for what somebody else gave too."""
+    write_corpus(corpus, many_papers(34))
+    with monkeypatch.context() as patched:
+        patched.setattr("indexer.collection.build.encode_versions", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, data, hashing)
+    (given,) = read_corpus(write_corpus(data.parent / "one.jsonl", many_papers(31)[30:]))
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert 4 == catalog.count_staged()
+        catalog.add([given])
+        catalog.delete(["p30"])
+        build_quietly(write_corpus(data.parent / "two.jsonl", many_papers(40)[38:]), data, hashing)
+        assert 0 == catalog.count_staged()
+        hashes = [content_hash(paper) for paper in read_corpus(corpus, report=CorpusReport())][30:]
+        assert ["p30"] == [paper.id for paper in catalog.versions(hashes)]
+    assert {*(f"p{number}" for number in range(30)), "p38", "p39"} == titles(data).keys()

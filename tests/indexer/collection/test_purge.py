@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from akin.cli import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog, Purged
+from indexer.collection.build import Bounds
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.purge import Purge, purge_papers
 from indexer.files.durable import writer_lock
@@ -123,15 +124,19 @@ def test_only_segments_that_hold_it_are_written_anew(data: Path, hashing: Encode
 
 
 def test_unfinished_work_is_looked_through(data: Path, tmp_path: Path, hashing: Encoder) -> None:
-    """A build that was killed loses what it has read, if the paper is in it, and only then."""
+    """A build that was killed loses what it has encoded and staged of the paper, and of no other."""
     others = [paper for paper in many_papers(40) if paper["id"] != "p7"]
-    corpus = [*others, {"id": "late", "title": MARK, "abstract": [f"{MARK} flies."]}]
+    corpus = [{"id": "late", "title": MARK, "abstract": [f"{MARK} flies."]}, *others]
+    write_corpus(tmp_path / "d.jsonl", corpus)
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(write_corpus(tmp_path / "d.jsonl", corpus), data, Counting(hashing, stop_after=5))
+        build_quietly(tmp_path / "d.jsonl", data, Counting(hashing, stop_after=10), bounds=Bounds(part=5))
     purge(data, "p7")
     assert [place for place in places(data) if place.startswith("building")]
     purge(data, "late")
     assert [] == places(data)
+    assert 1 == len([*data.glob("building/corpus/part-*")])
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        assert 10 == catalog.count_staged()
 
 
 def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
@@ -205,7 +210,7 @@ def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:
             catalog.holding(["p7", "p8", "nobody"]),
         )
         assert [] == list(catalog.versions([digest]))
-        assert ["p8"] == [paper.id for paper in catalog.papers(["p8"])]
+        assert ["p8"] == [*catalog.current_hashes(["p8"])]
         assert Purged(0, 0) == catalog.purge(["p7"])
 
 

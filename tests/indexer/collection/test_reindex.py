@@ -12,10 +12,9 @@ from typer.testing import CliRunner
 from akin.cli import app
 from evaluation.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.collection.build import KEEP, BuildArguments, build
+from indexer.collection.build import BOUNDS, KEEP, Bounds, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
-from indexer.encoding.reading import PARTS, PartBounds
 from indexer.snapshot.folder import current_generation, generations
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
@@ -34,7 +33,7 @@ from tests.support.builds import Counting, build_quietly, many_papers, quiet, wr
 from tests.support.examples.tiny_bert import write_tiny_bert
 
 N_PAPERS = 30
-TENS = PartBounds(10)
+TENS = Bounds(part=10)
 
 
 def paper(paper_id: str, text: str) -> Paper:
@@ -53,7 +52,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
     """A collection under the hashing encoder, of which one paper is deleted; treat it as read-only."""
     folder = tmp_path_factory.mktemp("made")
     corpus, data = write_corpus(folder / "c.jsonl", many_papers(N_PAPERS)), folder / "data"
-    build_quietly(corpus, data, hashing, parts=TENS)
+    build_quietly(corpus, data, hashing, bounds=TENS)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         delete_papers(data, ["p3"], catalog, keep=KEEP)
     return data
@@ -73,7 +72,7 @@ def catalog(data: Path) -> Iterator[Catalog]:
 
 
 def prepared(
-    data: Path, encoder: Encoder, catalog: Catalog, *, bounds: PartBounds = TENS, **arguments: str
+    data: Path, encoder: Encoder, catalog: Catalog, *, bounds: Bounds = TENS, **arguments: str
 ) -> Prepared:
     """The collection encoded anew, not served."""
     given = BuildArguments(**{"encoder": encoder.spec.name, "device": "cpu", **arguments})  # type: ignore[arg-type]  # keywords pass through
@@ -88,7 +87,7 @@ def prepared(
         )
 
 
-def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: PartBounds = TENS) -> Manifest:
+def reindexed(data: Path, encoder: Encoder, catalog: Catalog, bounds: Bounds = TENS) -> Manifest:
     """The collection encoded anew and served."""
     done = prepared(data, encoder, catalog, bounds=bounds)
     return publish_prepared(data, done, annotated(encoder), catalog, on_progress=quiet, keep=KEEP)
@@ -136,7 +135,7 @@ def test_the_result_is_that_of_a_build(data: Path, tiny: Encoder, catalog: Catal
     """Columns, vectors and index are byte for byte those of a collection indexed so from the beginning."""
     manifest = reindexed(data, tiny, catalog)
     papers = [one for one in many_papers(N_PAPERS) if one["id"] != "p3"]
-    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, parts=TENS)
+    build_quietly(write_corpus(tmp_path / "again.jsonl", papers), tmp_path / "anew", tiny, bounds=TENS)
     anew = open_snapshot(tmp_path / "anew").manifest
     assert [segment.files for segment in anew.segments] == [segment.files for segment in manifest.segments]
 
@@ -200,7 +199,7 @@ def test_nothing_that_changes_meanwhile_is_lost(
 
         encoder = Busy(tiny, [served_meanwhile, only_accepted, at_the_last_moment])
         # All that was accepted before the swap; the last came while it was under way.
-        assert 4 == reindexed(data, encoder, catalog, PARTS).change
+        assert 4 == reindexed(data, encoder, catalog, BOUNDS).change
         assert {"one", "two", "p7"} < ids_of(data)
         assert {"p6", "p8"}.isdisjoint(ids_of(data))
         manifest = absorbed(data, tiny, catalog)
@@ -227,7 +226,7 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
     assert {"whales", "seals"} < ids_of(data)
     corpus = write_corpus(data.parent / "more.jsonl", many_papers(N_PAPERS + 5))
     with pytest.raises(EncoderMismatchError):
-        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]), parts=TENS)
+        build_quietly(corpus, data, Busy(tiny, [lambda: reindexed(data, hashing, catalog)]), bounds=TENS)
     assert (hashing.spec, None) == (
         open_snapshot(data).manifest.encoder,
         open_snapshot(data).find(f"p{N_PAPERS + 2}"),
@@ -237,7 +236,7 @@ def test_papers_of_the_old_encoder_never_enter_the_new_generation(
 def test_a_damaged_preparation_is_made_again(data: Path, tiny: Encoder, catalog: Catalog) -> None:
     """A segment that was damaged while it waited is made anew from its parts, without encoding."""
     prepared(data, tiny, catalog)
-    rows = data / "building" / "reindex" / "segment" / "vectors.npy"
+    (rows,) = data.glob("building/reindex/segment-*/vectors.npy")
     content = bytearray(rows.read_bytes())
     content[-1] ^= 1
     rows.write_bytes(content)

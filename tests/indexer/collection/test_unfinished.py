@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.build import KEEP, Bounds, BuildArguments
 from indexer.collection.changes import absorb
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.encoding.reading import PartBounds
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Paper, Sentence
@@ -18,7 +17,7 @@ from tests.support.annotators import annotated
 from tests.support.builds import Counting, build_quietly, many_papers, published_files, quiet, write_corpus
 from tests.support.trials.damage import DAMAGE, flip
 
-FOURS = PartBounds(4)
+FOURS = Bounds(part=4)
 ARGUMENTS = BuildArguments("hashing", device="cpu")
 
 
@@ -32,7 +31,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
     """The collection of them; treat it as read-only."""
     data = tmp_path_factory.mktemp("whole")
-    build_quietly(corpus, data, hashing, parts=FOURS)
+    build_quietly(corpus, data, hashing, bounds=FOURS)
     return data
 
 
@@ -41,7 +40,7 @@ def stopped(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Enc
     """What a build leaves that is interrupted in its third part; treat it as read-only."""
     data = tmp_path_factory.mktemp("stopped")
     with pytest.raises(KeyboardInterrupt):
-        build_quietly(corpus, data, Counting(hashing, stop_after=9), parts=FOURS)
+        build_quietly(corpus, data, Counting(hashing, stop_after=9), bounds=FOURS)
     return data
 
 
@@ -57,7 +56,7 @@ def compared(whole: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Enc
 @pytest.mark.parametrize("kind", DAMAGE)
 @pytest.mark.parametrize(
     "pattern",
-    ["read.json", "part-00000.arrow", "*/rows.npy", "*/offsets.npy", "*/facets.npy", "*/files.json"],
+    ["*/papers.arrow", "*/vectors.npy", "*/offsets.npy", "*/ids.npy", "*/kept.json"],
 )
 def test_a_damaged_part_is_made_again(
     corpus: Path, whole: Path, stopped: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
@@ -65,12 +64,14 @@ def test_a_damaged_part_is_made_again(
     """Whatever happened to the files of an interrupted build, it ends as one that was never interrupted."""
     data = copytree(stopped, tmp_path / "data")
     DAMAGE[kind](next((data / "building" / "corpus").glob(pattern)))
-    build_quietly(corpus, data, hashing, parts=FOURS)
+    build_quietly(corpus, data, hashing, bounds=FOURS)
     assert published_files(whole) == published_files(data)
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-@pytest.mark.parametrize("pattern", ["begun.json", "read.json", "segment.json", "*/rows.npy"])
+@pytest.mark.parametrize(
+    "pattern", ["prepared.json", "segment-*/vectors.npy", "segment-*/kept.json", "part-*/ids.npy"]
+)
 def test_a_damaged_preparation_is_made_again(
     whole: Path, compared: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
 ) -> None:
@@ -102,7 +103,7 @@ def test_a_damaged_addition_is_encoded_again(
             patched.setattr("indexer.collection.changes.grow", die)
             with pytest.raises(KeyboardInterrupt):
                 absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
-        flip(next((data / "building" / "changes").glob("*/rows.npy")))
+        flip(next((data / "building" / "changes").glob("part-*/vectors.npy")))
         absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
     snapshot = open_snapshot(data)
     (encoded,) = hashing.encode([snapshot.paper(snapshot.position("whales"))])

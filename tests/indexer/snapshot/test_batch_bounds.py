@@ -48,7 +48,7 @@ def test_compacting_many_tiny_batches_writes_what_compacting_one_does(tmp_path: 
     written = []
     for name, batches in (("many", TINY), ("one", BatchBounds())):
         old = segment_of(tmp_path / name, 100, batches=batches)
-        parts = [KeptPart(old, some) for some in np.split(living, [10, 40])]
+        parts = [KeptPart(old.itself, some) for some in np.split(living, [10, 40])]
         new = tmp_path / f"{name}-compact"
         write_segment(new, parts, backend="exact", device="cpu", batches=BatchBounds(papers=9))
         written.append({path.name: path.read_bytes() for path in new.iterdir()})

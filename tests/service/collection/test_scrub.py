@@ -13,6 +13,7 @@ from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
+from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
@@ -150,9 +151,13 @@ def test_damage_is_not_copied_into_new_segments(data: Path, hashing: Encoder) ->
     with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
         compact(data, snapshot, device="cpu", keep=KEEP)
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        catalog.add(whales)  # more than the segment holds: it would be merged
-        with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
-            absorb(data, hashing_annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot)
+        catalog.add(whales)
+        absorb(data, hashing_annotator(), catalog, on_progress=lambda *_: None, keep=KEEP, base=snapshot)
+    manifest = read_manifest(data, current_generation(data))
+    assert 2 == len(manifest.segments)
+    assert manifest.segments[0].is_same_as(snapshot.segments[0].entry)
+    with pytest.raises(SnapshotCorruptError, match=r"vectors\.npy"):
+        open_snapshot(data)
 
 
 @pytest.fixture

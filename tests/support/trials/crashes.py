@@ -22,17 +22,17 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.collection.build import BuildArguments, build
+from indexer.collection.build import BOUNDS, Bounds, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.merging import compact
+from indexer.collection.merging import Tiers, compact
+from indexer.collection.merging import merge as merge_tiers
 from indexer.collection.publishing import rollback
 from indexer.content_hash import content_hash
-from indexer.snapshot import segment_writer
 from indexer.snapshot.folder import generations
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.types import Paper, Sentence
 from tests.support.annotators import hashing_annotator
-from tests.support.builds import many_papers, quiet, write_corpus
+from tests.support.builds import many_papers, papers_in, quiet, write_corpus
 
 # What a process does to files, as the interpreter tells it.
 _STEPS = frozenset(
@@ -71,10 +71,10 @@ def make_collection(folder: Path) -> Path:
     return data
 
 
-def index_corpus(corpus: Path, data: Path) -> None:
+def index_corpus(corpus: Path, data: Path, bounds: Bounds = BOUNDS) -> None:
     """Add a corpus to a collection, or begin it."""
     arguments = BuildArguments(encoder="hashing", device="cpu")
-    build([corpus], data, hashing_annotator(), arguments=arguments, on_progress=quiet)
+    build([corpus], data, hashing_annotator(), arguments=arguments, on_progress=quiet, bounds=bounds)
 
 
 def _paper(paper_id: str, text: str) -> Paper:
@@ -87,6 +87,12 @@ _POSTED = [_paper("w1", "Whales sing."), _paper("p6", "Another paper now.")]
 def add_corpus(data: Path, acknowledge: Acknowledge) -> None:
     """``akin index MORE --data DATA``."""
     index_corpus(data / "more.jsonl", data)
+    acknowledge()
+
+
+def add_in_portions(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin index MORE --data DATA --publish-every 3``."""
+    index_corpus(data / "more.jsonl", data, Bounds(publish_every=3, part=2))
     acknowledge()
 
 
@@ -128,21 +134,17 @@ def merge(data: Path, acknowledge: Acknowledge) -> None:
     acknowledge()
 
 
+def merge_pairs(data: Path, acknowledge: Acknowledge) -> None:
+    """What the service, and `akin index` at its end, do where segments are many."""
+    merge_tiers(data, tiers=Tiers(fewest=2), keep=3)
+    acknowledge()
+
+
 def go_back(data: Path, acknowledge: Acknowledge) -> None:
     """``akin snapshot rollback``."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, catalog=catalog)
     acknowledge()
-
-
-def in_steps(operation: Callable[[Path, Acknowledge], None]) -> Callable[[Path, Acknowledge], None]:
-    """The same as it is for a large collection, in a process of its own."""
-
-    def operate(data: Path, acknowledge: Acknowledge) -> None:
-        segment_writer._LASTING_ROWS = 0
-        operation(data, acknowledge)
-
-    return operate
 
 
 OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
@@ -152,7 +154,8 @@ OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "DELETE": unpost,
     "delete": delete,
     "compact": merge,
-    "compact in steps": in_steps(merge),
+    "merge": merge_pairs,
+    "index in portions": add_in_portions,
     "rollback": go_back,
 }
 
@@ -197,17 +200,18 @@ def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool)
     """What is wrong, if anything; empty where all is as promised."""
     found = state_of(open_snapshot(data))  # compares every file of the generation
     expected = expected_after(before, data, operation)
-    if found not in (before, expected):
+    allowed = [before, *between(before, data, operation), expected]
+    if found not in allowed:
         return "a reader found neither the older nor the newer state"
     with Catalog.open(data / CATALOG_FILE) as catalog:
         manifest = absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3).manifest
         finally_there = state_of(open_snapshot(data))
-        in_catalog = {paper.id: content_hash(paper) for paper in catalog.papers(catalog.paper_ids())}
+        in_catalog = {paper.id: content_hash(paper) for paper in papers_in(catalog).values()}
     if finally_there != in_catalog:
         return "what is served differs from the catalog after the next writer"
     if done and finally_there != expected:
         return "something acknowledged was lost, or came back"
-    if finally_there not in (before, expected):
+    if finally_there not in allowed:
         return "only a part of the change was made"
     if manifest.generation not in generations(data):
         return "the served generation is not there"
@@ -217,9 +221,9 @@ def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool)
 def expected_after(before: State, data: Path, operation: str) -> State:
     """The state once an operation is done."""
     after = dict(before)
-    if operation in {"index", "index --replace"}:
+    if operation.startswith("index"):
         added = {paper.id: content_hash(paper) for paper in _read(data / "more.jsonl")}
-        return {**after, **added} if operation == "index" else added
+        return added if operation == "index --replace" else {**after, **added}
     if operation == "POST":
         after |= {paper.id: content_hash(paper) for paper in _POSTED}
     elif operation == "DELETE":
@@ -231,6 +235,14 @@ def expected_after(before: State, data: Path, operation: str) -> State:
         served = "000004"  # that of the template
         return state_of(open_snapshot(data, max(name for name in earlier if name < served)))
     return after
+
+
+def between(before: State, data: Path, operation: str) -> list[State]:
+    """The states that an operation passes through, each of them whole."""
+    if operation != "index in portions":
+        return []
+    added = [(paper.id, content_hash(paper)) for paper in _read(data / "more.jsonl")]
+    return [before | dict(added[:n]) for n in range(3, len(added), 3)]
 
 
 def _read(corpus: Path) -> Iterator[Paper]:

@@ -16,16 +16,18 @@ from indexer.content_hash import content_hash
 from indexer.snapshot.folder import generations, numbered, read_manifest
 from indexer.snapshot.snapshot import open_snapshot
 from tests.support.annotators import hashing_annotator
+from tests.support.builds import papers_in
 from tests.support.trials.crashes import (
     NEVER,
     Acknowledge,
     State,
     add_corpus,
+    add_in_portions,
     delete,
     in_child,
-    in_steps,
     killed_at,
     merge,
+    merge_pairs,
     quiet,
     replace_all,
     spread,
@@ -54,12 +56,12 @@ COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "first index": add_corpus,
     "index": add_corpus,
     "index --replace": replace_all,
-    "index --replace in steps": in_steps(replace_all),
+    "first index in portions": add_in_portions,
+    "index in portions": add_in_portions,
     "delete": delete,
     "compact": merge,
-    "compact in steps": in_steps(merge),
+    "merge": merge_pairs,
     "reindex": reindex,
-    "reindex in steps": in_steps(reindex),
     "backup": copy,
 }
 
@@ -82,7 +84,7 @@ def _given(template: Path, scratch: Path, command: str, step: int) -> tuple[int,
     """A command on a copy of ``template``, killed at ``step``: how many steps it took, whether killed."""
     data, counted = scratch / "data", scratch / "steps"
     shutil.rmtree(scratch, ignore_errors=True)
-    if command == "first index":
+    if command.startswith("first"):
         data.mkdir(parents=True)
         shutil.copy(template / "more.jsonl", data)
     else:
@@ -105,9 +107,12 @@ def _looked_at(scratch: Path, command: str) -> dict[str, Any]:
 
 def _look(data: Path, served: Path) -> dict[str, State | Sequence[str]]:
     with Catalog.open(served / CATALOG_FILE) as catalog:
-        in_catalog = {paper.id: content_hash(paper) for paper in catalog.papers(catalog.paper_ids())}
+        in_catalog = {paper.id: content_hash(paper) for paper in papers_in(catalog).values()}
     named = {entry.name for name in generations(data) for entry in read_manifest(data, name).segments}
-    left = [path for path in (data / "building").rglob("*") if path.suffix != ".lock"]
+    kept = {"verified.json"}  # what was compared with its checksums: it stays
+    left = [
+        path for path in (data / "building").rglob("*") if path.suffix != ".lock" and path.name not in kept
+    ]
     left += [path for path in data.rglob("*") if path.suffix in {".unfinished", ".new"}]
     # What is being removed already, the next publication removes.
     left += [data / "segments" / name for name in numbered(data / "segments") if name not in named]

@@ -1,18 +1,18 @@
-"""Vectors of a build that died after it had put its papers into the catalog: others publish them."""
+"""What is encoded is taken over, whoever encoded it: a build that died, or what is served."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.collection.build import KEEP, BuildArguments
-from indexer.collection.changes import absorb
+from indexer.collection.build import KEEP, Bounds, BuildArguments
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.encoding.finished import CATALOGUED
-from indexer.encoding.reading import PartBounds, Reading, papers_of
-from indexer.files.durable import writer_lock
+from indexer.corpus.read import read_corpus
+from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
@@ -24,13 +24,15 @@ from tests.support.trials.damage import flip
 
 Kill = Callable[[Encoder], None]
 
-TENS = PartBounds(10)
+TENS = Bounds(part=10)
 
 
 @pytest.fixture
 def data(tmp_path: Path, hashing: Encoder) -> Path:
     """A collection of 10 papers, and a corpus of 40 beside it, read in parts of 10."""
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing, parts=TENS)
+    build_quietly(
+        write_corpus(tmp_path / "c.jsonl", many_papers(10)), tmp_path / "data", hashing, bounds=TENS
+    )
     write_corpus(tmp_path / "c.jsonl", many_papers(40))
     return tmp_path / "data"
 
@@ -46,7 +48,7 @@ def kill(data: Path, monkeypatch: pytest.MonkeyPatch) -> Kill:
         with monkeypatch.context() as broken:
             broken.setattr("indexer.collection.build.grow", full)
             with pytest.raises(StorageError):
-                build_quietly(data.parent / "c.jsonl", data, encoder, parts=TENS)
+                build_quietly(data.parent / "c.jsonl", data, encoder, bounds=TENS)
 
     return until_catalogued
 
@@ -76,11 +78,10 @@ def test_a_service_encodes_nothing_that_a_dead_build_had(data: Path, hashing: En
         (encoded,) = hashing.encode([snapshot.paper(position)])
         np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
     # Or every later change would look through all of its parts.
-    assert not (data / "building" / "corpus" / CATALOGUED).exists()
-    again = Counting(hashing)
-    report = build_quietly(data.parent / "c.jsonl", data, again, parts=TENS)
-    assert (0, 0, 40) == (again.n_encoded, report.reading.n_papers, report.reading.unchanged)
     assert not (data / "building" / "corpus").exists()
+    again = Counting(hashing)
+    report = build_quietly(data.parent / "c.jsonl", data, again, bounds=TENS)
+    assert (0, 0, 40) == (again.n_encoded, report.reading.n_papers, report.reading.unchanged)
 
 
 def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
@@ -98,28 +99,43 @@ def test_what_changed_since_is_encoded_alone(data: Path, hashing: Encoder, kill:
     assert snapshot.find("p13") is None
 
 
-def test_a_build_killed_while_it_catalogued_is_taken_up_as_far_as_it_came(
-    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The papers that are in the catalog show without being encoded; the command brings the others so too."""
-
-    def cut(work: Path, reading: Reading) -> Iterator[Paper]:
-        for number, paper in enumerate(papers_of(work, reading)):
-            if number == 20:
-                raise StorageError("the device failed")
-            yield paper
-
-    with monkeypatch.context() as broken:
-        broken.setattr("indexer.collection.build.papers_of", cut)
-        with pytest.raises(StorageError):
-            build_quietly(data.parent / "c.jsonl", data, hashing, added_at_once=10, parts=TENS)
+def test_what_is_served_is_not_encoded_again(data: Path, hashing: Encoder) -> None:
+    """A paper that was deleted and comes back, and a corpus that replaces all, take the vectors there are."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        versions = catalog.current_hashes(["p3"])
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+        catalog.restore(versions)
     counting = Counting(hashing)
-    assert 30 == absorbed(data, counting).n_papers
-    assert 0 == counting.n_encoded
-    assert 40 == build_quietly(data.parent / "c.jsonl", data, hashing, parts=TENS).manifest.n_papers
+    assert (10, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+    report = build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
+    assert (30, 10, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)
+    snapshot = open_snapshot(data)
+    for paper_id in ("p3", "p7", "p17"):
+        position = snapshot.position(paper_id)
+        (encoded,) = hashing.encode([snapshot.paper(position)])
+        np.testing.assert_allclose(encoded.sentences, snapshot.vectors(position), atol=1e-3)
 
 
-@pytest.mark.parametrize("pattern", ["part-00001.arrow", "vectors-*/rows.npy", "vectors-*/files.json"])
+def test_damaged_segments_are_not_taken_over(data: Path, hashing: Encoder) -> None:
+    """Copied unseen, damage would get a checksum of its own: their papers are encoded."""
+    counting, damaged = Counting(hashing), [*(data / "segments").rglob("vectors.npy")]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        versions = catalog.current_hashes(["p3"])
+        delete_papers(data, ["p3"], catalog, keep=KEEP)
+        catalog.restore(versions)
+        base = open_snapshot(data)  # compared when it was opened, and damaged since
+        for path in damaged:
+            flip(path)
+        absorb(data, annotated(counting), catalog, on_progress=quiet, keep=KEEP, base=base)
+        assert 1 == counting.n_encoded
+    build_quietly(data.parent / "c.jsonl", data, counting, replace=True, bounds=TENS)
+    assert 1 + 40 == counting.n_encoded
+    open_snapshot(data)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["part-*/papers.arrow", "part-*/vectors.npy", "part-*/ids.npy", "part-*/kept.json"]
+)
 def test_damaged_vectors_are_made_again(data: Path, hashing: Encoder, kill: Kill, pattern: str) -> None:
     """Of a part whose files are not as they were written the papers are encoded; of the others none."""
     kill(hashing)
@@ -145,42 +161,26 @@ def test_vectors_of_other_models_are_not_taken(data: Path, hashing: Encoder, kil
 def test_a_killed_service_takes_them_up_again(
     data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it linked stays for the next one, also while another build runs over the folder."""
+    """What a dead build encoded is taken over by one that dies too, and by the next one."""
     kill(hashing)
+    counting = Counting(hashing)
     with monkeypatch.context() as broken:
         broken.setattr(
             "indexer.collection.changes.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
         )
-        counting = Counting(hashing)
         with pytest.raises(KeyboardInterrupt):
             absorbed(data, counting)
-    with writer_lock(data / "building" / "corpus.lock"):
-        assert 40 == absorbed(data, counting).n_papers
-    assert 0 == counting.n_encoded
+    assert (40, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
 
 
-def test_a_build_under_way_is_left_alone(data: Path, hashing: Encoder, kill: Kill) -> None:
-    """As long as a build holds its folder nothing is taken from there."""
+def test_a_build_under_way_keeps_what_it_encoded(data: Path, hashing: Encoder, kill: Kill) -> None:
+    """As long as a build holds its folder others read there, and remove nothing."""
     kill(hashing)
     counting = Counting(hashing)
     with writer_lock(data / "building" / "corpus.lock"):
         assert 40 == absorbed(data, counting).n_papers
-    assert 30 == counting.n_encoded
-
-
-def test_a_file_system_without_links_gets_copies(
-    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where files cannot be linked they are copied, and nothing is encoded again either."""
-
-    def refused(*_: object) -> None:
-        raise PermissionError
-
-    kill(hashing)
-    monkeypatch.setattr("os.link", refused)
-    counting = Counting(hashing)
-    assert 40 == absorbed(data, counting).n_papers
     assert 0 == counting.n_encoded
+    assert 3 == len([*(data / "building" / "corpus").glob("part-*")])
 
 
 def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder, kill: Kill) -> None:
@@ -195,3 +195,41 @@ def test_papers_that_could_not_be_encoded_stay_out(data: Path, hashing: Encoder,
         counting = Counting(hashing)
         assert 40 == absorbed(data, counting).n_papers
         assert (0, (refused,)) == (counting.n_encoded, catalog.quarantine(models, limit=1).first)
+
+
+def test_a_file_system_without_links_gets_copies(
+    data: Path, hashing: Encoder, kill: Kill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where files cannot be linked they are copied, and nothing is encoded again either."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    kill(hashing)
+    monkeypatch.setattr("os.link", refused)
+    counting = Counting(hashing)
+    assert (40, 0) == (absorbed(data, counting).n_papers, counting.n_encoded)
+
+
+def test_what_others_remove_meanwhile_is_still_there(
+    data: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build takes over what a service encoded, which publishes and removes it before the build does."""
+    corpus = data.parent / "c.jsonl"
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([paper for paper in read_corpus(corpus) if paper.id in {"p20", "p30"}])
+    with monkeypatch.context() as broken:
+        broken.setattr(
+            "indexer.collection.changes.grow", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            absorbed(data, hashing)
+
+    def removed_first(*given: object, **named: object) -> object:
+        discard_folder(data / "building" / "changes")
+        return prepare_segments(*given, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr("indexer.collection.build.prepare_segments", removed_first)
+    counting = Counting(hashing)
+    report = build_quietly(corpus, data, counting, bounds=TENS)
+    assert (28, 2, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)

@@ -1,0 +1,111 @@
+"""Versions of papers that wait to be published: the catalog keeps their text, no paper points at them yet.
+
+A load is what one command brings. A catalog keeps one that is unfinished, by a key that says what it is made
+of: the same command, given again, goes on with it, any other forgets it.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Connection, delete, exists, func, literal, select, true, update
+
+from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow, SentenceRow, StagedRow
+from indexer.catalog.versions import in_batches, insert_on_conflict, insert_papers
+from models.types import Paper
+
+
+class Version(NamedTuple):
+    """One version of a paper; ``key`` grows in the order in which versions first came in."""
+
+    key: int
+    paper_id: str
+    content_hash: str
+
+
+def stage(connection: Connection, load: str, papers: dict[str, Paper]) -> None:
+    """Keep those papers, given by content hash, for the ``load``; of several with one id the last counts."""
+    newest = select(func.coalesce(func.max(PaperRow.key), 0))
+    last_key = connection.execute(newest).scalar_one()
+    insert_papers(connection, papers)
+    for digests in in_batches([*papers]):
+        versions = select(
+            PaperRow.paper_id, PaperRow.key, literal(load), (PaperRow.key > last_key).label("brought")
+        ).where(PaperRow.content_hash.in_(digests))
+        insert = insert_on_conflict(connection, StagedRow).from_select(
+            ["paper_id", "paper_key", "load", "brought"], versions
+        )
+        connection.execute(
+            insert.on_conflict_do_update(
+                index_elements=[StagedRow.paper_id],
+                set_={"paper_key": insert.excluded.paper_key, "brought": insert.excluded.brought},
+                where=StagedRow.paper_key != insert.excluded.paper_key,
+            )
+        )
+
+
+def staged_hashes(connection: Connection, digests: list[str]) -> set[str]:
+    """Which of the versions with these content hashes are staged."""
+    statement = (
+        select(PaperRow.content_hash)
+        .join(StagedRow, StagedRow.paper_key == PaperRow.key)
+        .where(PaperRow.content_hash.in_(digests))
+    )
+    return set(connection.scalars(statement))
+
+
+def staged_after(connection: Connection, load: str, key: int, limit: int) -> Iterator[Version]:
+    """The first ``limit`` versions of a load with higher keys, in their order."""
+    statement = (
+        select(StagedRow.paper_key, StagedRow.paper_id, PaperRow.content_hash)
+        .join(PaperRow, PaperRow.key == StagedRow.paper_key)
+        .where(StagedRow.load == load, StagedRow.paper_key > key)
+        .order_by(StagedRow.paper_key)
+        .limit(limit)
+    )
+    return (Version(*row) for row in connection.execute(statement).all())
+
+
+def publish_staged(connection: Connection, load: str, up_to: int, change: int, *, replace: bool) -> None:
+    """Make the versions of a load with keys ``up_to`` one current as of ``change``.
+
+    With ``replace`` every paper that is not among them is deleted.
+    """
+    of_these = (StagedRow.load == load, StagedRow.paper_key <= up_to)
+    versions = select(StagedRow.paper_id, StagedRow.paper_key, literal(change, BigInteger)).where(*of_these)
+    insert = insert_on_conflict(connection, CurrentRow).from_select(
+        ["paper_id", "paper_key", "change"], versions
+    )
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=[CurrentRow.paper_id],
+            set_={"paper_key": insert.excluded.paper_key, "change": change},
+            where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
+        )
+    )
+    if replace:
+        is_given = exists().where(StagedRow.paper_id == CurrentRow.paper_id, *of_these)
+        connection.execute(
+            update(CurrentRow)
+            .where(CurrentRow.paper_key.is_not(None), ~is_given)
+            .values(paper_key=None, change=change)
+        )
+    connection.execute(delete(StagedRow).where(*of_these))
+
+
+def forget_loads(connection: Connection, *, but: str) -> None:
+    """Give up every load but one, and remove the versions that no other paper or load has had."""
+    others = StagedRow.load != but
+    while keys := list(
+        connection.scalars(select(StagedRow.paper_key).where(others).order_by(StagedRow.paper_key).limit(500))
+    ):
+        brought = select(StagedRow.paper_key).where(
+            StagedRow.paper_key.in_(keys), StagedRow.brought == true()
+        )
+        alone = list(connection.scalars(brought))
+        connection.execute(delete(StagedRow).where(StagedRow.paper_key.in_(keys)))
+        for table, column in (
+            (QuarantineRow, QuarantineRow.paper_key),
+            (SentenceRow, SentenceRow.paper_key),
+            (PaperRow, PaperRow.key),
+        ):
+            connection.execute(delete(table).where(column.in_(alone)))

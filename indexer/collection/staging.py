@@ -1,0 +1,105 @@
+"""Staging: the papers of a corpus that are new or changed go into the catalog, and nothing shows them yet."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from dataclasses import field as dataclass_field
+from functools import partial
+from importlib.metadata import version
+from itertools import chain, islice
+from pathlib import Path
+from typing import Final, Literal
+
+from indexer.catalog.catalog import Catalog
+from indexer.content_hash import content_hash
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.snapshot.snapshot import Snapshot
+from models.errors import CorpusError
+from models.language import other_language
+from models.sentences import SPLITTER_VERSION
+from models.types import Paper, ProgressFn
+
+_AT_ONCE: Final = 1_000  # papers of one transaction: others who write wait a tenth of a second
+_SHOWN: Final = 3  # broken rows
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOptions:
+    """How corpora are read; ``limit`` counts papers."""
+
+    format_name: str = "auto"
+    on_error: Literal["skip", "fail"] = "skip"
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read: ``n_papers`` wait for their publication, ``unchanged`` ones are served as they are.
+
+    ``refusals`` says what else there was, ``languages`` how many of those that wait are in another language.
+    """
+
+    n_papers: int = 0
+    unchanged: int = 0
+    refusals: CorpusReport = dataclass_field(default_factory=CorpusReport)
+    languages: dict[str, int] = dataclass_field(default_factory=dict)
+
+
+def load_key(corpora: Sequence[Path], options: CorpusOptions, *, replace: bool) -> str:
+    """What tells a load from any other: its files, by size and time of change, and how they are read.
+
+    OSError where one is not there.
+    """
+    stats = [path.stat() for path in corpora]
+    files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
+    # Readers of another release may find other rows.
+    decisive = (files, asdict(options), replace, SPLITTER_VERSION, version("akin"))
+    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+
+
+def stage_corpora(
+    corpora: Sequence[Path],
+    catalog: Catalog,
+    load: str,
+    base: Snapshot | None,
+    options: CorpusOptions,
+    on_progress: ProgressFn,
+) -> Reading:
+    """Stage the papers of ``corpora`` that ``base`` does not show, or the catalog has otherwise.
+
+    What another load left unpublished is forgotten; what an interrupted run staged of this one stays as it
+    is. Raises CorpusError, InputError, StorageError.
+    """
+    catalog.forget_loads(but=load)
+    reading = Reading()
+    read = partial(
+        read_corpus,
+        format_name=options.format_name,
+        on_error=options.on_error,
+        report=reading.refusals,
+    )
+    papers = islice(chain.from_iterable(map(read, corpora)), options.limit)
+    while some := list(islice(papers, _AT_ONCE)):
+        new = list(_new(some, catalog, base))
+        catalog.stage(load, new)
+        reading.n_papers += len(new)
+        reading.unchanged += len(some) - len(new)
+        for language in filter(None, (other_language(paper.abstract) for paper in new)):
+            reading.languages[language] = reading.languages.get(language, 0) + 1
+        on_progress("Reading", reading.n_papers, options.limit)
+    on_progress("Reading", reading.n_papers, reading.n_papers)
+    if not reading.n_papers and not reading.unchanged:
+        refused = "; ".join(map(str, reading.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
+        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({refused})")
+    reading.languages = dict(sorted(reading.languages.items(), key=lambda item: -item[1]))
+    return reading
+
+
+def _new(papers: Sequence[Paper], catalog: Catalog, base: Snapshot | None) -> Iterator[Paper]:
+    """Those that are not in the catalog as they are given, or not shown so."""
+    current = {} if base is None else catalog.current_hashes([paper.id for paper in papers])
+    for paper in papers:
+        digest = content_hash(paper)
+        if base is None or not digest == current.get(paper.id) == base.content_hash(paper.id):
+            yield paper

@@ -1,0 +1,109 @@
+"""Upgrade: a collection that an older Akin made comes to today's form, without being encoded anew.
+
+The catalog gets today's schema, every segment of the served generation its words, and unfinished work in
+forms of before goes. Whatever stops it, the same call again goes on, and one more changes nothing.
+"""
+
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.migrations import migrate
+from indexer.collection.changes import expect_own_catalog
+from indexer.collection.growth import NOTHING, NewSegment
+from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, clear_away, publish
+from indexer.encoding.parts import entry_in
+from indexer.files.durable import discard_folder, link_or_copy, storage_errors, writer_lock
+from indexer.files.kept import keep as keep_folder
+from indexer.snapshot.folder import compare_files, segment_folder
+from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.segment import PAPERS
+from indexer.snapshot.snapshot import open_snapshot
+from indexer.words.file import WORDS, write_words
+from models.checksums import digest_of, sha256_of
+from models.types import ProgressFn, unseen
+
+_OTHERS_AT_WORK: Final = ("corpus", "reindex", "changes", "merge")
+_OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """What was brought to today's form: the schema that the catalog had, and how many segments got words."""
+
+    schema: str | None
+    n_segments: int
+    manifest: Manifest
+
+
+def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn = unseen) -> Upgraded:
+    """Bring the collection in ``data``, whose catalog is at ``place``, to today's form.
+
+    Raises StorageError, SnapshotError; BuildLockedError where another process indexes, re-indexes or merges.
+    """
+    schema = migrate(place)
+    with storage_errors(data), Catalog.open(place) as catalog, ExitStack() as locks:
+        (data / "building").mkdir(exist_ok=True)
+        for name in _OTHERS_AT_WORK:
+            locks.enter_context(writer_lock(data / "building" / f"{name}.lock"))
+        _drop_older_work(data / "building")
+        base = open_snapshot(data, reread=False)
+        expect_own_catalog(base.manifest, catalog)
+        lacking = [segment.entry for segment in base.segments if segment.words is None]
+        with_words: dict[str, NewSegment] = {}
+        for number, entry in enumerate(lacking):
+            on_progress("Counting words", number, len(lacking))
+            with_words[entry.name] = _with_words(data, entry)
+        on_progress("Counting words", len(lacking), len(lacking))
+        manifest = base.manifest
+        if lacking or not manifest.catalog:
+            with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+                manifest = _swapped(data, with_words, catalog, keep)
+        discard_folder(data / "building" / "upgrade")
+    return Upgraded(schema, len(lacking), manifest)
+
+
+def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
+    """A segment with its words beside its files, which are linked, or copied where they cannot be."""
+    source = segment_folder(data, entry.name)
+
+    def write(target: Path) -> dict[str, Any]:
+        compare_files(source, {PAPERS: entry.files[PAPERS]})
+        for name in entry.files:
+            link_or_copy(source / name, target / name)
+        write_words(target / WORDS, target / PAPERS)
+        return {**asdict(entry), "files": {**entry.files, WORDS: sha256_of(target / WORDS)}}
+
+    folder = data / "building" / "upgrade" / f"segment-{digest_of(entry.files)[:32]}"
+    return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NOTHING)
+
+
+def _swapped(data: Path, with_words: dict[str, NewSegment], catalog: Catalog, keep: int) -> Manifest:
+    """A generation that has the same papers, in the segments ``with_words``, by the names of the older."""
+    now = open_snapshot(data, reread=False)
+    entries = [
+        adopt_segment(data, with_words[entry.name].folder, with_words[entry.name].entry)
+        if entry.name in with_words
+        else entry
+        for entry in (segment.entry for segment in now.segments)
+    ]
+    like = replace(now.manifest, segments=tuple(entries), catalog=catalog.identity())
+    manifest = publish(data, like, now.of_segments(~now.living))
+    clear_away(data, keep=keep)
+    return manifest
+
+
+def _drop_older_work(building: Path) -> None:
+    """Remove what older versions left unfinished: nobody takes it up any more."""
+    for folder in [path for path in building.iterdir() if path.is_dir()]:
+        if folder.name in {"segment", "segment.steps", "merge.steps"}:
+            discard_folder(folder)
+            continue
+        of_today = {path for pattern in _OF_TODAY for path in folder.glob(pattern)}
+        for path in {*folder.iterdir()} - of_today | {*folder.glob("part-*.arrow")}:
+            if path.is_dir():
+                discard_folder(path)
+            else:
+                path.unlink()

@@ -1,0 +1,197 @@
+"""Versions of papers to vectors, by content hash: what is encoded already, whoever did it, is taken over."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.catalog.staging import Version
+from indexer.encoding.parts import Part, encode_part, kept_part, linked, refused_in
+from indexer.files.kept import NOTE
+from indexer.files.notes import read_note
+from indexer.snapshot.folder import compare_files, segment_folder
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.segment import IDS, Segment
+from indexer.snapshot.segment_writer import KeptPart
+from indexer.snapshot.snapshot import Snapshot
+from models.annotator import Annotator
+from models.checksums import hash64, is_whole
+from models.errors import EncoderError, SnapshotCorruptError
+
+PART_PAPERS: Final = 1_000  # encoded at once: what a kill may cost
+# So many papers of a segment are compared with their checksums in the time in which one is encoded.
+_COMPARED_PER_ENCODED: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedVersions:
+    """Versions of papers, encoded; the ``quarantined`` could not be, and are in none of the ``parts``.
+
+    ``n_reused`` of them had been encoded before. ``folders`` are those of its own that have some of the
+    parts, ``emptied`` those of which nothing else is needed.
+    """
+
+    parts: tuple[KeptPart, ...]
+    quarantined: tuple[QuarantinedPaper, ...]
+    n_reused: int
+    folders: frozenset[Path]
+    emptied: frozenset[Path]
+
+    @property
+    def n_papers(self) -> int:
+        """Papers in all parts."""
+        return sum(len(part) for part in self.parts)
+
+    def expect_some(self) -> None:
+        """Refuse to begin a collection without a paper that could be encoded; raises EncoderError."""
+        if self.quarantined and not self.parts:
+            first = self.quarantined[0]
+            raise EncoderError(
+                f"None of the {len(self.quarantined):,} papers could be encoded; the first, "
+                f"{first.paper_id!r}: {first.reason}"
+            )
+
+    def note(self, catalog: Catalog, models: str) -> None:
+        """Have ``catalog`` remember what could not be encoded by ``models`` (``Manifest.models_key``)."""
+        catalog.note_encoding(models, self.hashes(), self.quarantined)
+
+    def hashes(self) -> Iterator[str]:
+        """The content hashes of the papers in all parts, read some at a time."""
+        for part in self.parts:
+            yield from part.table()["content_hash"].to_pylist()
+
+
+class KnownVersions:
+    """What is encoded already by the models of a manifest.
+
+    It stands in the segments of what is ``served``, and in folders of unfinished work: a command that was
+    killed left them, or one that runs has them. What is taken from there is linked to under ``into``.
+    """
+
+    def __init__(self, data: Path, like: Manifest, served: Snapshot | None, *, into: Path) -> None:
+        self._data = data
+        self.into = into
+        has_same = served is not None and served.manifest.models_key == like.models_key
+        self._segments = served.segments if served is not None and has_same else ()
+        self._is_whole: dict[str, bool] = {}  # of a segment, by its name
+        self._parts: dict[Path, Part | None] = {}
+        self._refused: dict[str, QuarantinedPaper] = {}
+        self._folders: list[Path] = []
+        hashes = [np.empty(0, dtype=np.uint64)]
+        for folder in sorted(path.parent for path in data.glob(f"building/*/part-*/{NOTE}")):
+            note = read_note(folder / NOTE)
+            if note.get("models") == like.models_key:
+                self._refused |= {paper.content_hash: paper for paper in refused_in(note)}
+                if is_whole(folder / IDS, note["files"].get(IDS, "")):  # what else it has, once it is used
+                    hashes.append(np.load(folder / IDS)["hash"])
+                    self._folders.append(folder)
+        numbers = np.repeat(np.arange(len(self._folders)), [len(own) for own in hashes[1:]])
+        together = np.concatenate(hashes)
+        order = np.argsort(together)
+        self._hashes, self._numbers = together[order], numbers[order]
+
+    def take(self, wanted: dict[str, str]) -> tuple[list[KeptPart], list[QuarantinedPaper], dict[Path, bool]]:
+        """Take out of ``wanted``, content hashes by paper id, what is there.
+
+        Returns the papers, those that could not be encoded, and the folders used; true where all is taken.
+        """
+        refused = [self._refused[digest] for digest in wanted.values() if digest in self._refused]
+        for paper in refused:
+            del wanted[paper.paper_id]
+        parts: list[KeptPart] = []
+        folders = {}
+        for segment in self._segments:
+            positions = segment.versions(wanted)
+            if len(positions) * _COMPARED_PER_ENCODED > len(segment) and self._compared(segment):
+                parts.append(_taken(wanted, segment, segment.itself, positions))
+        for folder in self._likely(wanted):
+            part = self._part(folder)
+            if part is not None and len(positions := part.open().versions(wanted)):
+                parts.append(_taken(wanted, part.open(), part.open, positions))
+                folders[part.folder] = len(positions) == part.entry.n_papers
+        return parts, refused, folders
+
+    def _likely(self, wanted: Mapping[str, str]) -> list[Path]:
+        """The folders that have papers with these ids."""
+        own = np.array([hash64(paper_id) for paper_id in wanted], dtype=np.uint64)
+        firsts = np.searchsorted(self._hashes, own, side="left")
+        ends = np.searchsorted(self._hashes, own, side="right")
+        numbers = {int(self._numbers[i]) for a, b in zip(firsts, ends, strict=True) for i in range(a, b)}
+        return [self._folders[number] for number in sorted(numbers)]
+
+    def _part(self, folder: Path) -> Part | None:
+        if folder not in self._parts:
+            self._parts[folder] = kept_part(linked(folder, self.into))
+        return self._parts[folder]
+
+    def _compared(self, segment: Segment) -> bool:
+        """Whether a segment is as it was written: copied unseen, damage would get a checksum of its own."""
+        entry = segment.entry
+        if entry.name not in self._is_whole:
+            try:
+                compare_files(segment_folder(self._data, entry.name), entry.files)
+                self._is_whole[entry.name] = True
+            except SnapshotCorruptError:
+                self._is_whole[entry.name] = False
+        return self._is_whole[entry.name]
+
+
+def encode_versions(
+    versions: Iterable[Version | tuple[int, str, str]],
+    catalog: Catalog,
+    annotator: Annotator,
+    *,
+    like: Manifest,
+    known: KnownVersions,
+    on_done: Callable[[int], None] = lambda n_papers: None,
+    at_once: int = PART_PAPERS,
+) -> EncodedVersions:
+    """Encode versions as those of ``like``, but for what is ``known``, ``at_once`` at a time.
+
+    Each time what was encoded is kept in a folder, where ``known`` links to others. ``on_done`` gets how many
+    papers were done since its last call. Raises EncoderError, StorageError.
+    """
+    parts: list[KeptPart] = []
+    quarantined: list[QuarantinedPaper] = []
+    used: dict[Path, bool] = {}
+    n_reused = 0
+    for some in _runs(versions, at_once):
+        wanted = {paper_id: digest for _, paper_id, digest in some}
+        taken, refused, folders = known.take(wanted)
+        n_known = len(some) - len(wanted)
+        n_reused += n_known
+        on_done(n_known)
+        if wanted:
+            papers = [*catalog.versions(wanted.values())]
+        if wanted and papers:
+            part = encode_part(known.into, papers, annotator, like=like, on_progress=on_done)
+            if part.entry.n_papers:
+                taken.append(KeptPart(part.open, np.arange(part.entry.n_papers)))
+            refused += part.refused
+            folders[part.folder] = True
+        parts += taken
+        quarantined += refused
+        used |= folders
+    emptied = frozenset(folder for folder, is_all in used.items() if is_all)
+    return EncodedVersions(tuple(parts), tuple(quarantined), n_reused, frozenset(used), emptied)
+
+
+def _runs(
+    versions: Iterable[Version | tuple[int, str, str]], at_once: int
+) -> Iterator[Sequence[Version | tuple[int, str, str]]]:
+    iterator = iter(versions)
+    while some := list(islice(iterator, at_once)):
+        yield some
+
+
+def _taken(
+    wanted: dict[str, str], segment: Segment, reopen: Callable[[], Segment], positions: np.ndarray
+) -> KeptPart:
+    for paper_id in segment.ids(positions):
+        del wanted[paper_id]
+    return KeptPart(reopen, positions)

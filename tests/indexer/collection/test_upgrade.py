@@ -1,0 +1,153 @@
+"""A collection that an older Akin made: one command brings it to today's form, and nothing is encoded."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.database import Database
+from indexer.catalog.migrations import NEWEST, scripts
+from indexer.collection import upgrade as upgrading
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.upgrade import upgrade
+from indexer.snapshot.folder import generations
+from indexer.snapshot.snapshot import open_snapshot
+from indexer.words.file import WORDS
+from models.checksums import digest_of
+from models.encoder import Encoder
+from models.errors import SnapshotCorruptError, StorageError
+from models.types import Paper, Sentence
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus, written_before
+from tests.support.commands import flat, run
+from tests.support.same_answers import assert_same_answers, ids_of
+from tests.support.trials.damage import flip
+
+SCHEMA = "0006"  # that of the last release without staged papers
+
+
+@pytest.fixture(scope="module")
+def today(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of two segments, of which one paper is deleted; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("today")
+    for number in (20, 30):
+        build_quietly(write_corpus(folder / "c.jsonl", many_papers(number)), folder / "data", hashing)
+    with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
+        delete_papers(folder / "data", ["p3"], catalog, keep=KEEP)
+    return folder / "data"
+
+
+def strip_words(data: Path) -> None:
+    """Take the words out of every segment, and out of what manifests say."""
+    for path in data.glob("segments/*/words.arrow"):
+        path.unlink()
+    for path in data.glob("snapshots/*/manifest.json"):
+        content = json.loads(path.read_bytes())
+        del content["sha256"]
+        for segment in content["segments"]:
+            del segment["files"][WORDS]
+        path.write_text(json.dumps({**content, "sha256": digest_of(content)}))
+    (data / "CURRENT").write_text((data / "CURRENT").read_text().split()[-1] + "\n")
+
+
+@pytest.fixture
+def old(today: Path, tmp_path: Path) -> Path:
+    """The same in the form of before: without words, the catalog's older schema, notes of a stopped build."""
+    data = Path(shutil.copytree(today, tmp_path / "data"))
+    database = Database(data / CATALOG_FILE)
+    with database.writing() as connection:
+        scripts.downgrade(connection, SCHEMA)
+    database.close()
+    strip_words(data)
+    written_before(data, "catalog", "base")
+    work = data / "building" / "corpus"
+    (work / "vectors-00").mkdir(parents=True)
+    for name in ("read.json", "read-00000.json", "part-00000.arrow", "vectors-00/rows.npy"):
+        (work / name).write_bytes(b"of before")
+    (data / "building" / "segment.steps").mkdir()
+    return data
+
+
+def test_an_older_collection_comes_to_todays_form(old: Path, today: Path) -> None:
+    """The catalog has today's schema, every segment words; answers are those of one that always had them."""
+    with pytest.raises(StorageError, match="akin migrate"):
+        Catalog.open(old / CATALOG_FILE)
+    assert open_snapshot(old).words is None
+    shown = flat(run("upgrade", "--data", old))
+    assert f"had schema {SCHEMA}, it has {NEWEST}; 2 segments got their words" in shown
+    one, other = open_snapshot(old), open_snapshot(today)
+    assert one.words is not None
+    assert one.manifest.catalog
+    assert ids_of(one) == ids_of(other)
+    assert_same_answers(one, other, ["p1", "p17", "p25"])
+    assert one.find("p3") is None
+    left = {path.name for path in (old / "building").iterdir() if path.suffix not in {".lock", ".json"}}
+    assert left <= {"corpus"}
+    assert [] == [*(old / "building").glob("corpus/*")]
+
+
+def test_a_second_upgrade_changes_nothing(old: Path) -> None:
+    """Nor does one of a collection that is of today already."""
+    upgrade(old, old / CATALOG_FILE, keep=KEEP)
+    before = generations(old)
+    again = upgrade(old, old / CATALOG_FILE, keep=KEEP)
+    assert (NEWEST, 0, before) == (again.schema, 0, generations(old))
+
+
+@pytest.mark.parametrize("stage", ["migrate", "_with_words", "publish", "clear_away"])
+def test_an_interrupted_upgrade_goes_on(
+    old: Path, today: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """Stopped after any of its stages the older or the newer generation is served; given again it ends."""
+    work = getattr(upgrading, stage)
+
+    def stop(*given: object, **named: object) -> None:
+        work(*given, **named)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(upgrading, stage, stop)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(old, old / CATALOG_FILE, keep=KEEP)
+    assert ids_of(open_snapshot(today)) == ids_of(open_snapshot(old))
+    done = upgrade(old, old / CATALOG_FILE, keep=KEEP)
+    assert open_snapshot(old).words is not None
+    named = {entry.name for entry in done.manifest.segments} | {"000001", "000002"}
+    assert named >= {path.name for path in (old / "segments").iterdir()}
+    assert not (old / "building" / "upgrade").exists()
+
+
+def test_words_alone_may_be_missing(today: Path, tmp_path: Path) -> None:
+    """Where the catalog is of today already, and known, a new generation has the words."""
+    data = Path(shutil.copytree(today, tmp_path / "data"))
+    strip_words(data)
+    done = upgrade(data, data / CATALOG_FILE, keep=KEEP)
+    assert (NEWEST, 2) == (done.schema, done.n_segments)
+    assert open_snapshot(data).words is not None
+
+
+def test_damage_is_not_given_words(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Papers that are not as they were written are named, also where they were when they were opened."""
+
+    def damage(*_: object) -> None:
+        flip(min(old.glob("segments/*/papers.arrow")))
+
+    monkeypatch.setattr(upgrading, "expect_own_catalog", damage)
+    with pytest.raises(SnapshotCorruptError, match=r"papers\.arrow"):
+        upgrade(old, old / CATALOG_FILE, keep=KEEP)
+
+
+def test_an_upgraded_collection_goes_on(old: Path, hashing: Encoder, tmp_path: Path) -> None:
+    """It takes papers from the service and from a corpus, without encoding what it has."""
+    upgrade(old, old / CATALOG_FILE, keep=KEEP)
+    counting = Counting(hashing)
+    with Catalog.open(old / CATALOG_FILE) as catalog:
+        catalog.add([Paper("whales", "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
+        absorb(old, annotated(counting), catalog, on_progress=quiet, keep=KEEP)
+    corpus = write_corpus(tmp_path / "more.jsonl", many_papers(35))
+    report = build_quietly(corpus, old, counting)
+    assert (36, 6) == (report.manifest.n_papers, report.reading.n_papers)
+    assert 1 + 5 == counting.n_encoded

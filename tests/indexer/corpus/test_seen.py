@@ -1,0 +1,26 @@
+"""Ids that a corpus repeats are found, however many lie between, in 16 bytes an id."""
+
+import random
+import tracemalloc
+
+from indexer.corpus.seen import FirstSeen
+
+
+def test_every_repeated_id_is_found() -> None:
+    """In whatever run the first one stands; its place is told, and stays that of the first."""
+    seen, first, rng = FirstSeen(n_recent=7), dict[str, int](), random.Random(0)
+    for place in range(5_000):
+        paper_id = f"p{rng.randrange(3_000)}"
+        assert first.get(paper_id) == seen.note(paper_id, place)
+        first.setdefault(paper_id, place)
+
+
+def test_ids_take_few_bytes() -> None:
+    """Not those of Python's own numbers."""
+    tracemalloc.start()
+    seen = FirstSeen(n_recent=1_000)
+    for place in range(100_000):
+        seen.note(f"p{place}", place)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 30 * 100_000
