@@ -21,11 +21,12 @@ from models.conversion import COMPANIONS
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.devices import resolve_device
 from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.pooling import pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens
 from models.new_folder import expect_new, new_folder
-from models.training.functions import BATCH, balanced_batches, lone_sentence
-from models.training.objectives import OBJECTIVES, build_loss
-from models.training.phrases import Example
+from models.training.rhetoric.functions import BATCH, balanced_batches, lone_sentence
+from models.training.rhetoric.objectives import OBJECTIVES, build_loss
+from models.training.rhetoric.phrases import Example
 from models.types import ProgressFn
 
 
@@ -101,15 +102,7 @@ def sentence_means(
     model: PreTrainedModel, sentences: Sequence[PaperTokens]
 ) -> Float32[torch.Tensor, "n_rows dim"]:
     """The mean last hidden state over the WordPieces of the one sentence of each, gradients included."""
-    longest = max(len(sentence.ids) for sentence in sentences)
-    ids = torch.zeros(len(sentences), longest, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    mean = torch.zeros(len(sentences), 1, longest)
-    for row, sentence in enumerate(sentences):
-        ids[row, : len(sentence.ids)] = torch.tensor(sentence.ids)
-        mask[row, : len(sentence.ids)] = 1
-        ((start, stop),) = sentence.sentences
-        mean[row, 0, start:stop] = 1 / (stop - start)
-    output = model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device))
-    rows: torch.Tensor = (mean.to(model.device) @ output.last_hidden_state)[:, 0]
+    batch = pad_batch([own.ids for own in sentences], [own.sentences for own in sentences]).to(model.device)
+    output = model(input_ids=batch.ids, attention_mask=batch.mask)
+    rows: torch.Tensor = pool_windows(batch, output.last_hidden_state)[:, 0]
     return rows

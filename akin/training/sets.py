@@ -1,0 +1,135 @@
+"""Training sets on disk, and the files they are made of: plain JSON lines, gzipped or not.
+
+A set is a folder:
+
+    texts.jsonl      {"id", "title", "sentences": [...]} on each line; a short text has the title ""
+    examples.jsonl   {"query": id, "positive": id, "negatives": [ids], "contexts": [...], "aligned": [i, j]};
+                     the last three may be absent
+    report.json      how it was made: recipe, counts, what the leak guard left out
+    held-out/        the same for examples to measure by, which share no text with the others
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import orjson
+
+from evaluation.sets.files import JsonObject, json_lines
+from indexer.corpus.read import read_corpus
+from indexer.files.durable import replace_file, storage_errors
+from models.errors import BrokenRowError, InputError
+from models.sentences import sentences_from_list
+from models.training.examples import Example, TrainingSet
+from models.training.pairs import Citation
+from models.types import Paper
+
+TEXTS, EXAMPLES, REPORT, HELD_OUT = "texts.jsonl", "examples.jsonl", "report.json", "held-out"
+
+
+def read_set(folder: Path) -> TrainingSet:
+    """The training set in ``folder``; raises InputError, BrokenRowError or StorageError."""
+    texts = {paper.id: paper for paper in _texts(_existing(folder, TEXTS))}
+    return TrainingSet(folder.name, texts, tuple(_examples(_existing(folder, EXAMPLES))))
+
+
+def write_set(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> None:
+    """Write a set to ``folder``, its report last; raises StorageError."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / TEXTS, _lines(_as_row(i, paper) for i, paper in made.texts.items()))
+        replace_file(folder / EXAMPLES, _lines(_as_example(example) for example in made.examples))
+        replace_file(folder / REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_citations(paths: Sequence[Path]) -> Iterator[Citation]:
+    """Citing sentences: ``{"citing": id, "context": text, "cited": [ids], "n_cited": n}`` on each line.
+
+    ``n_cited`` counts the papers that the sentence truly cites; without it, those of ``cited``.
+    Raises BrokenRowError.
+    """
+    for path in paths:
+        for number, row in json_lines(path):
+            cited, context = row.get("cited"), row.get("context")
+            if not isinstance(context, str) or not _is_texts(cited):
+                raise BrokenRowError(str(path), number, 'expected "context" (a text) and "cited" (ids)')
+            n_cited = row.get("n_cited", len(cited))
+            if not isinstance(n_cited, int):
+                raise BrokenRowError(str(path), number, f'"n_cited" is {n_cited!r}, expected a whole number')
+            yield Citation(str(row.get("citing", f"{path.name}:{number}")), context, tuple(cited), n_cited)
+
+
+def read_papers(paths: Sequence[Path]) -> dict[str, Paper]:
+    """The papers of corpus files of any format, by id; those that come again are left out."""
+    papers: dict[str, Paper] = {}
+    for path in paths:
+        for paper in read_corpus(path):
+            papers.setdefault(paper.id, paper)
+    return papers
+
+
+def _existing(folder: Path, name: str) -> Path:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise InputError(f"{folder} holds no {name}; make a training set with: akin train data.")
+
+
+def _texts(path: Path) -> Iterator[Paper]:
+    for number, row in json_lines(path):
+        name, title, given = row.get("id"), row.get("title", ""), row.get("sentences")
+        if not (isinstance(name, str) and isinstance(title, str) and _is_texts(given)):
+            raise BrokenRowError(str(path), number, 'expected "id", "title" and "sentences" (texts)')
+        abstract, sentences = sentences_from_list(given)
+        if not sentences:
+            raise BrokenRowError(str(path), number, f"the text {name!r} has no sentence")
+        yield Paper(id=name, title=title, abstract=abstract, sentences=sentences)
+
+
+def _examples(path: Path) -> Iterator[Example]:
+    for number, row in json_lines(path):
+        aligned = row.get("aligned")
+        well = isinstance(row.get("query"), str) and isinstance(row.get("positive"), str)
+        lists = [row.get("negatives", []), row.get("contexts", [])]
+        pair = aligned is None or (
+            isinstance(aligned, list)
+            and len(aligned) == 2
+            and all(type(i) is int and i >= 0 for i in aligned)
+        )
+        if not (well and all(_is_texts(one) for one in lists) and pair):
+            raise BrokenRowError(
+                str(path),
+                number,
+                'expected "query" and "positive" (ids), "negatives" and "contexts" (lists of texts) and '
+                '"aligned" (two sentence numbers, or null)',
+            )
+        yield Example(
+            row["query"],
+            row["positive"],
+            tuple(lists[0]),
+            tuple(lists[1]),
+            None if aligned is None else (aligned[0], aligned[1]),
+        )
+
+
+def _is_texts(given: object) -> TypeGuard[list[str]]:
+    return isinstance(given, list) and all(isinstance(one, str) for one in given)
+
+
+def _as_row(name: str, paper: Paper) -> JsonObject:
+    return {"id": name, "title": paper.title, "sentences": [sentence.text for sentence in paper.sentences]}
+
+
+def _as_example(example: Example) -> JsonObject:
+    row: JsonObject = {"query": example.query, "positive": example.positive}
+    if example.negatives:
+        row["negatives"] = list(example.negatives)
+    if example.contexts:
+        row["contexts"] = list(example.contexts)
+    if example.aligned is not None:
+        row["aligned"] = list(example.aligned)
+    return row
+
+
+def _lines(rows: Iterable[JsonObject]) -> bytes:
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
