@@ -55,6 +55,20 @@ def run(
     running = importlib.import_module("akin.training.run").Run(read, out, device=device)
     with show_progress(_err) as on_progress:
         running.train(on_progress=on_progress)
+    _out.print(running.finish(), markup=False, soft_wrap=True)
+
+
+@app.command()
+def export(
+    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="The folder of the run.", file_okay=False)],
+    to: Annotated[Path, typer.Option(help="The new folder of the encoder.", file_okay=False)],
+    share: Annotated[float, typer.Option(min=0.01, max=1, help="How much of the change is kept.")] = 1.0,
+    last: Annotated[bool, typer.Option("--last", help="The last checkpoint, not the best measured.")] = False,
+) -> None:
+    """Write a checkpoint of a run as an encoder, also while the run goes on."""
+    running = importlib.import_module("akin.training.run").Run(read_config(config), out, device="cpu")
+    _out.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """``akin train data``: make training sets of papers and of the sentences that cite them."""
 
+import importlib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,16 +9,28 @@ import typer
 from rich.console import Console
 
 from akin.ids import read_ids
-from akin.training.sets import HELD_OUT, read_citations, read_papers, write_set
+from akin.progress import show_progress
+from akin.training.sets import (
+    HELD_OUT,
+    read_citations,
+    read_edges,
+    read_papers,
+    read_queries,
+    write_set,
+)
 from evaluation.collection import SETS, CollectionReader
+from models.encoder import load_encoder
 from models.errors import InputError
 from models.registry import resolve
 from models.training.examples import Example
-from models.training.leaks import LeakGuard
-from models.training.pairs import cocited_papers, contexts_to_documents, hold_out, training_set
+from models.training.pairs.citations import citation_triplets
+from models.training.pairs.citing import cocited_papers, contexts_to_documents, hold_out, training_set
+from models.training.pairs.cropping import independent_crops, inverse_cloze
+from models.training.pairs.leaks import LeakGuard
 from models.types import Paper
 
 _out = Console(highlight=False)
+_err = Console(stderr=True, highlight=False)
 
 app = typer.Typer(
     help="Make training sets, without the papers that evaluations use; docs/training.md has the layouts.",
@@ -49,6 +62,9 @@ def cocited(
     citations: Citations,
     out: Out,
     min_contexts: Annotated[int, typer.Option(min=1, help="Citing papers a pair needs.")] = 1,
+    align: Annotated[
+        str | None, typer.Option(help="Find the sentences that are cited with this encoder (for ts, ts-ot).")
+    ] = None,
     leave_out: LeaveOut = None,
     leave_out_ids: LeaveOutIds = None,
     held_out: HeldOut = 0,
@@ -57,6 +73,10 @@ def cocited(
     """Pairs of papers that one sentence cites, by the rules of ASPIRE."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples = cocited_papers(read_citations(citations), texts, min_contexts=min_contexts)
+    if align is not None:
+        alignment = importlib.import_module("models.training.pairs.alignment")
+        with show_progress(_err) as on_progress:
+            examples = alignment.align(examples, texts, load_encoder(align), on_progress=on_progress)
     _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
 
 
@@ -74,6 +94,78 @@ def contexts(
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples, sentences = contexts_to_documents(read_citations(citations), texts)
     _write(out, "contexts", examples, texts | sentences, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def citations(
+    papers: Papers,
+    edges: Annotated[
+        list[Path], typer.Option("--edges", help='JSON lines: "citing", "cited" (ids); repeatable.')
+    ],
+    out: Out,
+    hard: Annotated[int, typer.Option(min=0, help="Negatives among what the citations cite.")] = 2,
+    easy: Annotated[int, typer.Option(min=0, help="Negatives among all papers.")] = 3,
+    per_paper: Annotated[int, typer.Option(min=1, help="Citations taken of a paper at most.")] = 5,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Papers with one they cite and some they do not, by SPECTER's rules."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples = citation_triplets(
+        read_edges(edges), texts, n_hard=hard, n_easy=easy, most_per_paper=per_paper, seed=seed
+    )
+    _write(out, "citations", examples, texts, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def crops(
+    papers: Papers,
+    out: Out,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Two crops of each abstract: needs no citation."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples, made = independent_crops(texts, seed=seed)
+    _write(out, "crops", examples, made, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def cloze(
+    papers: Papers,
+    out: Out,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """A sentence of each abstract and the paper without it: needs no citation."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples, made = inverse_cloze(texts, seed=seed)
+    _write(out, "cloze", examples, made, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def queries(
+    files: Annotated[
+        list[Path],
+        typer.Option("--queries", help='JSON lines: "query", "positive", "negatives".'),
+    ],
+    out: Out,
+    leave_out: LeaveOut = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Queries with passages that answer them and some that do not, as MS MARCO and InPars have them."""
+    examples, texts = read_queries(files)
+    guard = LeakGuard([paper for named in leave_out or () for paper in _papers_of(named)])
+    kept = guard.without_leaks(texts)
+    clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
+    _write(out, "queries", clean, kept, guard, held_out=held_out, seed=seed)
 
 
 def _guarded(

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import orjson
 
+from akin.training.card import model_card
 from akin.training.config import RunConfig, settings_of
 from akin.training.curve import curve
 from akin.training.sets import read_set
 from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints import locate_checkpoint
+from models.encoders.changes import changes_content
 from models.errors import InputError
+from models.new_folder import new_folder
 from models.registry import resolve
 from models.training.batches import Mixing, Schedule
 from models.training.examples import TrainingSet
+from models.training.export import averaged, write_encoder
 from models.training.held_out import measure_held_out
 from models.training.loop import History, LoopSettings, State, Training
 from models.training.objectives import OBJECTIVES
@@ -25,6 +29,7 @@ from models.training.trainable import LowRank, Trainable
 from models.types import ProgressFn
 
 LAST, BEST, CURVE, FIGURES = "last.safetensors", "best.safetensors", "curve.svg", "figures.json"
+ENCODER, CHANGES, CARD = "encoder", "changes.safetensors", "README.md"
 
 
 class Run:
@@ -67,12 +72,37 @@ class Run:
         )
         training = Training(self.model, self.sets, self._objectives, schedule, settings)
         state = self._state(LAST) if (self._out / LAST).exists() else None
-        return training.run(
-            state,
-            measure=self._measure,
-            keep=self._keep,
-            on_progress=on_progress,
-        )
+        return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
+
+    def finish(self) -> str:
+        """Write the best checkpoint as the run's encoder, where none is yet, and say so."""
+        folder = self._out / ENCODER
+        if folder.exists():
+            return f"{folder} is there already. Use it with: --encoder {folder}"
+        return self.write(folder, share=self.config.share)
+
+    def write(self, folder: Path, *, share: float, last: bool = False) -> str:
+        """Write a checkpoint as an encoder with its card, low-rank changes beside it; says what it did."""
+        state = self.restore(LAST if last or not (self._out / BEST).exists() else BEST)
+        self.export(folder, share=share, card=model_card(self.config, self.sets, state, share=share))
+        if self.model.low_rank is not None:
+            told = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
+            beside = folder.with_name(f"{folder.name}-{CHANGES}")
+            with storage_errors(beside):
+                replace_file(beside, changes_content(self.model.changes(), share=share, told=told))
+        better = " Held out, the encoder begun with measured better." if state.history.best == 0 else ""
+        return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
+
+    def export(self, folder: Path, *, share: float = 1.0, card: str = "") -> None:
+        """Write the encoder with the weights as they are to a new folder, ``card`` as its README.md.
+
+        ``share`` of the change is kept. Raises StorageError where ``folder`` has files or cannot be written.
+        """
+        checkpoint = self.model.checkpoint
+        with new_folder(folder) as prepared:
+            weights = averaged(checkpoint, self.model.merged(), share=share)
+            write_encoder(prepared, checkpoint.folder, weights, checkpoint.pooling)
+            (prepared / CARD).write_text(card, encoding="utf-8")
 
     def restore(self, name: str) -> State:
         """Give the model the weights of a checkpoint, LAST or BEST."""

@@ -9,7 +9,9 @@ A set is a folder:
     held-out/        the same for examples to measure by, which share no text with the others
 """
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -21,7 +23,7 @@ from indexer.files.durable import replace_file, storage_errors
 from models.errors import BrokenRowError, InputError
 from models.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet
-from models.training.pairs import Citation
+from models.training.pairs.citing import Citation, short_text
 from models.types import Paper
 
 TEXTS, EXAMPLES, REPORT, HELD_OUT = "texts.jsonl", "examples.jsonl", "report.json", "held-out"
@@ -57,6 +59,53 @@ def read_citations(paths: Sequence[Path]) -> Iterator[Citation]:
             if not isinstance(n_cited, int):
                 raise BrokenRowError(str(path), number, f'"n_cited" is {n_cited!r}, expected a whole number')
             yield Citation(str(row.get("citing", f"{path.name}:{number}")), context, tuple(cited), n_cited)
+
+
+def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """Who cites whom: ``{"citing": id, "cited": [ids]}`` on each line; raises BrokenRowError."""
+    edges: dict[str, list[str]] = {}
+    for path in paths:
+        for number, row in json_lines(path):
+            citing, cited = row.get("citing"), row.get("cited")
+            if not isinstance(citing, str) or not _is_texts(cited):
+                raise BrokenRowError(str(path), number, 'expected "citing" (an id) and "cited" (ids)')
+            edges.setdefault(citing, []).extend(cited)
+    return edges
+
+
+def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]]:
+    """Queries with passages, as of MS MARCO or InPars: ``{"query", "positive", "negatives"}`` on each line.
+
+    Each is a text, or an object with "title" and "text". Returns the texts, too; raises BrokenRowError.
+    """
+    examples: list[Example] = []
+    texts: dict[str, Paper] = {}
+    for path in paths:
+        for number, row in json_lines(path):
+            negatives = row.get("negatives", [])
+            if not isinstance(negatives, list):
+                raise BrokenRowError(str(path), number, f'"negatives" is {negatives!r}, expected a list')
+            given = [row.get("query"), row.get("positive"), *negatives]
+            try:
+                papers = [_as_text(one) for one in given]
+            except InputError as error:
+                raise BrokenRowError(str(path), number, str(error)) from error
+            names = [paper.id for paper in papers]
+            texts |= dict(zip(names, papers, strict=True))
+            kept = dict.fromkeys(name for name in names[2:] if name not in names[:2])
+            examples.append(Example(names[0], names[1], tuple(kept)))
+    return examples, texts
+
+
+def _as_text(given: object) -> Paper:
+    """The text or passage as a paper, named by a digest of what it says."""
+    title, text = ("", given) if not isinstance(given, dict) else (given.get("title", ""), given.get("text"))
+    if not (isinstance(title, str) and isinstance(text, str) and text.strip()):
+        raise InputError(
+            'expected "query", "positive" and each of "negatives" as a text, or {"title", "text"}'
+        )
+    name = f"text:{hashlib.sha256(orjson.dumps([title, text])).hexdigest()[:16]}"
+    return replace(short_text(name, text), title=title)
 
 
 def read_papers(paths: Sequence[Path]) -> dict[str, Paper]:

@@ -19,7 +19,7 @@ from models.checkpoints import (
     verify_weights,
 )
 from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
-from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.loading import load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, Window, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import EncoderError, WeightsError
@@ -198,7 +198,7 @@ class Transformer:
         return [mixed, *asked]
 
     def _load(self, device: torch.device) -> PreTrainedModel:
-        model: Any = load_transformer(self.checkpoint.folder)
+        model: Any = load_checkpoint(self.checkpoint)
         if self.precision is Precision.BFLOAT16:
             # Only the products: with residuals and layer norms in float32 the vectors' error is a third
             # (1 - cos 1.8e-5 against 5.1e-5, minilm) at 3 % of the speed. Cast here once, not at every call.

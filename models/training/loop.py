@@ -57,7 +57,7 @@ class History:
     @property
     def best(self) -> int | None:
         """The step whose held-out figure, the first named, is highest; the earliest of equals."""
-        if not self.measured:
+        if not any(figures for _, figures in self.measured):
             return None
         return max(self.measured, key=lambda one: (next(iter(one[1].values())), -one[0]))[0]
 

@@ -4,6 +4,7 @@ Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), w
 """
 
 import importlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from transformers import PreTrainedModel
 
 from models.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
 from models.encoders.devices import resolve_device
-from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.loading import load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import InputError, MissingPackageError
@@ -54,7 +55,7 @@ class Trainable:
         verify_weights(checkpoint)
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
         self.device = resolve_device(device)
-        base = load_transformer(checkpoint.folder)
+        base = load_checkpoint(checkpoint)
         for module in base.modules():
             if isinstance(module, torch.nn.Dropout):
                 module.p = dropout
@@ -102,6 +103,15 @@ class Trainable:
         """All weights with the changes made part of them, under the names of the checkpoint's own."""
         return dict(_merged(self._model, self.low_rank))
 
+    def changes(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """The low-rank changes by the name of the weight: (up, down), the weight changes by ``up @ down``."""
+        found = {}
+        for name, module in _adapted(self._model):
+            scale = module.scaling["default"]
+            up, down = module.lora_B["default"].weight, module.lora_A["default"].weight
+            found[f"{name}.weight"] = ((scale * up).detach().cpu(), down.detach().cpu().clone())
+        return found
+
     def _padded(self, tokens: Sequence[PaperTokens]) -> PaddedBatch:
         whole = self.checkpoint.pooling.document is DocumentPooling.MEAN
         windows = [[(0, len(own.ids) if whole else 1), *own.sentences] for own in tokens]
@@ -124,9 +134,19 @@ def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
         bias="none",
     )
     try:
-        return peft.get_peft_model(base, config)
+        with warnings.catch_warnings():
+            # peft asks transformers under a name that is going to be another.
+            warnings.simplefilter("ignore", FutureWarning)
+            return peft.get_peft_model(base, config)
     except ValueError as error:  # names that no layer has, a rank of 0
         raise InputError(f"Low-rank changes {low_rank} do not fit this model: {error}") from error
+
+
+def _adapted(model: Any) -> Iterator[tuple[str, Any]]:
+    """The layers that low-rank changes belong to, by name."""
+    for name, module in model.base_model.model.named_modules():
+        if hasattr(module, "base_layer"):
+            yield name, module
 
 
 def _merged(model: Any, low_rank: LowRank | None) -> Iterator[tuple[str, torch.Tensor]]:

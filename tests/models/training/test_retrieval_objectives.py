@@ -133,6 +133,11 @@ CASES: dict[str, tuple[dict[str, object], Expected]] = {
 }
 
 
+def test_every_objective_is_tested() -> None:
+    """Each entry of the registry has a case here."""
+    assert {*CASES} - {"abs"} == {*OBJECTIVES}
+
+
 def build(case: str) -> RetrievalObjective:
     """The objective of a case."""
     objective: RetrievalObjective = resolve(OBJECTIVES, {"abs": "specter"}.get(case, case), "objective")(

@@ -1,4 +1,4 @@
-"""Every recipe that makes training examples of papers and of the sentences that cite them."""
+"""Examples from sentences that cite: co-cited papers, and contexts with what they cite; held-out ones."""
 
 import itertools
 import re
