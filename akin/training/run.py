@@ -10,7 +10,7 @@ import orjson
 from akin.training.card import model_card
 from akin.training.config import RunConfig, settings_of
 from akin.training.curve import curve
-from akin.training.sets import read_set
+from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
 from models.checkpoints import locate_checkpoint
 from models.encoders.changes import changes_content

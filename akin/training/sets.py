@@ -1,38 +1,27 @@
 """Training sets on disk, and the files they are made of: plain JSON lines, gzipped or not.
 
-A set is a folder:
-
-    texts.jsonl      {"id", "title", "sentences": [...]} on each line; a short text has the title ""
-    examples.jsonl   {"query": id, "positive": id, "negatives": [ids], "contexts": [...], "aligned": [i, j]};
-                     the last three may be absent
-    report.json      how it was made: recipe, counts, what the leak guard left out
-    held-out/        the same for examples to measure by, which share no text with the others
+A set is a folder of the layout in ``evaluation.sets.pairs``, which reads it. ``report.json`` says how it
+was made, and ``held-out/`` holds examples to measure by, which share no text with the others.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import orjson
 
 from evaluation.sets.files import JsonObject, json_lines
+from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
 from indexer.corpus.read import read_corpus
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import BrokenRowError, InputError
-from models.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet
 from models.training.pairs.citing import Citation, short_text
 from models.types import Paper
 
-TEXTS, EXAMPLES, REPORT, HELD_OUT = "texts.jsonl", "examples.jsonl", "report.json", "held-out"
-
-
-def read_set(folder: Path) -> TrainingSet:
-    """The training set in ``folder``; raises InputError, BrokenRowError or StorageError."""
-    texts = {paper.id: paper for paper in _texts(_existing(folder, TEXTS))}
-    return TrainingSet(folder.name, texts, tuple(_examples(_existing(folder, EXAMPLES))))
+REPORT, HELD_OUT = "report.json", "held-out"
 
 
 def write_set(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> None:
@@ -53,7 +42,7 @@ def read_citations(paths: Sequence[Path]) -> Iterator[Citation]:
     for path in paths:
         for number, row in json_lines(path):
             cited, context = row.get("cited"), row.get("context")
-            if not isinstance(context, str) or not _is_texts(cited):
+            if not isinstance(context, str) or not is_texts(cited):
                 raise BrokenRowError(str(path), number, 'expected "context" (a text) and "cited" (ids)')
             n_cited = row.get("n_cited", len(cited))
             if not isinstance(n_cited, int):
@@ -67,7 +56,7 @@ def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:
     for path in paths:
         for number, row in json_lines(path):
             citing, cited = row.get("citing"), row.get("cited")
-            if not isinstance(citing, str) or not _is_texts(cited):
+            if not isinstance(citing, str) or not is_texts(cited):
                 raise BrokenRowError(str(path), number, 'expected "citing" (an id) and "cited" (ids)')
             edges.setdefault(citing, []).extend(cited)
     return edges
@@ -115,54 +104,6 @@ def read_papers(paths: Sequence[Path]) -> dict[str, Paper]:
         for paper in read_corpus(path):
             papers.setdefault(paper.id, paper)
     return papers
-
-
-def _existing(folder: Path, name: str) -> Path:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    raise InputError(f"{folder} holds no {name}; make a training set with: akin train data.")
-
-
-def _texts(path: Path) -> Iterator[Paper]:
-    for number, row in json_lines(path):
-        name, title, given = row.get("id"), row.get("title", ""), row.get("sentences")
-        if not (isinstance(name, str) and isinstance(title, str) and _is_texts(given)):
-            raise BrokenRowError(str(path), number, 'expected "id", "title" and "sentences" (texts)')
-        abstract, sentences = sentences_from_list(given)
-        if not sentences:
-            raise BrokenRowError(str(path), number, f"the text {name!r} has no sentence")
-        yield Paper(id=name, title=title, abstract=abstract, sentences=sentences)
-
-
-def _examples(path: Path) -> Iterator[Example]:
-    for number, row in json_lines(path):
-        aligned = row.get("aligned")
-        well = isinstance(row.get("query"), str) and isinstance(row.get("positive"), str)
-        lists = [row.get("negatives", []), row.get("contexts", [])]
-        pair = aligned is None or (
-            isinstance(aligned, list)
-            and len(aligned) == 2
-            and all(type(i) is int and i >= 0 for i in aligned)
-        )
-        if not (well and all(_is_texts(one) for one in lists) and pair):
-            raise BrokenRowError(
-                str(path),
-                number,
-                'expected "query" and "positive" (ids), "negatives" and "contexts" (lists of texts) and '
-                '"aligned" (two sentence numbers, or null)',
-            )
-        yield Example(
-            row["query"],
-            row["positive"],
-            tuple(lists[0]),
-            tuple(lists[1]),
-            None if aligned is None else (aligned[0], aligned[1]),
-        )
-
-
-def _is_texts(given: object) -> TypeGuard[list[str]]:
-    return isinstance(given, list) and all(isinstance(one, str) for one in given)
 
 
 def _as_row(name: str, paper: Paper) -> JsonObject:

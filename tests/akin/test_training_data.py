@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from akin import cli
-from akin.training.sets import EXAMPLES, HELD_OUT, REPORT, TEXTS, read_citations, read_queries, read_set
+from akin.training.sets import HELD_OUT, REPORT, read_citations, read_queries
+from evaluation.sets.pairs import EXAMPLES, TEXTS, read_set
 from models.errors import BrokenRowError, InputError
 
 RUN = CliRunner()
