@@ -44,6 +44,10 @@ class Run:
             raise InputError(
                 "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
             )
+        if config.steps.patience is not None and config.held_out is None:
+            raise InputError(
+                "patience needs something to measure by; add a [held_out] table, or leave it out."
+            )
         self.digest = _digest(config, [*self.sets, *([self.held_out] if self.held_out else [])])
         self.settings: LoopSettings = settings_of(config.steps, LoopSettings)
         low_rank = None if config.low_rank is None else settings_of(config.low_rank, LowRank)

@@ -5,7 +5,7 @@ Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), w
 
 import importlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import InputError, MissingPackageError
 from models.training.objectives.batch import Vectors
 from models.types import Paper
+
+# What peft puts into the name of a weight that has a low-rank change.
+_WRAPPED = ".base_layer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +104,32 @@ class Trainable:
 
     def merged(self) -> dict[str, torch.Tensor]:
         """All weights with the changes made part of them, under the names of the checkpoint's own."""
-        return dict(_merged(self._model, self.low_rank))
+        changes = self.changes()
+        merged = {}
+        for name, tensor in self._bare().state_dict().items():
+            if ".lora_" not in name:
+                bare = name.replace(_WRAPPED, ".")
+                change = changes.get(bare)
+                own = tensor.detach().cpu()
+                merged[bare] = own.clone() if change is None else own + change[0] @ change[1]
+        return merged
 
     def changes(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """The low-rank changes by the name of the weight: (up, down), the weight changes by ``up @ down``."""
+        """The low-rank changes by the name of the weight: (up, down), the weight changes by ``up @ down``.
+
+        Empty where all weights are trained.
+        """
         found = {}
-        for name, module in _adapted(self._model):
-            scale = module.scaling["default"]
-            up, down = module.lora_B["default"].weight, module.lora_A["default"].weight
-            found[f"{name}.weight"] = ((scale * up).detach().cpu(), down.detach().cpu().clone())
+        for name, module in self._bare().named_modules():
+            if hasattr(module, "base_layer"):
+                up, down = module.lora_B["default"].weight, module.lora_A["default"].weight
+                scaled = module.scaling["default"] * up
+                found[f"{name}.weight"] = (scaled.detach().cpu(), down.detach().cpu().clone())
         return found
+
+    def _bare(self) -> Any:
+        """The transformer itself, without what peft wraps it in."""
+        return self._model if self.low_rank is None else self._model.base_model.model
 
     def _padded(self, tokens: Sequence[PaperTokens]) -> PaddedBatch:
         whole = self.checkpoint.pooling.document is DocumentPooling.MEAN
@@ -140,26 +159,3 @@ def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
             return peft.get_peft_model(base, config)
     except ValueError as error:  # names that no layer has, a rank of 0
         raise InputError(f"Low-rank changes {low_rank} do not fit this model: {error}") from error
-
-
-def _adapted(model: Any) -> Iterator[tuple[str, Any]]:
-    """The layers that low-rank changes belong to, by name."""
-    for name, module in model.base_model.model.named_modules():
-        if hasattr(module, "base_layer"):
-            yield name, module
-
-
-def _merged(model: Any, low_rank: LowRank | None) -> Iterator[tuple[str, torch.Tensor]]:
-    if low_rank is None:
-        for name, tensor in model.state_dict().items():
-            yield name, tensor.detach().cpu().clone()
-        return
-    for name, module in model.base_model.model.named_modules():
-        base = getattr(module, "base_layer", None)
-        if base is not None:
-            yield f"{name}.weight", (base.weight + module.get_delta_weight("default")).detach().cpu()
-            if base.bias is not None:
-                yield f"{name}.bias", base.bias.detach().cpu().clone()
-        elif not any(True for _ in module.children()) and ".lora_" not in name and ".base_layer" not in name:
-            for own, tensor in module.named_parameters(recurse=False):
-                yield f"{name}.{own}", tensor.detach().cpu().clone()

@@ -22,6 +22,8 @@ from models.training.loop import LoopSettings, rate_at
 from models.types import unseen
 from tests.support.examples.training_sets import LOW_RANK, write_run
 
+OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
+
 
 def trained(config: Path, out: Path) -> dict[str, torch.Tensor]:
     """The tensors of the last checkpoint after a run."""
@@ -157,6 +159,18 @@ def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
         (lambda text: text.replace("temperature", "temprature"), InputError, "temprature"),
         (lambda text: text.replace('path = "set"', 'path = "absent"', 1), InputError, "akin train data"),
         (lambda text: text + "[", InputError, "no TOML file"),
+        (
+            lambda text: (
+                text.replace('[held_out]\npath = "set"\ndistances = ["single"]\n', "") + "patience = 1"
+            ),
+            InputError,
+            "held_out",
+        ),
+        (
+            lambda text: text.replace("max_tokens", 'mixing = "in-batch"\nmax_tokens') + OTHER_SET,
+            InputError,
+            "one",
+        ),
     ],
 )
 def test_what_a_configuration_may_not_say(
