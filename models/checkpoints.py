@@ -11,7 +11,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -102,6 +102,8 @@ _MINILM = Checkpoint(
 CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
     {
         "minilm": _MINILM,
+        # models/weights/README.md says how it was trained, docs/training.md how it measured.
+        "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors"),
         "aspire-ot-compsci": Checkpoint("allenai/aspire-contextualsentence-multim-compsci"),
         # Its paper tuned it at 5000: all sentences weigh the same (semantics 3.4, 3.10).
         "aspire-ot-biomed": Checkpoint(

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models.checkpoints import WEIGHTS, LocalCheckpoint, locate_checkpoint
+from models.encoder import Encoder, load_encoder
 from models.encoders.changes import changes_content
 from models.encoders.contextual import ContextualEncoder
 from models.errors import WeightsError
@@ -91,3 +92,20 @@ def test_changes_that_do_not_fit_are_refused(checkpoint: LocalCheckpoint, tmp_pa
     file.unlink()
     with pytest.raises(WeightsError, match="cannot be read"):
         ContextualEncoder(changed, device="cpu")
+
+
+def test_akin_minilm_is_minilm_changed_a_little(minilm: Encoder) -> None:
+    """The shipped changes weigh under 8 MB and turn sentence vectors, of unit norm, by a little."""
+    trained = load_encoder("akin-minilm", device="cpu")
+    changes = locate_checkpoint("akin-minilm").changes
+    assert changes is not None
+    assert changes.stat().st_size < 8_000_000
+    assert (trained.spec.name, trained.spec.dim, trained.spec.normalised) == ("akin-minilm", 384, True)
+    assert trained.spec.fingerprint != minilm.spec.fingerprint
+    given = ["We align the sentences of two abstracts.", "Transport tells how much each counts."]
+    abstract, sentences = sentences_from_list(given)
+    paper = Paper(id="p", title="Papers akin to yours", abstract=abstract, sentences=sentences)
+    (before,), (after,) = minilm.encode([paper]), trained.encode([paper])
+    cosines = (before.sentences * after.sentences).sum(axis=1)
+    assert (cosines > 0.5).all()
+    assert (cosines < 0.999).all()
