@@ -3,23 +3,72 @@
 import importlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
-from akin.facet_training import read_labelled, train_facets
-from akin.function_training import examples_table, find_examples, layer_numbers, train_functions
 from akin.indexing import Device
 from akin.progress import make_room_for, show_progress
+from akin.training.config import read_config
+from akin.training.data import app as data_app
+from akin.training.facets import read_labelled, train_facets
+from akin.training.functions import examples_table, find_examples, layer_numbers, train_functions
 from models.encoder import load_encoder
 from models.errors import InputError
-from models.training.phrases import PHRASES
+from models.training.rhetoric.phrases import PHRASES
 
 _out = Console(highlight=False)
 _err = Console(stderr=True, highlight=False)
 
-app = typer.Typer(help="Train the small models that read an encoder's hidden layers.", no_args_is_help=True)
+
+class _ConfigOrCommand(TyperGroup):
+    """Takes what is no command's name for a configuration: ``akin train CONFIG.toml``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0].endswith(".toml"):
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_ConfigOrCommand,
+    help="Train an encoder (akin train CONFIG.toml), or the small models that read one.",
+    no_args_is_help=True,
+)
+app.add_typer(data_app, name="data")
+
+
+@app.command(name="run")
+def run(
+    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="Checkpoints, curve and weights go here.", file_okay=False)],
+    device: Device = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Of the processor; default: torch's.")] = None,
+) -> None:
+    """Train an encoder, or go on with the run that OUT holds; `akin train CONFIG.toml` is the same."""
+    read = read_config(config)
+    # torch takes seconds to import.
+    if threads is not None:
+        importlib.import_module("torch").set_num_threads(threads)
+    running = importlib.import_module("akin.training.run").Run(read, out, device=device)
+    with show_progress(_err) as on_progress:
+        running.train(on_progress=on_progress)
+    _out.print(running.finish(), markup=False, soft_wrap=True)
+
+
+@app.command()
+def export(
+    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="The folder of the run.", file_okay=False)],
+    to: Annotated[Path, typer.Option(help="The new folder of the encoder.", file_okay=False)],
+    share: Annotated[float, typer.Option(min=0.01, max=1, help="How much of the change is kept.")] = 1.0,
+    last: Annotated[bool, typer.Option("--last", help="The last checkpoint, not the best measured.")] = False,
+) -> None:
+    """Write a checkpoint of a run as an encoder, also while the run goes on."""
+    running = importlib.import_module("akin.training.run").Run(read_config(config), out, device="cpu")
+    _out.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -61,9 +110,11 @@ def functions(
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
     make_room_for(out)
     # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
-    training = importlib.import_module("models.training.functions")
+    training = importlib.import_module("models.training.rhetoric.functions")
     settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
-    importlib.import_module("models.training.objectives").build_loss(objective, n_functions=2, dim=dim)
+    importlib.import_module("models.training.rhetoric.objectives").build_loss(
+        objective, n_functions=2, dim=dim
+    )
     read_layers = layer_numbers(layers)
     with show_progress(_err) as on_progress:
         found = find_examples(
@@ -81,7 +132,7 @@ def functions(
     found.require_examples()
     with show_progress(_err) as on_progress:
         if tune_encoder is not None:
-            tuning = importlib.import_module("models.training.tuning")
+            tuning = importlib.import_module("models.training.rhetoric.tuning")
             tuning.tune_encoder(
                 found.mined.examples,
                 found.phrases.functions,

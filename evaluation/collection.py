@@ -15,6 +15,7 @@ SETS: Mapping[str, str] = MappingProxyType(
         "demo": "evaluation.sets.demo:DemoSet",
         "functions": "evaluation.sets.functions:FunctionsSet",
         "iclr2022": "evaluation.sets.iclr2022:Iclr2022Set",
+        "pairs": "evaluation.sets.pairs:PairsSet",
         "relish": "evaluation.sets.relish:RelishSet",
         "scidocs": "evaluation.sets.scidocs:ScidocsSet",
         "trec": "evaluation.sets.trec:TrecSet",

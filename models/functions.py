@@ -1,8 +1,8 @@
 """The function encoder: a vector of what a sentence does in its abstract, whatever its topic.
 
 After Sugimoto and Aizawa (SDP 2022; semantics 4.4), but as a linear map of hidden layers of the encoder
-that also gives the sentences' own vectors, so it needs no pass of its own; ``models.training.functions``
-trains it.
+that also gives the sentences' own vectors, so it needs no pass of its own;
+``models.training.rhetoric.functions`` trains it.
 """
 
 import json

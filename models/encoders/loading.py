@@ -9,12 +9,24 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from models.checkpoints import CONFIG, WEIGHTS, read_json
+from models.checkpoints import CONFIG, WEIGHTS, LocalCheckpoint, read_json
+from models.encoders.changes import apply_changes
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError
 
 # Those whose layers are where pooling and deadlines look for them (``model.encoder.layer``).
 ARCHITECTURES = ("bert", "electra", "roberta")
+
+
+def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
+    """The transformer of a checkpoint with its low-rank changes, if any; raises WeightsError.
+
+    In float32 on the CPU; its weights must have been verified.
+    """
+    model = load_transformer(checkpoint.folder)
+    if checkpoint.changes is not None:
+        apply_changes(model, checkpoint.changes)
+    return model
 
 
 def load_transformer(folder: Path) -> PreTrainedModel:

@@ -19,7 +19,8 @@ from models.checkpoints import (
     verify_weights,
 )
 from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
-from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.loading import load_checkpoint, load_wordpieces
+from models.encoders.pooling import PaddedBatch, Window, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import EncoderError, WeightsError
 from models.interruption import check_interruption
@@ -28,8 +29,6 @@ from models.types import EncoderSpec, Paper, Precision, Unit
 # WordPieces of a sentence's opening. CSAbstruct dev, linear models: the first four tell its facet as well as
 # all of them do, and both together better.
 OPENING = 4
-
-Window = tuple[int, int]
 
 log = structlog.get_logger(__name__)
 
@@ -169,33 +168,25 @@ class Transformer:
         windows: Sequence[Sequence[Window]],
         layers: Sequence[int],
     ) -> list[Float32[np.ndarray, "n_states _ dim"]]:
-        longest = max(map(len, sequences))
-        ids = np.zeros((len(sequences), longest), dtype=np.int64)
-        mask = np.zeros_like(ids)
-        # Averaging as a matrix product: deterministic on a GPU too, where scattered additions are not.
-        mean = np.zeros((len(sequences), max(map(len, windows)), longest), dtype=np.float32)
-        for row, (sequence, own) in enumerate(zip(sequences, windows, strict=True)):
-            ids[row, : len(sequence)] = sequence
-            mask[row, : len(sequence)] = 1
-            for number, (start, stop) in enumerate(own):
-                mean[row, number, start:stop] = 1 / (stop - start)
+        batch = pad_batch(sequences, windows).to(device)
         if device not in self._models:
             self._models[device] = self._load(device)
-        states = self._states(self._models[device], torch.from_numpy(ids), torch.from_numpy(mask), layers)
-        weights = torch.from_numpy(mean).to(device)
-        means = torch.stack([weights @ state for state in states])  # (n_states, n_batch, n_window, dim)
+        states = self._states(self._models[device], batch, layers)
+        means = torch.stack(
+            [pool_windows(batch, state) for state in states]
+        )  # (n_states, n_batch, n_window, dim)
         rows = means.cpu().numpy()
         return [rows[:, row, : len(own)].copy() for row, own in enumerate(windows)]
 
     def _states(
-        self, model: PreTrainedModel, ids: torch.Tensor, mask: torch.Tensor, layers: Sequence[int]
+        self, model: PreTrainedModel, batch: PaddedBatch, layers: Sequence[int]
     ) -> list[torch.Tensor]:
         """The encoder's own state of every token, then those of ``layers``; each (n_batch, longest, dim)."""
         rounded = self.precision is Precision.BFLOAT16
         with torch.autocast(model.device.type, torch.bfloat16, enabled=rounded, cache_enabled=False):
             output = model(
-                input_ids=ids.to(model.device),
-                attention_mask=mask.to(model.device),
+                input_ids=batch.ids,
+                attention_mask=batch.mask,
                 output_hidden_states=self._layer_mix is not None or bool(layers),
             )
         asked = [output.hidden_states[layer].float() for layer in layers]
@@ -207,7 +198,7 @@ class Transformer:
         return [mixed, *asked]
 
     def _load(self, device: torch.device) -> PreTrainedModel:
-        model: Any = load_transformer(self.checkpoint.folder)
+        model: Any = load_checkpoint(self.checkpoint)
         if self.precision is Precision.BFLOAT16:
             # Only the products: with residuals and layer norms in float32 the vectors' error is a third
             # (1 - cos 1.8e-5 against 5.1e-5, minilm) at 3 % of the speed. Cast here once, not at every call.

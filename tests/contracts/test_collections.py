@@ -63,6 +63,16 @@ def test_a_folder_that_does_not_exist_is_a_missing_collection(name: str, tmp_pat
         reader_of(name).load(tmp_path / "nowhere")
 
 
+def test_pairs_rank_the_positives_of_all_examples(tmp_path: Path) -> None:
+    """A query's own positive is relevant, its others are left out; a text without a title is a short one."""
+    collection = example("pairs", tmp_path)
+    assert {"pair:1": {"moons": 1}, "pair:2": {"dunes": 1}, "pair:3": {"dunes": 1}} == collection.qrels
+    assert {"moons", "dunes"} == collection.papers.keys()
+    assert [("moons",), ("dunes",), ("moons", "dunes")] == [each.pool for each in collection.queries]
+    assert [False, False, True] == [each.is_text for each in collection.queries]
+    assert ["tides", "tides", "claim"] == [each.cluster for each in collection.queries]
+
+
 def test_beir_reads_judged_texts_and_documents_without_abstract(tmp_path: Path) -> None:
     """The test side counts; a title stands in for a missing text; a document without either is left out."""
     collection = example("beir", tmp_path)

@@ -15,7 +15,7 @@ from models.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint,
 from models.conversion import convert_checkpoint
 from models.encoder import load_encoder
 from models.errors import StorageError, UnknownNameError, WeightsError
-from models.training.phrases import Example
+from models.training.rhetoric.phrases import Example
 from models.transport import SERVING
 from models.types import Unit
 from service.search.rerank import default_tau
@@ -156,7 +156,7 @@ def test_a_wrong_akin_json_is_refused(tiny, content, message):
 
 def tune_into(folder, target):
     """Fine-tune a checkpoint on one sentence."""
-    from models.training.tuning import TuningSettings, tune_encoder
+    from models.training.rhetoric.tuning import TuningSettings, tune_encoder
 
     examples, settings = [Example(PAPER, 0, "show")], TuningSettings(n_epochs=1)
     tune_encoder(examples, ["show"], str(folder), target, settings, device="cpu", on_progress=print)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from models.errors import MissingPackageError, UnknownNameError
-from models.training.objectives import OBJECTIVES, SoftmaxLoss, build_loss
+from models.training.rhetoric.objectives import OBJECTIVES, SoftmaxLoss, build_loss
 
 N, DIM, LABELS = 12, 5, [0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 3, 3]
 ROWS = range(N)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from models.training.phrases import PhraseList, mine, ngrams, read_phrases
+from models.training.rhetoric.phrases import PhraseList, mine, ngrams, read_phrases
 from models.types import Paper, Sentence
 
 LIST = """

@@ -18,8 +18,8 @@ from models.encoder import load_encoder
 from models.encoders.wordpieces import WordPieces
 from models.errors import AkinError, InputError, StorageError, UnknownNameError
 from models.functions import TrainedFunctionEncoder, read_metadata
-from models.training import functions as training
-from models.training.functions import (
+from models.training.rhetoric import functions as training
+from models.training.rhetoric.functions import (
     BATCH,
     Features,
     HeadSettings,
@@ -27,8 +27,8 @@ from models.training.functions import (
     encode_examples,
     train_head,
 )
-from models.training.objectives import OBJECTIVES
-from models.training.phrases import Example
+from models.training.rhetoric.objectives import OBJECTIVES
+from models.training.rhetoric.phrases import Example
 from models.types import Paper, Sentence
 from tests.support.builds import quiet
 from tests.support.examples.tiny_bert import write_tiny_bert
@@ -313,7 +313,7 @@ def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
     """The vectors it trains are those that the contextual encoder gives of the sentence alone."""
     from transformers import BertModel
 
-    from models.training.tuning import sentence_means
+    from models.training.rhetoric.tuning import sentence_means
 
     folder = write_tiny_bert(tmp_path / "tiny")
     papers = [
@@ -328,7 +328,7 @@ def test_tuning_reads_sentences_as_the_encoder_does(tmp_path: Path) -> None:
 
 def test_tuning_brings_sentences_of_one_function_together(tmp_path: Path) -> None:
     """A few steps at a high rate are enough on four sentences."""
-    from models.training.tuning import TuningSettings, tune_encoder
+    from models.training.rhetoric.tuning import TuningSettings, tune_encoder
 
     folder = write_tiny_bert(tmp_path / "tiny")
     texts = {

@@ -116,6 +116,18 @@ def iclr2022(folder: Path) -> None:
     write(folder, "qrels.tsv", judged)
 
 
+def pairs(folder: Path) -> None:
+    """Three pairs: two of one paper, and a short text with its paper."""
+    texts = [
+        {"id": name, "title": TITLE.format(name), "sentences": [ABSTRACT.format(name)]}
+        for name in ("tides", "dunes", "moons")
+    ]
+    texts.append({"id": "claim", "title": "", "sentences": ["Winds blow."]})
+    write(folder, "texts.jsonl", lines(*texts))
+    belong = [("tides", "moons"), ("tides", "dunes"), ("claim", "dunes")]
+    write(folder, "examples.jsonl", lines(*({"query": q, "positive": p} for q, p in belong)))
+
+
 def relish(folder: Path) -> None:
     """Two queries, one judged against itself too."""
     papers = (
@@ -196,6 +208,7 @@ EXAMPLES: Mapping[str, Callable[[Path], None]] = {
     "demo": demo,
     "functions": functions,
     "iclr2022": iclr2022,
+    "pairs": pairs,
     "relish": relish,
     "scidocs": scidocs,
     "trec": trec,
@@ -213,6 +226,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "demo": ("papers.jsonl",),
     "functions": ("dev.jsonl",),
     "iclr2022": ("corpus.jsonl", "queries.jsonl", "qrels.tsv"),
+    "pairs": ("texts.jsonl", "examples.jsonl"),
     "relish": ("abstracts-relish.jsonl", "test-pid2anns-relish.json", "relish-evaluation_splits.json"),
     "scidocs": ("paper_metadata_view_cite_read.json", "cite/test.qrel", "cocite/test.qrel"),
     "trec": ("corpus.*", "topics.*", "qrels.*"),

@@ -5,7 +5,6 @@ the last layer's CLS, a sentence's vector is the mean of its WordPieces: what th
 """
 
 import itertools
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +12,19 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float32, Int64
-from safetensors.torch import save_file
 from transformers import PreTrainedModel
 
-from models.checkpoints import WEIGHTS, Pooling, locate_checkpoint, verify_weights, write_pooling
-from models.conversion import COMPANIONS
+from models.checkpoints import Pooling, locate_checkpoint, verify_weights
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.devices import resolve_device
-from models.encoders.loading import load_transformer, load_wordpieces
+from models.encoders.loading import load_checkpoint, load_wordpieces
+from models.encoders.pooling import pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens
 from models.new_folder import expect_new, new_folder
-from models.training.functions import BATCH, balanced_batches, lone_sentence
-from models.training.objectives import OBJECTIVES, build_loss
-from models.training.phrases import Example
+from models.training.export import write_encoder
+from models.training.rhetoric.functions import BATCH, balanced_batches, lone_sentence
+from models.training.rhetoric.objectives import OBJECTIVES, build_loss
+from models.training.rhetoric.phrases import Example
 from models.types import ProgressFn
 
 
@@ -60,17 +59,15 @@ def tune_encoder(
     labels = np.array([functions.index(example.function) for example in examples])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model = load_transformer(checkpoint.folder)
+        model = load_checkpoint(checkpoint)
         wordpieces = load_wordpieces(checkpoint.folder, model, max_tokens=MAX_TOKENS)
         model.to(resolve_device(device))  # type: ignore[arg-type] # transformers hides torch's own signature
         tokens = wordpieces.tokenise([lone_sentence(example) for example in examples])
         _tune(model, tokens, labels, settings, on_progress)
     with new_folder(target) as prepared:
-        save_file(model.state_dict(), prepared / WEIGHTS, metadata={"format": "pt"})
-        for companion in COMPANIONS:
-            if (checkpoint.folder / companion).is_file():
-                shutil.copyfile(checkpoint.folder / companion, prepared / companion)
-        write_pooling(prepared, Pooling(kind="contextual", normalise=True))
+        write_encoder(
+            prepared, checkpoint.folder, model.state_dict(), Pooling(kind="contextual", normalise=True)
+        )
 
 
 def _tune(
@@ -101,15 +98,7 @@ def sentence_means(
     model: PreTrainedModel, sentences: Sequence[PaperTokens]
 ) -> Float32[torch.Tensor, "n_rows dim"]:
     """The mean last hidden state over the WordPieces of the one sentence of each, gradients included."""
-    longest = max(len(sentence.ids) for sentence in sentences)
-    ids = torch.zeros(len(sentences), longest, dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    mean = torch.zeros(len(sentences), 1, longest)
-    for row, sentence in enumerate(sentences):
-        ids[row, : len(sentence.ids)] = torch.tensor(sentence.ids)
-        mask[row, : len(sentence.ids)] = 1
-        ((start, stop),) = sentence.sentences
-        mean[row, 0, start:stop] = 1 / (stop - start)
-    output = model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device))
-    rows: torch.Tensor = (mean.to(model.device) @ output.last_hidden_state)[:, 0]
+    batch = pad_batch([own.ids for own in sentences], [own.sentences for own in sentences]).to(model.device)
+    output = model(input_ids=batch.ids, attention_mask=batch.mask)
+    rows: torch.Tensor = pool_windows(batch, output.last_hidden_state)[:, 0]
     return rows

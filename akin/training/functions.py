@@ -25,7 +25,7 @@ from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import InputError
 from models.functions import weights_content
-from models.training.phrases import Mined, PhraseList, mine, read_phrases
+from models.training.rhetoric.phrases import Mined, PhraseList, mine, read_phrases
 from models.types import Paper, ProgressFn
 
 _MOST_SHOWN = 10
@@ -131,7 +131,7 @@ def train_functions(
     on_progress: ProgressFn,
 ) -> str:
     """Train a head under ``settings`` (HeadSettings), write its weights to ``out``, and say how it went."""
-    training = importlib.import_module("models.training.functions")
+    training = importlib.import_module("models.training.rhetoric.functions")
     features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
     trained = training.train_head(features, settings, measure=_map_at_r, on_progress=on_progress)
     told = {
@@ -170,7 +170,7 @@ def _features(
     on_progress: ProgressFn,
 ) -> Any:
     """The ``Features`` of the examples; from ``cache`` where they have been made before."""
-    training = importlib.import_module("models.training.functions")
+    training = importlib.import_module("models.training.rhetoric.functions")
     names, examples = found.phrases.functions, found.mined.examples
     content = [
         (e.paper.title, [sentence.text for sentence in e.paper.sentences], e.sentence, e.function)

@@ -17,8 +17,8 @@ from jaxtyping import Bool, Float16, Float32, Int64
 from models.encoder import PAPERS_PER_CALL, Encoder
 from models.errors import InputError
 from models.functions import Head
-from models.training.objectives import OBJECTIVES, build_loss
-from models.training.phrases import Example
+from models.training.rhetoric.objectives import OBJECTIVES, build_loss
+from models.training.rhetoric.phrases import Example
 from models.types import Paper, ProgressFn
 
 BATCH = 64  # as in the paper

@@ -23,7 +23,7 @@ class Objective:
 # The paper's five with its constants; all but the first are pytorch-metric-learning's.
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
     {
-        "softmax": Objective("models.training.objectives:SoftmaxLoss", 1),
+        "softmax": Objective("models.training.rhetoric.objectives:SoftmaxLoss", 1),
         "triplet": Objective("pytorch_metric_learning.losses:TripletMarginLoss", 8),
         "arcface": Objective("pytorch_metric_learning.losses:ArcFaceLoss", 1),
         "multi-similarity": Objective("pytorch_metric_learning.losses:MultiSimilarityLoss", 8),

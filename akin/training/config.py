@@ -1,0 +1,119 @@
+"""The configuration of a run, a TOML file; docs/training.md lists every key.
+
+encoder = "minilm"
+
+[low_rank]                 # absent: all weights are trained
+rank = 16
+
+[[sets]]
+path = "data/cocited"
+weight = 3
+objective = { name = "in-batch", distances = ["ot"] }
+
+[steps]
+n_steps = 500
+"""
+
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from indexer.files.durable import storage_errors
+from models.errors import InputError
+from models.training.batches import Mixing
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SetConfig(_Strict):
+    """One training set, its share of the mixture and its objective (a name and its settings)."""
+
+    path: Path
+    weight: float = Field(default=1.0, gt=0)
+    objective: dict[str, Any] = {"name": "in-batch"}
+    licence: str = "not stated"
+
+
+class LowRankConfig(_Strict):
+    """Low-rank changes instead of all weights; see ``models.training.trainable.LowRank``."""
+
+    rank: int = Field(default=16, ge=1, le=512)
+    alpha: float = Field(default=32.0, gt=0)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    targets: tuple[str, ...] = ("query", "key", "value", "dense")
+
+
+class HeldOutConfig(_Strict):
+    """What the weights are measured by: a set, and distances, the one that chooses first."""
+
+    path: Path
+    distances: tuple[str, ...] = ("ot", "single", "document")
+
+
+class StepsConfig(_Strict):
+    """How weights are moved; see ``models.training.loop.LoopSettings``."""
+
+    n_steps: int = Field(default=500, ge=1)
+    batch: int = Field(default=12, ge=1)
+    accumulate: int = Field(default=1, ge=1)
+    learning_rate: float = Field(default=3e-5, gt=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    warm_up: int = Field(default=20, ge=0)
+    last_rate: float = Field(default=0.02, ge=0, le=1)
+    largest_gradient: float = Field(default=1.0, gt=0)
+    cache_gradients: bool = False
+    checkpoint_every: int = Field(default=50, ge=1)
+    measure_every: int = Field(default=100, ge=1)
+    patience: int | None = Field(default=None, ge=1)
+    seed: int = Field(default=0, ge=0)
+
+
+class RunConfig(_Strict):
+    """A whole run. ``share`` of the change is kept in the end: 0.5 averages with the encoder begun with."""
+
+    encoder: str = "minilm"
+    name: str = "trained"
+    max_tokens: int = Field(default=224, ge=16, le=500)
+    batch_tokens: int = Field(default=4_096, ge=16)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    tau: float = Field(default=0.5, gt=0)
+    share: float = Field(default=1.0, gt=0, le=1)
+    mixing: Mixing = Mixing.ALTERNATING
+    sets: tuple[SetConfig, ...] = Field(min_length=1)
+    low_rank: LowRankConfig | None = None
+    held_out: HeldOutConfig | None = None
+    steps: StepsConfig = StepsConfig()
+
+
+def read_config(path: Path) -> RunConfig:
+    """The configuration in ``path``; relative paths in it start there. Raises InputError or StorageError."""
+    with storage_errors(path):
+        content = path.read_bytes()
+    try:
+        config = RunConfig.model_validate(tomllib.loads(content.decode("utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no TOML file: {error}.") from error
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise InputError(
+            f"{path} cannot be used: {'; '.join(faults)}. docs/training.md lists every key."
+        ) from error
+    return _from_folder(config, path.parent)
+
+
+def settings_of(config: BaseModel, kind: type) -> Any:
+    """The dataclass ``kind`` with the values of ``config``, whose fields have the same names."""
+    return kind(**{own.name: getattr(config, own.name) for own in fields(kind)})
+
+
+def _from_folder(config: RunConfig, folder: Path) -> RunConfig:
+    sets = tuple(own.model_copy(update={"path": folder / own.path}) for own in config.sets)
+    held_out = config.held_out
+    if held_out is not None:
+        held_out = held_out.model_copy(update={"path": folder / held_out.path})
+    return config.model_copy(update={"sets": sets, "held_out": held_out})

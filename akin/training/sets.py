@@ -1,0 +1,125 @@
+"""Training sets on disk, and the files they are made of: plain JSON lines, gzipped or not.
+
+A set is a folder of the layout in ``evaluation.sets.pairs``, which reads it. ``report.json`` says how it
+was made, and ``held-out/`` holds examples to measure by, which share no text with the others.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from evaluation.sets.files import JsonObject, json_lines
+from evaluation.sets.pairs import EXAMPLES, TEXTS, is_texts
+from indexer.corpus.read import read_corpus
+from indexer.files.durable import replace_file, storage_errors
+from models.errors import BrokenRowError, InputError
+from models.training.examples import Example, TrainingSet
+from models.training.pairs.citing import Citation, short_text
+from models.types import Paper
+
+REPORT, HELD_OUT = "report.json", "held-out"
+
+
+def write_set(folder: Path, made: TrainingSet, report: Mapping[str, Any]) -> None:
+    """Write a set to ``folder``, its report last; raises StorageError."""
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / TEXTS, _lines(_as_row(i, paper) for i, paper in made.texts.items()))
+        replace_file(folder / EXAMPLES, _lines(_as_example(example) for example in made.examples))
+        replace_file(folder / REPORT, orjson.dumps(report, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_citations(paths: Sequence[Path]) -> Iterator[Citation]:
+    """Citing sentences: ``{"citing": id, "context": text, "cited": [ids], "n_cited": n}`` on each line.
+
+    ``n_cited`` counts the papers that the sentence truly cites; without it, those of ``cited``.
+    Raises BrokenRowError.
+    """
+    for path in paths:
+        for number, row in json_lines(path):
+            cited, context = row.get("cited"), row.get("context")
+            if not isinstance(context, str) or not is_texts(cited):
+                raise BrokenRowError(str(path), number, 'expected "context" (a text) and "cited" (ids)')
+            n_cited = row.get("n_cited", len(cited))
+            if not isinstance(n_cited, int):
+                raise BrokenRowError(str(path), number, f'"n_cited" is {n_cited!r}, expected a whole number')
+            yield Citation(str(row.get("citing", f"{path.name}:{number}")), context, tuple(cited), n_cited)
+
+
+def read_edges(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """Who cites whom: ``{"citing": id, "cited": [ids]}`` on each line; raises BrokenRowError."""
+    edges: dict[str, list[str]] = {}
+    for path in paths:
+        for number, row in json_lines(path):
+            citing, cited = row.get("citing"), row.get("cited")
+            if not isinstance(citing, str) or not is_texts(cited):
+                raise BrokenRowError(str(path), number, 'expected "citing" (an id) and "cited" (ids)')
+            edges.setdefault(citing, []).extend(cited)
+    return edges
+
+
+def read_queries(paths: Sequence[Path]) -> tuple[list[Example], dict[str, Paper]]:
+    """Queries with passages, as of MS MARCO or InPars: ``{"query", "positive", "negatives"}`` on each line.
+
+    Each is a text, or an object with "title" and "text". Returns the texts, too; raises BrokenRowError.
+    """
+    examples: list[Example] = []
+    texts: dict[str, Paper] = {}
+    for path in paths:
+        for number, row in json_lines(path):
+            negatives = row.get("negatives", [])
+            if not isinstance(negatives, list):
+                raise BrokenRowError(str(path), number, f'"negatives" is {negatives!r}, expected a list')
+            given = [row.get("query"), row.get("positive"), *negatives]
+            try:
+                papers = [_as_text(one) for one in given]
+            except InputError as error:
+                raise BrokenRowError(str(path), number, str(error)) from error
+            names = [paper.id for paper in papers]
+            texts |= dict(zip(names, papers, strict=True))
+            kept = dict.fromkeys(name for name in names[2:] if name not in names[:2])
+            examples.append(Example(names[0], names[1], tuple(kept)))
+    return examples, texts
+
+
+def _as_text(given: object) -> Paper:
+    """The text or passage as a paper, named by a digest of what it says."""
+    title, text = ("", given) if not isinstance(given, dict) else (given.get("title", ""), given.get("text"))
+    if not (isinstance(title, str) and isinstance(text, str) and text.strip()):
+        raise InputError(
+            'expected "query", "positive" and each of "negatives" as a text, or {"title", "text"}'
+        )
+    name = f"text:{hashlib.sha256(orjson.dumps([title, text])).hexdigest()[:16]}"
+    return replace(short_text(name, text), title=title)
+
+
+def read_papers(paths: Sequence[Path]) -> dict[str, Paper]:
+    """The papers of corpus files of any format, by id; those that come again are left out."""
+    papers: dict[str, Paper] = {}
+    for path in paths:
+        for paper in read_corpus(path):
+            papers.setdefault(paper.id, paper)
+    return papers
+
+
+def _as_row(name: str, paper: Paper) -> JsonObject:
+    return {"id": name, "title": paper.title, "sentences": [sentence.text for sentence in paper.sentences]}
+
+
+def _as_example(example: Example) -> JsonObject:
+    row: JsonObject = {"query": example.query, "positive": example.positive}
+    if example.negatives:
+        row["negatives"] = list(example.negatives)
+    if example.contexts:
+        row["contexts"] = list(example.contexts)
+    if example.aligned is not None:
+        row["aligned"] = list(example.aligned)
+    return row
+
+
+def _lines(rows: Iterable[JsonObject]) -> bytes:
+    return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)

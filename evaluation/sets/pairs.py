@@ -1,0 +1,104 @@
+"""Pairs of texts that belong together, such as held-out co-citations; training reads the same layout."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.sets.files import json_lines, locate
+from models.errors import BrokenRowError
+from models.sentences import sentences_from_list
+from models.training.examples import Example, TrainingSet
+from models.types import Paper
+
+TEXTS, EXAMPLES = "texts.jsonl", "examples.jsonl"
+
+
+class PairsSet:
+    """Each query ranks the positives of all examples; its own is relevant, others that belong to it are out.
+
+    A query without a title is a short text.
+    """
+
+    publisher = "`akin train data`, which writes it as held-out/ beside each training set"
+    layout = """
+<folder>/
+  texts.jsonl      {"id", "title", "sentences": [...]} on each line; a short text has the title ""
+  examples.jsonl   {"query": id, "positive": id} on each line; training also reads, where they are there,
+                   "negatives": [ids], "contexts": [sentences] and "aligned": [i, j] (sentence numbers)
+"""
+
+    def load(self, path: Path) -> Collection:
+        """Read the pairs; raises CollectionMissingError, BrokenRowError or InputError."""
+        made = read_set(path)
+        positives = {example.positive: made.texts[example.positive] for example in made.examples}
+        queries, qrels = [], {}
+        for number, example in enumerate(made.examples, start=1):
+            paper = made.texts[example.query]
+            rivals = (i for i in positives if i == example.positive or not made.belong(example.query, i))
+            query = EvalQuery(
+                id=f"pair:{number}",
+                paper=paper,
+                pool=tuple(rivals),
+                cluster=example.query,
+                is_text=paper.title == "" and example.query not in positives,
+            )
+            queries.append(query)
+            qrels[query.id] = {example.positive: 1}
+        return Collection(
+            name=f"pairs/{path.resolve().name}",
+            papers=positives,
+            queries=tuple(queries),
+            qrels=qrels,
+            relevant_from=1,
+            measures=("RR", "P@1"),
+        )
+
+
+def read_set(folder: Path) -> TrainingSet:
+    """The training set in ``folder``; raises InputError, BrokenRowError or StorageError."""
+    reader = PairsSet()
+    texts, examples = (locate(reader, folder, name) for name in (TEXTS, EXAMPLES))
+    return TrainingSet(folder.name, {paper.id: paper for paper in _texts(texts)}, tuple(_examples(examples)))
+
+
+def _texts(path: Path) -> Iterator[Paper]:
+    for number, row in json_lines(path):
+        name, title, given = row.get("id"), row.get("title", ""), row.get("sentences")
+        if not (isinstance(name, str) and isinstance(title, str) and is_texts(given)):
+            raise BrokenRowError(str(path), number, 'expected "id", "title" and "sentences" (texts)')
+        abstract, sentences = sentences_from_list(given)
+        if not sentences:
+            raise BrokenRowError(str(path), number, f"the text {name!r} has no sentence")
+        yield Paper(id=name, title=title, abstract=abstract, sentences=sentences)
+
+
+def _examples(path: Path) -> Iterator[Example]:
+    for number, row in json_lines(path):
+        aligned = row.get("aligned")
+        well = isinstance(row.get("query"), str) and isinstance(row.get("positive"), str)
+        lists = [row.get("negatives", []), row.get("contexts", [])]
+        pair = aligned is None or (
+            isinstance(aligned, list)
+            and len(aligned) == 2
+            and all(type(i) is int and i >= 0 for i in aligned)
+        )
+        if not (well and all(is_texts(one) for one in lists) and pair):
+            raise BrokenRowError(
+                str(path),
+                number,
+                'expected "query" and "positive" (ids), "negatives" and "contexts" (lists of texts) and '
+                '"aligned" (two sentence numbers, or null)',
+            )
+        yield Example(
+            row["query"],
+            row["positive"],
+            tuple(lists[0]),
+            tuple(lists[1]),
+            None if aligned is None else (aligned[0], aligned[1]),
+        )
+
+
+def is_texts(given: object) -> TypeGuard[list[str]]:
+    """Whether ``given`` is a list of texts."""
+    return isinstance(given, list) and all(isinstance(one, str) for one in given)

@@ -1,0 +1,54 @@
+"""Low-rank changes of a checkpoint's weights: W + up @ down, added when the checkpoint is loaded.
+
+A file of them is a few megabytes where the changed weights would be a hundred: safetensors with
+``NAME:up`` (n_out, rank) and ``NAME:down`` (rank, n_in) for each changed weight, in float16.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from transformers import PreTrainedModel
+
+from models.errors import WeightsError
+
+Changes = Mapping[str, tuple[torch.Tensor, torch.Tensor]]
+_UP, _DOWN = ":up", ":down"
+
+
+def changes_content(changes: Changes, *, share: float, told: Mapping[str, str]) -> bytes:
+    """The file of ``share`` of ``changes``; ``told`` is its metadata."""
+    tensors = {}
+    for name, (up, down) in changes.items():
+        tensors[name + _UP] = (share * up).to(torch.float16)
+        tensors[name + _DOWN] = down.to(torch.float16)
+    content: bytes = save(tensors, metadata=dict(told))
+    return content
+
+
+@torch.no_grad()
+def apply_changes(model: PreTrainedModel, path: Path) -> None:
+    """Add the changes in ``path`` to the weights of ``model``, in float32.
+
+    Raises WeightsError where the file cannot be read or changes weights that ``model`` does not have.
+    """
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"{path} cannot be read as low-rank changes: {error}.") from error
+    weights = dict(model.named_parameters())
+    names = {name.rpartition(":")[0] for name in tensors}
+    for name in sorted(names):
+        up, down = tensors.get(name + _UP), tensors.get(name + _DOWN)
+        weight = weights.get(name)
+        if up is None or down is None or weight is None:
+            raise WeightsError(f"{path} changes {name!r} as no weight of this model can be changed.")
+        fits = up.ndim == 2 and down.ndim == 2 and up.shape[1] == down.shape[0]
+        if not fits or (up.shape[0], down.shape[1]) != tuple(weight.shape):
+            raise WeightsError(
+                f"{path}: the change of {name!r} is {tuple(up.shape)} by {tuple(down.shape)}, which does not "
+                f"fit a weight of shape {tuple(weight.shape)}."
+            )
+        weight.add_(up.float() @ down.float())

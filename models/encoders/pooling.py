@@ -1,0 +1,46 @@
+"""Sequences of tokens as one padded batch, and the mean of windows of their states."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float32, Int64
+
+Window = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedBatch:
+    """Token ids with their attention mask, and ``mean``: what of each token enters each window."""
+
+    ids: Int64[torch.Tensor, "n_batch longest"]
+    mask: Int64[torch.Tensor, "n_batch longest"]
+    mean: Float32[torch.Tensor, "n_batch n_window longest"]
+
+    def to(self, device: torch.device) -> "PaddedBatch":
+        """The same batch on ``device``."""
+        return PaddedBatch(self.ids.to(device), self.mask.to(device), self.mean.to(device))
+
+
+def pad_batch(sequences: Sequence[Sequence[int]], windows: Sequence[Sequence[Window]]) -> PaddedBatch:
+    """Pad ``sequences`` of token ids to the longest, with the ``(start, stop)`` windows to pool of each."""
+    longest = max(map(len, sequences))
+    ids = np.zeros((len(sequences), longest), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    # Averaging as a matrix product: deterministic on a GPU too, where scattered additions are not.
+    mean = np.zeros((len(sequences), max(map(len, windows)), longest), dtype=np.float32)
+    for row, (sequence, own) in enumerate(zip(sequences, windows, strict=True)):
+        ids[row, : len(sequence)] = sequence
+        mask[row, : len(sequence)] = 1
+        for number, (start, stop) in enumerate(own):
+            mean[row, number, start:stop] = 1 / (stop - start)
+    return PaddedBatch(torch.from_numpy(ids), torch.from_numpy(mask), torch.from_numpy(mean))
+
+
+def pool_windows(
+    batch: PaddedBatch, states: Float[torch.Tensor, "n_batch longest dim"]
+) -> Float32[torch.Tensor, "n_batch n_window dim"]:
+    """The mean state of each window, in float32; zero for a window that only pads the batch."""
+    pooled: torch.Tensor = batch.mean @ states.float()
+    return pooled

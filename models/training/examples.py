@@ -1,0 +1,64 @@
+"""What retrieval training learns from: texts, and which of them belong together."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from models.errors import InputError
+from models.types import Paper
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """``query`` and ``positive`` belong together, ``negatives`` do not belong to the query; all are text ids.
+
+    ``contexts`` are sentences that cite both (co-citations); ``aligned`` are the numbers of the sentence of
+    the query and of the positive that the contexts speak of, where a recipe found them (semantics 3.11).
+    """
+
+    query: str
+    positive: str
+    negatives: tuple[str, ...] = ()
+    contexts: tuple[str, ...] = ()
+    aligned: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Examples and the texts they name: papers, or short texts as papers without a title.
+
+    Raises InputError for an example that names no text, and for one that is its own positive or negative.
+    """
+
+    name: str
+    texts: Mapping[str, Paper]
+    examples: Sequence[Example]
+
+    def __post_init__(self) -> None:
+        if not self.examples:
+            raise InputError(f"The training set {self.name} holds no example; give it at least one.")
+        for number, example in enumerate(self.examples, start=1):
+            named = (example.query, example.positive, *example.negatives)
+            if absent := [text for text in named if text not in self.texts]:
+                raise InputError(
+                    f"Example {number} of {self.name} names {absent[0]!r}, which is none of its texts."
+                )
+            if example.query == example.positive or {example.query, example.positive} & {*example.negatives}:
+                raise InputError(
+                    f"Example {number} of {self.name} has a text twice: query {example.query!r}, positive "
+                    f"{example.positive!r} and negatives must differ."
+                )
+
+    @cached_property
+    def akin(self) -> Mapping[str, frozenset[str]]:
+        """For each text, those it belongs together with in some example: no negatives for it, then."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for example in self.examples:
+            found[example.query].add(example.positive)
+            found[example.positive].add(example.query)
+        return {text: frozenset(others) for text, others in found.items()}
+
+    def belong(self, text: str, other: str) -> bool:
+        """Whether the two are one text or belong together in some example."""
+        return text == other or other in self.akin.get(text, ())

@@ -1,0 +1,36 @@
+"""Writes trained weights as a checkpoint folder, which loads like any other."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from models.checkpoints import WEIGHTS, LocalCheckpoint, Pooling, write_pooling
+from models.conversion import COMPANIONS
+from models.encoders.loading import load_checkpoint
+
+
+def write_encoder(
+    prepared: Path, source: Path, tensors: Mapping[str, torch.Tensor], pooling: Pooling
+) -> None:
+    """Write ``tensors`` to the folder ``prepared``, beside configuration and tokenizer of ``source``."""
+    save_file(dict(tensors), prepared / WEIGHTS, metadata={"format": "pt"})
+    for companion in COMPANIONS:
+        if (source / companion).is_file():
+            shutil.copyfile(source / companion, prepared / companion)
+    write_pooling(prepared, pooling)
+
+
+def averaged(
+    checkpoint: LocalCheckpoint, trained: Mapping[str, torch.Tensor], *, share: float
+) -> dict[str, torch.Tensor]:
+    """``share`` of the way from the weights of ``checkpoint`` to ``trained`` ones (WiSE-FT)."""
+    before = load_checkpoint(checkpoint).state_dict()
+    return {
+        name: tensor
+        if share == 1 or not tensor.is_floating_point()
+        else torch.lerp(before[name], tensor, share)
+        for name, tensor in trained.items()
+    }

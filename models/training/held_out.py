@@ -1,0 +1,67 @@
+"""How well an encoder finds the other paper of pairs that training never saw: held-out co-citations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+
+from models.training.examples import TrainingSet
+from models.training.objectives.distances import DOCUMENT, require_distance
+from models.training.trainable import Trainable
+from models.transport import SERVING, Scorer, score_papers
+
+
+def held_out_ranks(
+    sets: TrainingSet, vectors: Mapping[str, tuple[np.ndarray, np.ndarray]], distance: str, *, tau: float
+) -> Float64[np.ndarray, " n_examples"]:
+    """The rank, from 1, of each example's positive among the positives of all examples.
+
+    ``vectors`` are each text's (sentences, document). Positives that belong to the query for another reason
+    are left out; ties count half.
+    """
+    require_distance(distance)
+    positives = sorted({example.positive for example in sets.examples})
+    documents = np.stack([vectors[name][1] for name in positives])
+    offsets = np.cumsum([0, *(len(vectors[name][0]) for name in positives)])
+    rows = np.concatenate([vectors[name][0] for name in positives])
+    ranks = []
+    for example in sets.examples:
+        sentences, document = vectors[example.query]
+        if distance == DOCUMENT:
+            scores = -np.linalg.norm(documents.astype(np.float64) - document, axis=1)
+        else:
+            settings = replace(SERVING, tau=tau)
+            scores = score_papers(sentences, rows, offsets, scorer=Scorer(distance), settings=settings).scores
+        own = scores[positives.index(example.positive)]
+        rivals = scores[[not sets.belong(example.query, name) for name in positives]]
+        ranks.append(1 + float((rivals > own).sum()) + float((rivals == own).sum()) / 2)
+    return np.array(ranks)
+
+
+def measure_held_out(
+    model: Trainable, sets: TrainingSet, distances: Sequence[str], *, tau: float
+) -> dict[str, float]:
+    """Mean reciprocal rank by each distance, in percent, and the share found first (``NAME:first``)."""
+    vectors = encode_texts(model, sets)
+    figures: dict[str, float] = {}
+    for distance in distances:
+        ranks = held_out_ranks(sets, vectors, distance, tau=tau)
+        figures[distance] = 100 * float((1 / ranks).mean())
+        figures[f"{distance}:first"] = 100 * float((ranks <= 1).mean())
+    return figures
+
+
+@torch.no_grad()
+def encode_texts(model: Trainable, sets: TrainingSet) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """The (sentences, document) vectors of every text that an example names, without dropout."""
+    named = sorted({name for e in sets.examples for name in (e.query, e.positive, *e.negatives)})
+    tokens = model.tokenise([sets.texts[name] for name in named])
+    vectors: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for one in model.passes(tokens):
+        encoded = model.encode([tokens[i] for i in one], seed=None)
+        for row, i in enumerate(one):
+            sentences = encoded.sentences[row, : len(tokens[i].sentences)].cpu().numpy()
+            vectors[named[i]] = (sentences, encoded.documents[row].cpu().numpy())
+    return vectors

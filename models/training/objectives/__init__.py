@@ -1,0 +1,24 @@
+"""The objectives of retrieval training, by name: one line each, with the paper it comes from.
+
+A new objective is one file here and one line in OBJECTIVES; the configuration of a run names it and gives
+its settings.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_ROOM = "models.training.objectives"
+
+# Each is built from its settings as keywords and called with an EncodedBatch (batch.RetrievalObjective).
+OBJECTIVES: Mapping[str, str] = MappingProxyType(
+    {
+        "in-batch": f"{_ROOM}.in_batch:InBatch",  # Akin's own: what papers are ranked by, both ways
+        "specter": f"{_ROOM}.specter:DocumentTriplet",  # SPECTER; also SPECTER-CoCite, CoSentBert, AbsAspire
+        "ts": f"{_ROOM}.aspire_ts:TextualSupervision",  # ASPIRE: tsAspire
+        "ot": f"{_ROOM}.aspire_ot:TransportTriplet",  # ASPIRE: otAspire
+        "ts-ot": f"{_ROOM}.aspire_ts_ot:SupervisedTransport",  # ASPIRE: ts+otAspire
+        "max": f"{_ROOM}.aspire_ablations:MaxTriplet",  # ASPIRE: MaxAspire
+        "attention": f"{_ROOM}.aspire_ablations:AttentionTriplet",  # ASPIRE: AttAspire
+        "mnrl": f"{_ROOM}.mnrl:MultipleNegatives",  # Zeta Alpha
+    }
+)

@@ -1,0 +1,27 @@
+"""ASPIRE's L_OT: triplet margin on the transport distance (ASPIRE, section 3.2.2; semantics 3.4, 3.10)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Float
+
+from models.training.objectives.batch import EncodedBatch
+from models.training.objectives.distances import paired_distances
+from models.training.objectives.negatives import margin_loss
+
+
+@dataclass(frozen=True, slots=True)
+class TransportTriplet:
+    """max(0, d(q, p) - d(q, n) + margin), summed over a batch; d is transport's dual, gradients included.
+
+    ``margin`` and ``tau``, the temperature of the marginals, are in units of distance.
+    """
+
+    margin: float = 1.0
+    tau: float = 0.5
+
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The loss; raises InputError for a batch without a negative."""
+        distance = partial(paired_distances, "ot", tau=self.tau, dual=True)
+        return margin_loss(batch, distance, margin=self.margin, mean=False)

@@ -1,0 +1,51 @@
+"""ASPIRE's L_TS: triplet margin on one pair of sentences, chosen by what a citing sentence says.
+
+ASPIRE, section 3.2.1; semantics 3.10, 3.11. The pair is ``Example.aligned``.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+
+from models.errors import InputError
+from models.training.objectives.batch import EncodedBatch, Vectors
+from models.training.objectives.distances import l2, paired_distances
+from models.training.objectives.negatives import draw_triples, hinge
+
+
+@dataclass(frozen=True, slots=True)
+class TextualSupervision:
+    """max(0, |q_i - p_j| - |q_k - n_l| + margin), summed; (i, j) is the aligned pair of the example.
+
+    (k, l) is the aligned pair of the example whose positive the negative is; an explicit negative has none
+    and is compared by its closest pair. Numbers past the token limit become that of the last sentence read.
+    ``margin`` is in units of distance.
+    """
+
+    margin: float = 1.0
+
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The loss; raises InputError for an example without an aligned pair, or a batch without negative."""
+        if (batch.aligned < 0).any():
+            raise InputError(
+                "Textual supervision needs the aligned sentences of every example; make the set with "
+                "akin train data cocited --align ENCODER."
+            )
+        triples = draw_triples(batch)
+        own = triples.example
+        near = _aligned(batch.query[own], batch.positive[own], batch.aligned[own])
+        drawn = triples.origin >= 0
+        closest = paired_distances("single", batch.query[own], triples.negative, tau=1.0)
+        foreign = _aligned(batch.query[own], triples.negative, batch.aligned[triples.origin.clamp(min=0)])
+        return hinge(near, torch.where(drawn, foreign, closest), margin=self.margin, mean=False)
+
+
+def _aligned(a: Vectors, b: Vectors, pairs: Int64[torch.Tensor, "t 2"]) -> Float[torch.Tensor, " t"]:
+    """The L2 distance of sentence ``pairs[t, 0]`` of text ``t`` of ``a`` and ``pairs[t, 1]`` of ``b``."""
+    rows = torch.arange(len(pairs), device=pairs.device)
+    chosen = [
+        own.sentences.double()[rows, torch.minimum(pairs[:, side], own.mask.sum(dim=1) - 1)]
+        for side, own in enumerate((a, b))
+    ]
+    return l2(chosen[0], chosen[1])

@@ -1,0 +1,25 @@
+"""ASPIRE's TS + OT: the weighted sum of the two losses (ASPIRE, section 3.2.3; semantics 3.10)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+
+from models.training.objectives.aspire_ot import TransportTriplet
+from models.training.objectives.aspire_ts import TextualSupervision
+from models.training.objectives.batch import EncodedBatch
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisedTransport:
+    """``sentences`` x L_TS + ``transport`` x L_OT; the paper takes 1 and 1. Each draws its own negatives."""
+
+    margin: float = 1.0
+    tau: float = 0.5
+    sentences: float = 1.0
+    transport: float = 1.0
+
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The loss; raises what the two raise."""
+        supervised = TextualSupervision(self.margin)(batch)
+        return self.sentences * supervised + self.transport * TransportTriplet(self.margin, self.tau)(batch)

@@ -1,0 +1,59 @@
+"""Cross-entropy over a batch, both ways, on the distances that papers are ranked by: Akin's own objective.
+
+    loss = mean_i [-log softmax_j(-d(q_i, p_j) / temperature)_i] / 2, and the same from each p_i to the q_j
+
+with j over the positives of the batch and, from the query's side, its explicit negatives. The distances are
+those of semantics 3.3 and 3.4; transport's plan is detached.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+
+from models.errors import InputError
+from models.training.objectives.batch import EncodedBatch
+from models.training.objectives.distances import all_distances, require_distance
+
+
+@dataclass(frozen=True, slots=True)
+class InBatch:
+    """The loss for one distance, or the mean of it over several.
+
+    ``temperature`` is in units of distance; ``tau`` that of transport's marginals. Raises InputError for a
+    temperature that is not above 0.
+    """
+
+    distances: tuple[str, ...] = ("ot",)
+    temperature: float = 0.05
+    tau: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in self.distances:
+            require_distance(name)
+        if not (self.distances and self.temperature > 0):
+            raise InputError(
+                f"in-batch with distances {list(self.distances)} and temperature {self.temperature}: "
+                "expected at least one distance and a temperature above 0."
+            )
+
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The loss; a batch of one example without negatives has nothing to learn from and gives 0."""
+        losses = [self._loss(batch, name) for name in self.distances]
+        return torch.stack(losses).mean()
+
+    def _loss(self, batch: EncodedBatch, name: str) -> Float[torch.Tensor, ""]:
+        n = len(batch.query)
+        own = torch.arange(n, device=batch.same.device)
+        # Other positives of the same paper are neither right nor wrong answers.
+        shut = batch.same & ~torch.eye(n, dtype=torch.bool, device=batch.same.device)
+        logits = -all_distances(name, batch.query, batch.positive, tau=self.tau) / self.temperature
+        logits = logits.masked_fill(shut, -torch.inf)
+        asked = logits
+        if len(batch.negative):
+            explicit = -all_distances(name, batch.query, batch.negative, tau=self.tau) / self.temperature
+            foreign = batch.owner[None, :] != own[:, None]
+            asked = torch.cat([logits, explicit.masked_fill(foreign, -torch.inf)], dim=1)
+        there = torch.nn.functional.cross_entropy(asked, own)
+        back = torch.nn.functional.cross_entropy(logits.mT, own)
+        return (there + back) / 2

@@ -1,0 +1,34 @@
+"""Multiple-negatives ranking with explicit negatives (Zeta Alpha: Parisot and Zavrel 2022; semantics 4.3)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+
+from models.errors import InputError
+from models.training.objectives.batch import EncodedBatch
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleNegatives:
+    """-log softmax_j(scale x cos(q_i, c_j))_i over all positives and all explicit negatives of the batch.
+
+    Cosines are those of document vectors. Papers that belong to query i in another example do not count.
+    """
+
+    scale: float = 20.0
+
+    def __post_init__(self) -> None:
+        if not self.scale > 0:
+            raise InputError(f"scale is {self.scale}; expected a number above 0, such as 20.")
+
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The mean over the batch."""
+        candidates = torch.cat([batch.positive.documents, batch.negative.documents])
+        unit = torch.nn.functional.normalize
+        cosines = unit(batch.query.documents.double(), dim=1) @ unit(candidates.double(), dim=1).mT
+        n = len(batch.query)
+        own = torch.arange(n, device=batch.same.device)
+        shut = torch.zeros_like(cosines, dtype=torch.bool)
+        shut[:, :n] = batch.same & (own[:, None] != own)
+        return torch.nn.functional.cross_entropy((self.scale * cosines).masked_fill(shut, -torch.inf), own)

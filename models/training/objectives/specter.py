@@ -1,0 +1,28 @@
+"""Triplet margin on the L2 distance of document vectors (SPECTER, equation 1; semantics 3.10, 4.2)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Float
+
+from models.training.objectives.batch import EncodedBatch
+from models.training.objectives.distances import DOCUMENT, paired_distances
+from models.training.objectives.negatives import margin_loss
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentTriplet:
+    """max(0, |q - p| - |q - n| + margin) on documents; SPECTER's mean over a batch, or ASPIRE's sum.
+
+    SPECTER learns from citation triplets so, SPECTER-CoCite from co-cited papers, CoSentBert from sentences
+    that cite one paper together, AbsAspire (ASPIRE's ablation) from what OT learns from.
+    """
+
+    margin: float = 1.0
+    mean: bool = True
+
+    def __call__(self, batch: EncodedBatch) -> Float[torch.Tensor, ""]:
+        """The loss; raises InputError for a batch without a negative."""
+        distance = partial(paired_distances, DOCUMENT, tau=1.0)
+        return margin_loss(batch, distance, margin=self.margin, mean=self.mean)

@@ -1,0 +1,54 @@
+"""Which sentences of two co-cited papers the sentences that cite them speak of (ASPIRE; semantics 3.11)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float32
+
+from models.encoder import PAPERS_PER_CALL, Encoder
+from models.training.examples import Example
+from models.training.pairs.citing import short_text
+from models.types import Paper, ProgressFn
+
+Rows = Float32[np.ndarray, "_ dim"]
+
+
+def align(
+    examples: Sequence[Example], texts: Mapping[str, Paper], encoder: Encoder, *, on_progress: ProgressFn
+) -> list[Example]:
+    """The examples with ``aligned``: of each paper the sentence nearest to any context, by dot product.
+
+    Query and positive are looked at independently, as in ASPIRE. An example without contexts stays as it is.
+    """
+    contexts = {context for example in examples for context in example.contexts}
+    papers = {name: texts[name] for e in examples if e.contexts for name in (e.query, e.positive)}
+    vectors = _encoded([short_text(context, context) for context in sorted(contexts)], encoder, on_progress)
+    rows = _encoded([replace(paper, id=name) for name, paper in sorted(papers.items())], encoder, on_progress)
+    aligned = []
+    for example in examples:
+        if not example.contexts:
+            aligned.append(example)
+            continue
+        asked = np.concatenate([vectors[context] for context in example.contexts])
+        nearest = [
+            int((rows[name] @ asked.T).max(axis=1).argmax()) for name in (example.query, example.positive)
+        ]
+        aligned.append(replace(example, aligned=(nearest[0], nearest[1])))
+    return aligned
+
+
+def _nearest(sentences: Rows, contexts: Rows) -> int:
+    """The number of the sentence with the greatest dot product with any context."""
+    return int((sentences @ contexts.T).max(axis=1).argmax())
+
+
+def _encoded(papers: Sequence[Paper], encoder: Encoder, on_progress: ProgressFn) -> dict[str, Rows]:
+    """The sentence vectors of each text by its id."""
+    vectors: dict[str, Rows] = {}
+    for start in range(0, len(papers), PAPERS_PER_CALL):
+        block = papers[start : start + PAPERS_PER_CALL]
+        encoded = encoder.encode(block)
+        vectors |= {paper.id: own.sentences for paper, own in zip(block, encoded, strict=True)}
+        on_progress("aligning", start + len(block), len(papers))
+    return vectors

@@ -1,0 +1,46 @@
+"""Examples from who cites whom: SPECTER's triplets (Cohan et al. 2020, section 3.2; semantics 3.10, 4.2)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from models.errors import InputError
+from models.training.examples import Example
+from models.types import Paper
+
+
+def citation_triplets(
+    cited: Mapping[str, Sequence[str]],
+    papers: Mapping[str, Paper],
+    *,
+    n_hard: int,
+    n_easy: int,
+    most_per_paper: int,
+    seed: int,
+) -> list[Example]:
+    """A paper, one that it cites, and papers it does not cite: ``n_hard`` of those its citations cite.
+
+    SPECTER takes 2 hard and 3 easy negatives, easy ones drawn from all papers. A paper with fewer hard ones
+    gets easy ones in their place. ``most_per_paper`` citations are taken of each paper, drawn at random;
+    papers without text are no part of any example. Raises InputError where there are too few to draw from.
+    """
+    names = sorted(papers)
+    if len(names) < n_hard + n_easy + 2:
+        raise InputError(
+            f"{len(names)} papers are too few for examples of {n_hard + n_easy} negatives; give more papers."
+        )
+    known = {name: sorted({i for i in of if i in papers and i != name}) for name, of in cited.items()}
+    rng = np.random.default_rng([seed, 2])
+    examples = []
+    for query in sorted(known.keys() & papers.keys()):
+        own = known[query]
+        shut = {query, *own}
+        hard = sorted({far for near in own for far in known.get(near, ()) if far not in shut})
+        for positive in rng.permutation(own)[:most_per_paper].tolist() if own else ():
+            negatives = rng.permutation(hard)[:n_hard].tolist() if hard else []
+            while len(negatives) < n_hard + n_easy and len(shut) + len(negatives) < len(names):
+                drawn = names[int(rng.integers(len(names)))]
+                if drawn not in shut and drawn not in negatives:
+                    negatives.append(drawn)
+            examples.append(Example(query, str(positive), tuple(str(i) for i in negatives)))
+    return examples

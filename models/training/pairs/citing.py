@@ -1,0 +1,150 @@
+"""Examples from sentences that cite: co-cited papers, and contexts with what they cite; held-out ones."""
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from models.errors import InputError
+from models.sentences import split_sentences
+from models.training.examples import Example, TrainingSet
+from models.types import Paper
+
+# ASPIRE's bounds (semantics 3.11), in sentences and in words parted by spaces.
+_SENTENCES = range(3, 21)
+_LONGEST_SENTENCE = 80
+_SHORT_SENTENCE = 4
+_CONTEXT_WORDS = range(5, 61)
+_COCITED = range(2, 4)
+_MOST_CONTEXTS = 10
+_DIGITS = re.compile(r"\d+")
+# "[1, 2]", "(Church and Hanks, 1990)", "(2003b)": where a sentence cites. Bounded, so linear.
+_CITATION = re.compile(r"\[[\d,;\s–-]{1,60}\]|\([^()]{0,120}\b(?:19|20)\d\d[a-z]?[^()]{0,60}\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A sentence of the paper ``citing`` and the papers it cites; ``n_cited`` counts also unknown ones."""
+
+    citing: str
+    context: str
+    cited: tuple[str, ...]
+    n_cited: int
+
+
+def is_usable(paper: Paper) -> bool:
+    """Whether ASPIRE keeps an abstract: 3 to 20 sentences, none above 80 words, not all of 4 or fewer."""
+    lengths = [len(sentence.text.split()) for sentence in paper.sentences]
+    return (
+        len(lengths) in _SENTENCES
+        and max(lengths) <= _LONGEST_SENTENCE
+        and any(length > _SHORT_SENTENCE for length in lengths)
+    )
+
+
+def cocited_papers(
+    citations: Iterable[Citation], papers: Mapping[str, Paper], *, min_contexts: int = 1
+) -> list[Example]:
+    """Pairs of papers cited in one sentence, by ASPIRE's rules (semantics 3.11).
+
+    A sentence counts that cites two or three usable papers, has 5 to 60 words and a bracket; those that
+    differ in digits alone count once, and so does a citing paper for each set of cited ones. A pair carries
+    the contexts of all sets it is in, ten at most; ``min_contexts`` 2 asks for two citing papers (the data
+    of sentence pairs). The order is that of the ids.
+    """
+    contexts: defaultdict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    seen: set[str] = set()
+    for citation in citations:
+        known = tuple(sorted({i for i in citation.cited if i in papers and is_usable(papers[i])}))
+        wording = _DIGITS.sub("", citation.context)
+        if (
+            len(known) not in _COCITED
+            or len(citation.context.split()) not in _CONTEXT_WORDS
+            or not set("([") & set(citation.context)
+            or wording in seen
+        ):
+            continue
+        seen.add(wording)
+        contexts[known].setdefault(citation.citing, citation.context)
+    pairs: defaultdict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for known, cited_by in contexts.items():
+        for pair in itertools.combinations(known, 2):
+            pairs[pair] |= cited_by
+    return [
+        Example(query, positive, contexts=tuple(list(cited_by.values())[:_MOST_CONTEXTS]))
+        for (query, positive), cited_by in sorted(pairs.items())
+        if len(cited_by) >= min_contexts
+    ]
+
+
+def contexts_to_documents(
+    citations: Iterable[Citation], papers: Mapping[str, Paper]
+) -> tuple[list[Example], dict[str, Paper]]:
+    """Sentences that cite one paper alone, with that paper: context to document (Zeta Alpha, semantics 4.3).
+
+    The places of citations are cut out, so that what is left says something; a sentence has 5 to 60 words
+    then, and each wording comes once a paper. Returns the sentences as texts, too.
+    """
+    examples, texts = [], {}
+    seen: set[tuple[str, str]] = set()
+    for number, citation in enumerate(citations):
+        wording = " ".join(_CITATION.sub(" ", citation.context).split())
+        (cited, *more) = citation.cited or ("",)
+        key = (cited, _DIGITS.sub("", wording))
+        if more or citation.n_cited != 1 or cited not in papers or key in seen:
+            continue
+        if len(wording.split()) not in _CONTEXT_WORDS:
+            continue
+        seen.add(key)
+        name = f"context:{number}"
+        texts[name] = short_text(name, wording)
+        examples.append(Example(name, cited))
+    return examples, texts
+
+
+def short_text(name: str, text: str) -> Paper:
+    """A text without a title, as a short query is read; raises InputError for an empty one."""
+    sentences = split_sentences(text)
+    if not sentences:
+        raise InputError(f"The text {name!r} is empty; leave it out.")
+    return Paper(id=name, title="", abstract=text, sentences=sentences)
+
+
+def hold_out(
+    examples: Sequence[Example], *, n_held_out: int, seed: int
+) -> tuple[list[Example], list[Example]]:
+    """Examples to train on and examples to measure by, which have no text in common.
+
+    Held out are ``n_held_out`` examples drawn at random, no two of which share a text; training leaves out
+    every example with a text of theirs. Raises InputError where too few are left.
+    """
+    order = np.random.default_rng([seed, 1]).permutation(len(examples))
+    held_out: list[Example] = []
+    taken: set[str] = set()
+    for number in order:
+        if len(held_out) == n_held_out:
+            break
+        example = examples[number]
+        if not taken & {*_texts(example)}:
+            held_out.append(example)
+            taken |= {*_texts(example)}
+    training = [example for example in examples if not taken & {*_texts(example)}]
+    if len(held_out) < n_held_out or not training:
+        raise InputError(
+            f"{n_held_out} examples to hold out of {len(examples)} leave {len(training)} to train on "
+            f"({len(held_out)} without common texts were found); hold out fewer."
+        )
+    return training, held_out
+
+
+def training_set(name: str, examples: Sequence[Example], texts: Mapping[str, Paper]) -> TrainingSet:
+    """The set of ``examples``, with those of ``texts`` that they name."""
+    named = {text for example in examples for text in _texts(example)}
+    return TrainingSet(name, {i: texts[i] for i in texts if i in named}, tuple(examples))
+
+
+def _texts(example: Example) -> Iterator[str]:
+    yield from (example.query, example.positive, *example.negatives)

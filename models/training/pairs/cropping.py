@@ -1,0 +1,63 @@
+"""Examples that need no citation: two crops of one abstract, or a sentence and the rest (semantics 4.3)."""
+
+import zlib
+from collections.abc import Mapping
+
+import numpy as np
+
+from models.sentences import sentences_from_list
+from models.training.examples import Example
+from models.training.pairs.citing import short_text
+from models.types import Paper
+
+_SHORTEST_CROP = 10  # words
+
+
+def independent_crops(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
+    """Two spans of the words of each abstract, drawn independently: independent cropping (Zeta Alpha).
+
+    A span has 10 words at least and, where the abstract has more than 20, half of them at most. Papers with
+    fewer than 10 words are left out. Returns the crops as texts, too.
+    """
+    examples, texts = [], {}
+    for name in sorted(papers):
+        words = papers[name].abstract.split()
+        if len(words) < _SHORTEST_CROP:
+            continue
+        rng = np.random.default_rng([seed, 3, _number(name)])
+        crops = []
+        for side in ("a", "b"):
+            longest = max(_SHORTEST_CROP, len(words) // 2)
+            length = int(rng.integers(_SHORTEST_CROP, longest + 1))
+            start = int(rng.integers(len(words) - length + 1))
+            crop = f"crop:{name}:{side}"
+            texts[crop] = short_text(crop, " ".join(words[start : start + length]))
+            crops.append(crop)
+        examples.append(Example(crops[0], crops[1]))
+    return examples, texts
+
+
+def inverse_cloze(papers: Mapping[str, Paper], *, seed: int) -> tuple[list[Example], dict[str, Paper]]:
+    """A sentence of each abstract as the query, and the paper without it: inverse cloze (ICT).
+
+    Papers of fewer than three sentences are left out. Returns the sentences and what is left as texts.
+    """
+    examples, texts = [], {}
+    for name in sorted(papers):
+        paper = papers[name]
+        if len(paper.sentences) < 3:
+            continue
+        rng = np.random.default_rng([seed, 4, _number(name)])
+        chosen = int(rng.integers(len(paper.sentences)))
+        query, rest = f"cloze:{name}", f"rest:{name}"
+        texts[query] = short_text(query, paper.sentences[chosen].text)
+        kept = [sentence.text for i, sentence in enumerate(paper.sentences) if i != chosen]
+        abstract, sentences = sentences_from_list(kept)
+        texts[rest] = Paper(id=rest, title=paper.title, abstract=abstract, sentences=sentences)
+        examples.append(Example(query, rest))
+    return examples, texts
+
+
+def _number(name: str) -> int:
+    """A number of its own for a name, the same in every process."""
+    return zlib.crc32(name.encode())

@@ -1,0 +1,45 @@
+"""The state of a run as one safetensors file: what is written at once is there whole or not at all."""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from models.errors import InputError
+from models.training.loop import History, State
+
+_FORMAT = "akin-training-1"
+
+
+def state_content(state: State, *, config: str) -> bytes:
+    """The file of ``state``; ``config`` is the digest of what the run is a function of."""
+    told = {
+        "format": _FORMAT,
+        "config": config,
+        "step": str(state.step),
+        "history": json.dumps({"losses": state.history.losses, "measured": state.history.measured}),
+    }
+    content: bytes = save(state.tensors, metadata=told)
+    return content
+
+
+def read_state(path: Path, *, config: str) -> State:
+    """The state in ``path``; raises InputError where it is none, or that of another configuration."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            told = file.metadata() or {}
+            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} is no checkpoint of a run ({error}); delete it to start anew.") from error
+    if told.get("format") != _FORMAT:
+        raise InputError(f"{path} is no checkpoint of a run of this version; delete it to start anew.")
+    if told["config"] != config:
+        raise InputError(
+            f"{path} belongs to a run with another configuration or other data; give a new --out, or delete "
+            "it to start anew."
+        )
+    history = json.loads(told["history"])
+    measured = [(int(step), dict(figures)) for step, figures in history["measured"]]
+    return State(int(told["step"]), tensors, History(history["losses"], measured))

@@ -1,0 +1,161 @@
+"""A checkpoint's transformer as training moves it: all of its weights, or low-rank changes of some (LoRA).
+
+Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), with gradients.
+"""
+
+import importlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from models.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
+from models.encoders.devices import resolve_device
+from models.encoders.loading import load_checkpoint, load_wordpieces
+from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows
+from models.encoders.wordpieces import PaperTokens, plan_batches
+from models.errors import InputError, MissingPackageError
+from models.training.objectives.batch import Vectors
+from models.types import Paper
+
+# What peft puts into the name of a weight that has a low-rank change.
+_WRAPPED = ".base_layer."
+
+
+@dataclass(frozen=True, slots=True)
+class LowRank:
+    """Low-rank changes (Hu et al. 2021): W + (alpha / rank) B A, for the linear layers named ``targets``."""
+
+    rank: int = 16
+    alpha: float = 32.0
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ("query", "key", "value", "dense")
+
+
+class Trainable:
+    """The encoder of ``checkpoint`` with weights that can be trained; ``low_rank`` None: all of them.
+
+    ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass, padding
+    included. ``dropout`` replaces that of the checkpoint's configuration: without it a step takes 0.57 of
+    the time on a CPU. Raises what ``load_encoder`` raises; MissingPackageError where low-rank changes need
+    ``peft``.
+    """
+
+    def __init__(
+        self,
+        checkpoint: LocalCheckpoint,
+        *,
+        low_rank: LowRank | None,
+        max_tokens: int,
+        batch_tokens: int,
+        dropout: float = 0.0,
+        device: str,
+        seed: int,
+    ) -> None:
+        verify_weights(checkpoint)
+        self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
+        self.device = resolve_device(device)
+        base = load_checkpoint(checkpoint)
+        for module in base.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = dropout
+        self.wordpieces = load_wordpieces(checkpoint.folder, base, max_tokens=max_tokens)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model: Any = base if low_rank is None else _with_low_rank(base, low_rank)
+        self._model = model.to(self.device)
+
+    def parameters(self) -> dict[str, torch.nn.Parameter]:
+        """The parameters that are trained, by name."""
+        return {name: own for name, own in self._model.named_parameters() if own.requires_grad}
+
+    def restore(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """Give the trained parameters other values; ``weights`` has a tensor for each."""
+        with torch.no_grad():
+            for name, own in self.parameters().items():
+                own.copy_(weights[name])
+
+    def tokenise(self, papers: Sequence[Paper]) -> list[PaperTokens]:
+        """The WordPieces of each paper."""
+        return self.wordpieces.tokenise(papers)
+
+    def passes(self, tokens: Sequence[PaperTokens]) -> list[list[int]]:
+        """The texts of each forward pass: of like length, within the budget of tokens."""
+        return plan_batches([len(own.ids) for own in tokens], batch_tokens=self._batch_tokens)
+
+    def encode(self, tokens: Sequence[PaperTokens], *, seed: int | None) -> Vectors:
+        """The vectors of texts that fit one forward pass; ``seed`` draws the dropout, None is without any."""
+        self._model.train(seed is not None)
+        batch = self._padded(tokens)
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            if seed is not None:
+                torch.manual_seed(seed)
+            output = self._model(input_ids=batch.ids, attention_mask=batch.mask)
+        pooled = pool_windows(batch, output.last_hidden_state)  # (n, 1 + n_sentence, dim)
+        if self.checkpoint.pooling.normalise:
+            pooled = torch.nn.functional.normalize(pooled, dim=-1, eps=1e-12)
+        mask = torch.zeros(pooled.shape[:2], dtype=torch.bool)
+        for row, own in enumerate(tokens):
+            mask[row, 1 : 1 + len(own.sentences)] = True
+        return Vectors(pooled[:, 1:], mask[:, 1:].to(self.device), pooled[:, 0])
+
+    def merged(self) -> dict[str, torch.Tensor]:
+        """All weights with the changes made part of them, under the names of the checkpoint's own."""
+        changes = self.changes()
+        merged = {}
+        for name, tensor in self._bare().state_dict().items():
+            if ".lora_" not in name:
+                bare = name.replace(_WRAPPED, ".")
+                change = changes.get(bare)
+                own = tensor.detach().cpu()
+                merged[bare] = own.clone() if change is None else own + change[0] @ change[1]
+        return merged
+
+    def changes(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """The low-rank changes by the name of the weight: (up, down), the weight changes by ``up @ down``.
+
+        Empty where all weights are trained.
+        """
+        found = {}
+        for name, module in self._bare().named_modules():
+            if hasattr(module, "base_layer"):
+                up, down = module.lora_B["default"].weight, module.lora_A["default"].weight
+                scaled = module.scaling["default"] * up
+                found[f"{name}.weight"] = (scaled.detach().cpu(), down.detach().cpu().clone())
+        return found
+
+    def _bare(self) -> Any:
+        """The transformer itself, without what peft wraps it in."""
+        return self._model if self.low_rank is None else self._model.base_model.model
+
+    def _padded(self, tokens: Sequence[PaperTokens]) -> PaddedBatch:
+        whole = self.checkpoint.pooling.document is DocumentPooling.MEAN
+        windows = [[(0, len(own.ids) if whole else 1), *own.sentences] for own in tokens]
+        return pad_batch([own.ids for own in tokens], windows).to(self.device)
+
+
+def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
+    try:
+        peft = importlib.import_module("peft")
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            "Low-rank changes need the package 'peft', which is not installed: pip install peft."
+        ) from error
+    config = peft.LoraConfig(
+        r=low_rank.rank,
+        lora_alpha=low_rank.alpha,
+        lora_dropout=low_rank.dropout,
+        target_modules=list(low_rank.targets),
+        exclude_modules=["pooler.dense"],
+        bias="none",
+    )
+    try:
+        with warnings.catch_warnings():
+            # peft asks transformers under a name that is going to be another.
+            warnings.simplefilter("ignore", FutureWarning)
+            return peft.get_peft_model(base, config)
+    except ValueError as error:  # names that no layer has, a rank of 0
+        raise InputError(f"Low-rank changes {low_rank} do not fit this model: {error}") from error

@@ -1,0 +1,169 @@
+"""``akin train data``: sets written and read, the leak guard's report, and files that cannot be used."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from akin import cli
+from akin.training.sets import HELD_OUT, REPORT, read_citations, read_queries
+from evaluation.sets.pairs import EXAMPLES, TEXTS, read_set
+from models.errors import BrokenRowError, InputError
+
+RUN = CliRunner()
+SENTENCES = ["We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time."]
+
+
+def write_lines(path: Path, rows: list[dict[str, object]]) -> Path:
+    """Write JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Forty papers."""
+    rows = [{"id": f"p{i}", "title": f"The {i}. study of its kind", "abstract": SENTENCES} for i in range(40)]
+    return write_lines(tmp_path / "papers.jsonl", rows)
+
+
+@pytest.fixture
+def contexts(tmp_path: Path) -> Path:
+    """Sentences that cite paper 2i alone, and sentences that cite papers 2i and 2i + 1."""
+    rows: list[dict[str, object]] = []
+    for i in range(0, 40, 2):
+        words = " ".join("abcdefgh"[int(digit)] for digit in f"{i:05o}")
+        one, both = f"It was found that {words} holds (so).", f"Others found {words} to hold as well (so)."
+        rows.append({"citing": f"c{i}", "context": one, "cited": [f"p{i}"]})
+        rows.append({"citing": f"c{i}", "context": both, "cited": [f"p{i}", f"p{i + 1}"], "n_cited": 2})
+    return write_lines(tmp_path / "contexts.jsonl", rows)
+
+
+def made(tmp_path: Path, *args: object) -> tuple[str, Path]:
+    """What a recipe prints, and the folder it wrote."""
+    out = tmp_path / "set"
+    result = RUN.invoke(cli.app, ["train", "data", *map(str, args), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    return result.output, out
+
+
+def test_cocited_papers_without_those_of_evaluations(tmp_path: Path, corpus: Path, contexts: Path) -> None:
+    """The set reads back, what is held out lies beside it, the report counts what was left out."""
+    ids = tmp_path / "ids.txt"
+    ids.write_text("p4\np7\n")
+    output, out = made(
+        tmp_path,
+        *("cocited", "--papers", corpus, "--citations", contexts, "--leave-out-ids", ids, "--held-out", 4),
+    )
+    assert "2 by id" in output
+    own, held_out = read_set(out), read_set(out / HELD_OUT)
+    assert len(own.examples) == 14
+    assert len(held_out.examples) == 4
+    assert not own.texts.keys() & held_out.texts.keys()
+    assert not {"p4", "p7"} & {*own.texts, *held_out.texts}
+    assert own.examples[0].contexts
+    report = json.loads((out / REPORT).read_text())
+    assert report["left_out_by_the_leak_guard"] == {"id": 2}
+    assert report["examples"] == 14
+
+
+def test_a_whole_evaluation_is_left_out(tmp_path: Path, corpus: Path, contexts: Path) -> None:
+    """SET=PATH leaves out the papers of a test collection by their titles, whatever their ids."""
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    write_lines(
+        folder / "corpus.jsonl", [{"_id": "x", "title": "The 8. Study of its kind!", "text": "A text."}]
+    )
+    write_lines(folder / "queries.jsonl", [{"_id": "q", "text": "Is this a query?"}])
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tx\t1\n")
+    args = ("contexts", "--papers", corpus, "--citations", contexts, "--leave-out", f"beir={folder}")
+    output, out = made(tmp_path, *args)
+    assert "1 by title" in output
+    assert len(read_set(out).examples) == 19
+
+
+def test_sets_that_need_no_sentences_of_others(tmp_path: Path, corpus: Path) -> None:
+    """Crops and cloze are made of papers alone, citations of who cites whom."""
+    edges = write_lines(tmp_path / "edges.jsonl", [{"citing": "p0", "cited": ["p1", "p2"]}])
+    for recipe, extra, n_examples in (
+        ("crops", (), 40),
+        ("cloze", (), 40),
+        ("citations", ("--edges", edges), 2),
+    ):
+        folder = tmp_path / recipe
+        folder.mkdir()
+        _, out = made(folder, recipe, "--papers", corpus, *extra)
+        assert len(read_set(out).examples) == n_examples
+    assert all(len(example.negatives) == 5 for example in read_set(out).examples)
+
+
+def test_queries_with_passages(tmp_path: Path) -> None:
+    """Texts and titled passages are read; a negative that is the positive is left out."""
+    file = write_lines(
+        tmp_path / "q.jsonl",
+        [
+            {
+                "query": "what folds?",
+                "positive": {"title": "Folding", "text": "Proteins fold."},
+                "negatives": ["No."],
+            },
+            {"query": "what else?", "positive": "Cells do.", "negatives": ["Cells do.", "No."]},
+        ],
+    )
+    _, out = made(tmp_path, "queries", "--queries", file)
+    first, second = read_set(out).examples
+    texts = read_set(out).texts
+    assert texts[first.positive].title == "Folding"
+    assert texts[first.query].abstract == "what folds?"
+    assert [texts[name].abstract for name in second.negatives] == ["No."]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"context": "No ids."}, "expected"),
+        ({"context": 3, "cited": []}, "expected"),
+        ({"context": "A text.", "cited": ["p"], "n_cited": "two"}, "whole number"),
+    ],
+)
+def test_broken_citations_are_named(tmp_path: Path, row: dict[str, object], said: str) -> None:
+    """A row that holds no citation is refused with file and line."""
+    file = write_lines(tmp_path / "c.jsonl", [{"context": "Fine.", "cited": ["p"]}, row])
+    with pytest.raises(BrokenRowError, match=said) as refused:
+        list(read_citations([file]))
+    assert refused.value.line == 2
+
+
+def test_broken_queries_are_named(tmp_path: Path) -> None:
+    """A query without a passage is refused with its line."""
+    with pytest.raises(BrokenRowError, match="expected"):
+        read_queries([write_lines(tmp_path / "q.jsonl", [{"query": "what?"}])])
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        (TEXTS, {"id": "a", "title": "T", "sentences": "not a list"}),
+        (TEXTS, {"id": "a", "title": "T", "sentences": []}),
+        (EXAMPLES, {"query": "p0"}),
+        (EXAMPLES, {"query": "p0", "positive": "p1", "aligned": [0]}),
+        (EXAMPLES, {"query": "p0", "positive": "p1", "negatives": "p2"}),
+    ],
+)
+def test_broken_sets_are_named(tmp_path: Path, corpus: Path, name: str, row: dict[str, object]) -> None:
+    """A line of a set that cannot be used is refused with its file."""
+    _, out = made(tmp_path, "cloze", "--papers", corpus)
+    write_lines(out / name, [row])
+    with pytest.raises(BrokenRowError, match=name):
+        read_set(out)
+
+
+def test_nothing_found_is_an_error(tmp_path: Path, corpus: Path) -> None:
+    """Citations whose ids are not those of the papers make no empty set."""
+    file = write_lines(tmp_path / "c.jsonl", [{"context": "It was found so before (x).", "cited": ["other"]}])
+    args = ["train", "data", "contexts", "--papers", str(corpus), "--citations", str(file), "--out", "x"]
+    result = RUN.invoke(cli.app, args)
+    assert result.exit_code == 1
+    with pytest.raises(InputError, match="akin train data"):
+        read_set(tmp_path / "absent")

@@ -1,0 +1,203 @@
+"""``akin train CONFIG.toml``: what is learnt, resumed and refused, on a tiny random encoder."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from akin import train
+from akin.training.config import read_config
+from akin.training.run import CURVE, FIGURES, LAST, Run
+from models.encoder import load_encoder
+from models.errors import AkinError, InputError, UnknownNameError
+from models.training.loop import LoopSettings, rate_at
+from models.types import unseen
+from tests.support.examples.training_sets import LOW_RANK, write_run
+
+OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
+
+
+def trained(config: Path, out: Path) -> dict[str, torch.Tensor]:
+    """The tensors of the last checkpoint after a run."""
+    Run(read_config(config), out, device="cpu").train(on_progress=unseen)
+    return load_file(out / LAST)
+
+
+def assert_equal_bits(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
+    """Equal names, and every bit of every tensor."""
+    assert sorted(a) == sorted(b)
+    assert [name for name in a if not torch.equal(a[name], b[name])] == []
+
+
+@pytest.mark.parametrize("extra", ["", LOW_RANK, "dropout = 0.1\n" + LOW_RANK])
+def test_a_run_gives_the_same_bits_again(tmp_path: Path, extra: str) -> None:
+    """Weights and moments are a function of configuration and data; what happened is written down."""
+    config = write_run(tmp_path, extra=extra)
+    first, second = trained(config, tmp_path / "a"), trained(config, tmp_path / "b")
+    assert_equal_bits(first, second)
+    figures = json.loads((tmp_path / "a" / FIGURES).read_text())
+    assert len(figures["losses"]) == 8
+    assert [step for step, _ in figures["measured"]] == [0, 4, 8]
+    assert (tmp_path / "a" / CURVE).read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(("extra", "rate"), [("", "3e-3"), (LOW_RANK, "3e-2")])
+def test_what_belongs_together_is_learnt(tmp_path: Path, extra: str, rate: str) -> None:
+    """Forty steps halve the loss of the toy pairs and rank them perfectly, with all weights and with few."""
+    config = write_run(tmp_path, extra=extra)
+    text = config.read_text().replace("n_steps = 8", "n_steps = 40").replace("= 4\n", "= 40\n")
+    config.write_text(text.replace("batch = 40", "batch = 4").replace("1e-3", rate))
+    trained(config, tmp_path / "out")
+    figures = json.loads((tmp_path / "out" / FIGURES).read_text())
+    assert np.mean(figures["losses"][-5:]) < 0.5 * np.mean(figures["losses"][:5])
+    assert figures["measured"][-1][1]["single"] == 100
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    """A run that SIGKILL ends in the middle, resumed, has the weights and losses of one that went through."""
+    config = write_run(tmp_path, extra="dropout = 0.1\n" + LOW_RANK)
+    expected = trained(config, tmp_path / "whole")
+    out = tmp_path / "killed"
+    code = (
+        "import os, signal, sys; from pathlib import Path; import akin.training.run as run; "
+        "from akin.training.config import read_config; "
+        "stop = lambda stage, done, total: done == 5 and os.kill(os.getpid(), signal.SIGKILL); "
+        "run.Run(read_config(Path(sys.argv[1])), Path(sys.argv[2]), device='cpu').train(on_progress=stop)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(config), str(out)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert len(json.loads((out / FIGURES).read_text())["losses"]) == 4
+    assert_equal_bits(trained(config, out), expected)
+    whole, resumed = (json.loads((tmp_path / name / FIGURES).read_text()) for name in ("whole", "killed"))
+    assert resumed == whole
+
+
+def test_cached_gradients_are_those_of_the_whole_batch(tmp_path: Path) -> None:
+    """Encoding twice gives the weights that encoding once does, to rounding, dropout included."""
+    plain = write_run(tmp_path, extra="dropout = 0.1\n")
+    cached = tmp_path / "cached.toml"
+    cached.write_text(plain.read_text() + "cache_gradients = true\n")
+    first, second = trained(plain, tmp_path / "a"), trained(cached, tmp_path / "b")
+    moved = load_file(tmp_path / "encoder" / "model.safetensors")
+    for name in moved:
+        key = f"weight:{name}"
+        if key in first:
+            torch.testing.assert_close(first[key], second[key], atol=2e-5, rtol=1e-3)
+
+
+def test_accumulated_batches_count_alike(tmp_path: Path) -> None:
+    """A step of two batches moves by the mean of their gradients: the losses are means, the draws differ."""
+    config = write_run(tmp_path, steps="accumulate = 2\n")
+    trained(config, tmp_path / "a")
+    assert len(json.loads((tmp_path / "a" / FIGURES).read_text())["losses"]) == 8
+
+
+@pytest.mark.parametrize("extra", ["", LOW_RANK])
+def test_merged_weights_load_as_any_encoder(tmp_path: Path, extra: str) -> None:
+    """What is exported gives, through the ordinary path, the vectors that training ended with."""
+    config = write_run(tmp_path, extra=extra)
+    run = Run(read_config(config), tmp_path / "out", device="cpu")
+    run.train(on_progress=unseen)
+    run.export(tmp_path / "encoder-2")
+    papers = list(run.sets[0].texts.values())[:5]
+    encoded = load_encoder(str(tmp_path / "encoder-2"), device="cpu").encode(papers)
+    base = load_encoder(str(tmp_path / "encoder"), device="cpu").encode(papers)
+    tokens = run.model.tokenise(papers)
+    for i, (paper, before) in enumerate(zip(encoded, base, strict=True)):
+        with torch.no_grad():
+            expected = run.model.encode([tokens[i]], seed=None)
+        np.testing.assert_allclose(paper.sentences, expected.sentences[0].numpy(), atol=1e-5)
+        np.testing.assert_allclose(paper.document, expected.documents[0].numpy(), atol=1e-5)
+        assert np.abs(paper.sentences - before.sentences).max() > 1e-3
+
+
+def test_a_share_of_the_change_lies_between_the_weights(tmp_path: Path) -> None:
+    """With share 0.5 every weight is the mean of the encoder's begun with and the trained one."""
+    config = write_run(tmp_path, extra=LOW_RANK)
+    run = Run(read_config(config), tmp_path / "out", device="cpu")
+    run.train(on_progress=unseen)
+    run.export(tmp_path / "whole")
+    run.export(tmp_path / "half", share=0.5)
+    names = ("encoder", "whole", "half")
+    before, whole, half = (load_file(tmp_path / name / "model.safetensors") for name in names)
+    assert set(whole) == set(half) <= set(before)
+    for name, tensor in whole.items():
+        torch.testing.assert_close(half[name], (before[name] + tensor) / 2, atol=1e-6, rtol=0)
+
+
+def test_another_configuration_is_not_resumed(tmp_path: Path) -> None:
+    """A folder that holds a run of something else is refused, and told what to do."""
+    config = write_run(tmp_path)
+    trained(config, tmp_path / "out")
+    config.write_text(config.read_text().replace("1e-3", "2e-3"))
+    with pytest.raises(InputError, match="another configuration or other data"):
+        trained(config, tmp_path / "out")
+
+
+def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
+    """With patience 1 a run of rate 0 ends after the first measurement that is no better."""
+    config = write_run(tmp_path, steps="patience = 1\n")
+    config.write_text(config.read_text().replace("1e-3", "1e-30"))
+    trained(config, tmp_path / "out")
+    assert len(json.loads((tmp_path / "out" / FIGURES).read_text())["losses"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (lambda text: text.replace("n_steps = 8", "n_steps = 0"), InputError, "steps.n_steps"),
+        (lambda text: text + "patince = 1\n", InputError, "patince"),
+        (lambda text: text.replace("in-batch", "inbatch"), UnknownNameError, "in-batch"),
+        (lambda text: text.replace("temperature", "temprature"), InputError, "temprature"),
+        (lambda text: text.replace('path = "set"', 'path = "absent"', 1), InputError, "akin train data"),
+        (lambda text: text + "[", InputError, "no TOML file"),
+        (
+            lambda text: (
+                text.replace('[held_out]\npath = "set"\ndistances = ["single"]\n', "") + "patience = 1"
+            ),
+            InputError,
+            "held_out",
+        ),
+        (
+            lambda text: text.replace("max_tokens", 'mixing = "in-batch"\nmax_tokens') + OTHER_SET,
+            InputError,
+            "one",
+        ),
+    ],
+)
+def test_what_a_configuration_may_not_say(
+    tmp_path: Path, change: Callable[[str], str], error: type[AkinError], said: str
+) -> None:
+    """A configuration that cannot be right is refused before anything is trained, naming what is wrong."""
+    config = write_run(tmp_path)
+    config.write_text(change(config.read_text()))
+    with pytest.raises(error, match=said):
+        trained(config, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_trains_and_writes_an_encoder(tmp_path: Path) -> None:
+    """`akin train CONFIG.toml --out DIR` ends with an encoder, its card and the curve."""
+    config = write_run(tmp_path, extra=LOW_RANK)
+    result = CliRunner().invoke(train.app, [str(config), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    encoder = load_encoder(str(tmp_path / "out" / "encoder"), device="cpu")
+    assert encoder.spec.normalised
+    card = (tmp_path / "out" / "encoder" / "README.md").read_text()
+    assert "akin train" in card
+    assert "10 examples" in card
+
+
+def test_the_rate_rises_and_falls_in_lines() -> None:
+    """A linear warm-up, then a linear fall to the last share."""
+    settings = LoopSettings(n_steps=10, warm_up=2, last_rate=0.3)
+    rates = [rate_at(step, settings) for step in range(10)]
+    assert rates == pytest.approx([0.5, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.3, 0.3])

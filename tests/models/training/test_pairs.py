@@ -1,0 +1,253 @@
+"""The data recipes: what they keep, what they leave out, and that evaluations do not leak."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from models.encoders.hashing import HashingEncoder
+from models.errors import InputError
+from models.sentences import sentences_from_list
+from models.training.examples import Example, TrainingSet
+from models.training.pairs.alignment import align
+from models.training.pairs.citations import citation_triplets
+from models.training.pairs.citing import (
+    Citation,
+    cocited_papers,
+    contexts_to_documents,
+    hold_out,
+    is_usable,
+    short_text,
+    training_set,
+)
+from models.training.pairs.cropping import independent_crops, inverse_cloze
+from models.training.pairs.leaks import LeakGuard
+from models.types import Paper, unseen
+
+SENTENCES = ("We study graphs of proteins.", "Cells are shown to divide.", "Results improve over time.")
+
+
+def paper(
+    name: str, sentences: tuple[str, ...] = SENTENCES, *, title: str = "", doi: str | None = None
+) -> Paper:
+    """A paper of these sentences."""
+    abstract, split = sentences_from_list(list(sentences))
+    return Paper(
+        id=name, title=title or f"A study of the {name}", abstract=abstract, sentences=split, doi=doi
+    )
+
+
+def papers(*names: str) -> dict[str, Paper]:
+    """Papers of these names."""
+    return {name: paper(name) for name in names}
+
+
+def citation(
+    citing: str, *cited: str, context: str = "Many works study this (all of them) here."
+) -> Citation:
+    """A citing sentence of its own wording."""
+    return Citation(citing, f"{context} {citing}", cited, len(cited))
+
+
+def pairs_of(examples: list[Example]) -> list[tuple[str, str]]:
+    """Query and positive of each."""
+    return [(example.query, example.positive) for example in examples]
+
+
+def test_cocited_papers_are_all_pairs_of_a_sentence() -> None:
+    """Two or three usable papers give their pairs, four none; unknown ones do not count."""
+    known = papers("a", "b", "c", "d", "e")
+    found = cocited_papers(
+        [citation("x", "c", "a", "b", "unknown"), citation("y", "a", "b", "d", "e"), citation("z", "d", "e")],
+        known,
+    )
+    assert pairs_of(found) == [("a", "b"), ("a", "c"), ("b", "c"), ("d", "e")]
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "Too short (1).",
+        "many words " * 31 + "(1)",
+        "No bracket is in this sentence, so what it cites is unclear.",
+    ],
+)
+def test_contexts_that_say_too_little_or_too_much_do_not_count(context: str) -> None:
+    """A context has 5 to 60 words and a bracket."""
+    given = Citation("x", context, ("a", "b"), 2)
+    assert cocited_papers([given], papers("a", "b")) == []
+    assert len(cocited_papers([replace(given, context="This context is fine (1).")], papers("a", "b"))) == 1
+
+
+def test_contexts_that_differ_in_digits_count_once_and_so_do_citing_papers() -> None:
+    """A pair carries one context a citing paper; wordings that differ in digits are one; ten at most."""
+    repeated = [Citation(f"x{i}", f"It was done before in [{i}] and then.", ("a", "b"), 2) for i in range(3)]
+    own = [citation("y", "a", "b"), citation("y", "a", "b", context="Another wording of the same (one).")]
+    (found,) = cocited_papers([*repeated, *own], papers("a", "b"))
+    assert len(found.contexts) == 2
+    (many,) = cocited_papers([citation(f"z{'i' * i}", "a", "b") for i in range(15)], papers("a", "b"))
+    assert len(many.contexts) == 10
+
+
+def test_strict_pairs_need_two_citing_papers() -> None:
+    """With two contexts wanted, a pair cited by one paper alone is left out."""
+    given = [citation("x", "a", "b"), citation("y", "a", "b"), citation("z", "a", "c")]
+    assert pairs_of(cocited_papers(given, papers("a", "b", "c"), min_contexts=2)) == [("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "usable"),
+    [
+        (SENTENCES, True),
+        (SENTENCES[:2], False),
+        (SENTENCES * 7, False),
+        ((*SENTENCES, "word " * 81), False),
+        (("One two three.",) * 3, False),
+    ],
+)
+def test_abstracts_have_bounds(sentences: tuple[str, ...], usable: bool) -> None:
+    """3 to 20 sentences, none above 80 words, not all of 4 words or fewer."""
+    assert is_usable(paper("p", sentences)) is usable
+
+
+def test_contexts_lose_the_marks_of_their_citations() -> None:
+    """What is left of a citing sentence is what it says; those of several papers are left out."""
+    known = papers("a", "b")
+    examples, texts = contexts_to_documents(
+        [
+            Citation(
+                "x",
+                "Graphs [1, 2] of words (Smith et al., 2003b) help to find papers (see below).",
+                ("a",),
+                1,
+            ),
+            Citation("y", "Graphs of words help, as two papers say [1].", ("a", "b"), 2),
+            Citation("z", "Graphs of words help, as two papers say [2].", ("a",), 2),
+        ],
+        known,
+    )
+    assert [example.positive for example in examples] == ["a"]
+    query = texts[examples[0].query]
+    assert query.abstract == "Graphs of words help to find papers (see below)."
+    assert query.title == ""
+
+
+def test_citation_triplets_have_hard_and_easy_negatives() -> None:
+    """Hard negatives are cited by what the paper cites and not by it; easy ones come from all the others."""
+    names = [f"p{i}" for i in range(30)]
+    cited = {"p0": ["p1", "p2", "absent", "p0"], "p1": ["p2", "p3", "p4", "p0"], "p2": ["p5"]}
+    found = citation_triplets(cited, papers(*names), n_hard=2, n_easy=3, most_per_paper=5, seed=0)
+    by_query = {query: [e for e in found if e.query == query] for query in ("p0", "p1", "p2")}
+    assert sorted(pairs_of(by_query["p0"])) == [("p0", "p1"), ("p0", "p2")]
+    for example in found:
+        assert len(set(example.negatives)) == 5
+        assert not {example.query, *cited[example.query]} & set(example.negatives)
+    for example in by_query["p0"]:
+        assert len({"p3", "p4", "p5"} & set(example.negatives[:2])) == 2
+    assert found == citation_triplets(cited, papers(*names), n_hard=2, n_easy=3, most_per_paper=5, seed=0)
+    assert len(citation_triplets(cited, papers(*names), n_hard=2, n_easy=3, most_per_paper=1, seed=0)) == 3
+
+
+def test_too_few_papers_to_draw_from_are_refused() -> None:
+    """Five negatives cannot be drawn from three papers."""
+    with pytest.raises(InputError, match="too few"):
+        citation_triplets({"a": ["b"]}, papers("a", "b", "c"), n_hard=2, n_easy=3, most_per_paper=1, seed=0)
+
+
+def test_crops_are_spans_of_their_abstract() -> None:
+    """Two spans of ten words and more, at most half of a long abstract; short abstracts are left out."""
+    long = paper("long", tuple(f"Sentence number {i} says so and so." for i in range(12)))
+    examples, texts = independent_crops({"long": long, "short": paper("short", ("Few words.",))}, seed=1)
+    assert pairs_of(examples) == [("crop:long:a", "crop:long:b")]
+    words = long.abstract.split()
+    for name in ("crop:long:a", "crop:long:b"):
+        crop = texts[name].abstract.split()
+        assert 10 <= len(crop) <= len(words) // 2
+        assert any(words[i : i + len(crop)] == crop for i in range(len(words)))
+    assert texts["crop:long:a"] != texts["crop:long:b"]
+
+
+def test_inverse_cloze_takes_a_sentence_out() -> None:
+    """The query is one sentence, the positive the paper without it; two sentences are too few."""
+    given = {"a": paper("a"), "b": paper("b", SENTENCES[:2])}
+    examples, texts = inverse_cloze(given, seed=0)
+    assert pairs_of(examples) == [("cloze:a", "rest:a")]
+    rest = [sentence.text for sentence in texts["rest:a"].sentences]
+    assert sorted([texts["cloze:a"].abstract, *rest]) == sorted(SENTENCES)
+    assert texts["rest:a"].title == given["a"].title
+
+
+def test_sentences_are_aligned_with_what_is_cited_of_them() -> None:
+    """Of each paper the sentence nearest to a context is found, query and positive independently."""
+    texts = {
+        "a": paper("a", ("Graphs of words.", "Proteins fold in cells.", "We thank all.")),
+        "b": paper("b", ("We thank all.", "Nothing else.", "Cells hold folded proteins.")),
+    }
+    given = [
+        Example("a", "b", contexts=("How proteins fold in cells was shown (one, two).",)),
+        Example("b", "a"),
+    ]
+    first, second = align(given, texts, HashingEncoder(), on_progress=unseen)
+    assert first.aligned == (1, 2)
+    assert second.aligned is None
+
+
+def test_what_is_held_out_shares_no_text_with_training() -> None:
+    """Neither query nor positive of a held-out example is in training; the draw is that of the seed."""
+    examples = [Example(f"p{i}", f"p{i + 1}") for i in range(60)]
+    training, held_out = hold_out(examples, n_held_out=10, seed=0)
+    assert len(held_out) == 10
+    named = [name for example in held_out for name in (example.query, example.positive)]
+    assert len(set(named)) == 20
+    assert not {name for example in training for name in (example.query, example.positive)} & set(named)
+    assert (training, held_out) == hold_out(examples, n_held_out=10, seed=0)
+    assert held_out != hold_out(examples, n_held_out=10, seed=1)[1]
+    with pytest.raises(InputError, match="hold out fewer"):
+        hold_out(examples, n_held_out=50, seed=0)
+
+
+def test_papers_of_evaluations_are_left_out_by_id_doi_and_title() -> None:
+    """Titles are compared by letters and digits; every reason is counted; short titles tell nothing."""
+    guard = LeakGuard(
+        [paper("used", title="Attention: Is All You Need?", doi="10.1/AB"), paper("x", title="Notes")],
+        ids=["listed"],
+    )
+    given = {
+        "used": paper("used", title="Another title altogether"),
+        "listed": paper("listed"),
+        "same": paper("same", title="attention is all you need"),
+        "doi": paper("doi", doi="10.1/ab"),
+        "notes": paper("notes", title="Notes"),
+        "clean": paper("clean"),
+    }
+    assert list(guard.without_leaks(given)) == ["notes", "clean"]
+    assert guard.counts == {"id": 2, "title": 1, "doi": 1}
+
+
+@pytest.mark.parametrize(
+    ("example", "said"),
+    [
+        (Example("a", "a"), "has a text twice"),
+        (Example("a", "b", negatives=("b",)), "has a text twice"),
+        (Example("a", "b", negatives=("a",)), "has a text twice"),
+        (Example("a", "z"), "names 'z'"),
+    ],
+)
+def test_a_set_refuses_examples_that_cannot_be(example: Example, said: str) -> None:
+    """A text is not its own positive, no positive a negative, and every text is there."""
+    with pytest.raises(InputError, match=said):
+        TrainingSet("set", papers("a", "b"), (example,))
+
+
+def test_a_set_knows_what_belongs_together() -> None:
+    """Belonging is symmetric, reflexive, and not passed on."""
+    made = training_set("set", [Example("a", "b"), Example("b", "c")], papers("a", "b", "c", "unused"))
+    assert "unused" not in made.texts
+    belongs = np.array([[made.belong(x, y) for y in "abc"] for x in "abc"])
+    np.testing.assert_array_equal(belongs, [[1, 1, 0], [1, 1, 1], [0, 1, 1]])
+
+
+def test_an_empty_text_is_refused() -> None:
+    """A text without a sentence cannot be encoded."""
+    with pytest.raises(InputError, match="is empty"):
+        short_text("t", " ")

@@ -1,0 +1,311 @@
+"""The objectives of retrieval training against plain float64 computations, and on a toy problem."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from models.errors import InputError, UnknownNameError
+from models.registry import resolve
+from models.training.objectives import OBJECTIVES
+from models.training.objectives.batch import EncodedBatch, RetrievalObjective, Vectors
+from models.training.objectives.negatives import draw_triples
+from models.transport import Scorer, score_papers
+
+TAU, EPSILON, MARGIN = 0.5, 0.05, 1.0
+Texts = list[np.ndarray]  # of each text: the document's row, then its sentences'
+Expected = Callable[[Texts, Texts, Texts], float]  # of queries, positives, negatives
+
+
+def l2(a: np.ndarray, b: np.ndarray) -> float:
+    """The distance of two vectors."""
+    return float(np.sqrt(((a - b) ** 2).sum()))
+
+
+def costs(q: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """The distances of all sentences of two texts."""
+    return np.array([[l2(x, y) for y in p[1:]] for x in q[1:]])
+
+
+def document(q: np.ndarray, p: np.ndarray) -> float:
+    """The distance of two documents."""
+    return l2(q[0], p[0])
+
+
+def closest(q: np.ndarray, p: np.ndarray) -> float:
+    """The distance of the closest sentences."""
+    return float(costs(q, p).min())
+
+
+def attention(q: np.ndarray, p: np.ndarray) -> float:
+    """All distances, weighed by a softmax."""
+    cost = costs(q, p)
+    weights = np.exp(-cost / TAU)
+    return float((weights * cost).sum() / weights.sum())
+
+
+def plan(cost: np.ndarray) -> tuple[np.ndarray, float]:
+    """Transport between the marginals of semantics 3.4 by many plain Sinkhorn sweeps: mass and dual value."""
+    a, b = np.exp(-cost.min(axis=1) / TAU), np.exp(-cost.min(axis=0) / TAU)
+    a, b = a / a.sum(), b / b.sum()
+    f, g = np.zeros(len(a)), np.zeros(len(b))
+    while True:
+        before, f = f, -EPSILON * np.log((b * np.exp((g - cost) / EPSILON)).sum(axis=1))
+        g = -EPSILON * np.log((a[:, None] * np.exp((f[:, None] - cost) / EPSILON)).sum(axis=0))
+        if np.abs(f - before).max() < 1e-13:
+            break
+    mass = a[:, None] * b * np.exp((f[:, None] + g - cost) / EPSILON)
+    return mass, float(a @ f + b @ g)
+
+
+def transport(q: np.ndarray, p: np.ndarray) -> float:
+    """The dual value of transport."""
+    return plan(costs(q, p))[1]
+
+
+def hinge(distance: Callable[[np.ndarray, np.ndarray], float], scale: float = 1.0) -> Expected:
+    """The margin loss of two examples: query i's negatives are its own, or the other's positive."""
+
+    def loss(queries: Texts, positives: Texts, negatives: Texts) -> float:
+        total = 0.0
+        for i, q in enumerate(queries):
+            for n in [negatives[i]] if negatives else [positives[1 - i]]:
+                total += max(0.0, distance(q, positives[i]) - distance(q, n) + MARGIN)
+        return scale * total
+
+    return loss
+
+
+def supervised(queries: Texts, positives: Texts, negatives: Texts) -> float:
+    """Textual supervision: the aligned pair is (0, 1) for the first example and (1, 0) for the second."""
+    pairs = [(0, 1), (1, 0)]
+    total = 0.0
+    for i, q in enumerate(queries):
+        near = l2(q[1 + pairs[i][0]], positives[i][1 + pairs[i][1]])
+        if negatives:
+            far = closest(q, negatives[i])
+        else:
+            k, m = pairs[1 - i]
+            far = l2(q[1 + k], positives[1 - i][1 + m])
+        total += max(0.0, near - far + MARGIN)
+    return total
+
+
+def cosine_ranking(queries: Texts, positives: Texts, negatives: Texts) -> float:
+    """Multiple-negatives ranking, all negatives counting for every query."""
+    total = 0.0
+    for i, q in enumerate(queries):
+        cosines = [
+            q[0] @ c[0] / np.linalg.norm(q[0]) / np.linalg.norm(c[0]) for c in [*positives, *negatives]
+        ]
+        total -= 20 * cosines[i] - np.log(np.exp(20 * np.array(cosines)).sum())
+    return total / len(queries)
+
+
+def both_ways(queries: Texts, positives: Texts, negatives: Texts) -> float:
+    """Cross-entropy over documents, temperature 0.05; an explicit negative counts for its own query alone."""
+    logits = np.array([[-document(q, p) / 0.05 for p in positives] for q in queries])
+    there = back = 0.0
+    for i, q in enumerate(queries):
+        own = [-document(q, negatives[i]) / 0.05] if negatives else []
+        there -= logits[i, i] - np.logaddexp.reduce([*logits[i], *own])
+        back -= logits[i, i] - np.logaddexp.reduce(logits[:, i])
+    return (there + back) / (2 * len(queries))
+
+
+def total_of(*losses: Expected) -> Expected:
+    """The sum of several losses."""
+    return lambda q, p, n: sum(loss(q, p, n) for loss in losses)
+
+
+CASES: dict[str, tuple[dict[str, object], Expected]] = {
+    "specter": ({}, hinge(document, scale=0.5)),
+    "abs": ({"mean": False}, hinge(document)),
+    "ts": ({}, supervised),
+    "ot": ({"tau": TAU}, hinge(transport)),
+    "ts-ot": ({"tau": TAU}, total_of(supervised, hinge(transport))),
+    "max": ({}, hinge(closest)),
+    "attention": ({"tau": TAU}, hinge(attention)),
+    "mnrl": ({}, cosine_ranking),
+    "in-batch": ({"distances": ("document",)}, both_ways),
+}
+
+
+def test_every_objective_is_tested() -> None:
+    """Each entry of the registry has a case here."""
+    assert {*CASES} - {"abs"} == {*OBJECTIVES}
+
+
+def build(case: str) -> RetrievalObjective:
+    """The objective of a case."""
+    objective: RetrievalObjective = resolve(OBJECTIVES, {"abs": "specter"}.get(case, case), "objective")(
+        **CASES[case][0]
+    )
+    return objective
+
+
+def texts(seed: int, sizes: tuple[int, ...], *, scale: float = 0.4) -> Texts:
+    """Random texts of so many sentences each."""
+    rng = np.random.default_rng(seed)
+    return [scale * rng.normal(size=(1 + size, 3)) for size in sizes]
+
+
+def padded(own: Texts, width: int = 3) -> tuple[Vectors, Tensor]:
+    """The texts as an objective gets them, and the tensor that gradients reach."""
+    rows = np.zeros((len(own), 1 + width, 3))
+    mask = np.zeros((len(own), width), dtype=bool)
+    for i, text in enumerate(own):
+        rows[i, : len(text)] = text
+        mask[i, : len(text) - 1] = True
+    leaf = torch.from_numpy(rows).float().requires_grad_()
+    return Vectors(leaf[:, 1:], torch.from_numpy(mask), leaf[:, 0]), leaf
+
+
+def batch_of(queries: Vectors, positives: Vectors, negatives: Vectors) -> EncodedBatch:
+    """A batch in which nothing belongs together but query and positive."""
+    n = len(queries)
+    return EncodedBatch(
+        query=queries,
+        positive=positives,
+        negative=negatives,
+        owner=torch.arange(len(negatives)),
+        same=torch.eye(n, dtype=torch.bool),
+        aligned=torch.tensor([[0, 1], [1, 0]] * n)[:n],
+    )
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_loss_and_gradient_equal_a_plain_computation(case: str, explicit: bool) -> None:
+    """Each objective's loss is that of a few lines of float64, and its gradient that loss's differences."""
+    given = [texts(1, (2, 3)), texts(2, (3, 2)), texts(3, (2, 2)) if explicit else []]
+    expected = CASES[case][1]
+    vectors, leaves = zip(*(padded(own) for own in given), strict=True)
+    given = [[text.astype(np.float32).astype(np.float64) for text in own] for own in given]
+    loss = build(case)(batch_of(*vectors))
+    assert expected(*given) > 0
+    assert loss.item() == pytest.approx(expected(*given), abs=2e-5)
+    loss.backward()
+    for part, leaf in enumerate(leaves[: 3 if explicit else 2]):
+        gradient = torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        for i, text in enumerate(given[part]):
+            for place in np.ndindex(text.shape):
+                kept, step = text[place], 1e-5
+                text[place] = kept + step
+                above = expected(*given)
+                text[place] = kept - step
+                below = expected(*given)
+                text[place] = kept
+                assert gradient[i][place].item() == pytest.approx((above - below) / 2 / step, abs=2e-3)
+
+
+@pytest.mark.parametrize("distance", ["ot", "single", "mean_min", "attention"])
+def test_the_gradient_of_a_ranking_distance_is_its_plan(distance: str) -> None:
+    """In-batch training moves costs alone: the gradient of a distance is sum(mass x gradient of the cost)."""
+    own, other = texts(4, (3, 2)), texts(5, (2, 3))
+    (a, leaf), (b, _) = padded(own), padded(other)
+    objective = resolve(OBJECTIVES, "in-batch", "objective")(distances=(distance,), temperature=1.0, tau=TAU)
+    loss = objective(batch_of(a, b, Vectors(a.sentences[:0], a.mask[:0], a.documents[:0])))
+    loss.backward()
+    distances, slopes = np.zeros((2, 2)), np.zeros((2, 2, 4, 3))
+    for i, q in enumerate(own):
+        for j, p in enumerate(other):
+            found = score_papers(
+                q[1:].astype(np.float32),
+                p[1:].astype(np.float32),
+                np.array([0, len(p) - 1]),
+                scorer=Scorer(distance),
+            )
+            distances[i, j] = -found.scores[0]
+            away = (q[1:, None] - p[None, 1:]) / costs(q, p)[:, :, None]
+            slopes[i, j, 1 : len(q)] = (found[0].mass[:, :, None] * away).sum(axis=1)
+    there, back = (np.exp(-distances) / np.exp(-distances).sum(axis=axis, keepdims=True) for axis in (1, 0))
+    # The derivative of the two cross-entropies in each distance.
+    weights = (2 * np.eye(2) - there - back) / 4
+    assert leaf.grad is not None
+    np.testing.assert_allclose(leaf.grad.numpy(), np.einsum("ij,ijkl->ikl", weights, slopes), atol=2e-4)
+
+
+def test_a_negative_is_never_the_own_positive_nor_one_that_belongs_to_the_query() -> None:
+    """Over many draws each example gets every rival, and none that is the same paper or belongs to it."""
+    (queries, _), (positives, _) = padded(texts(6, (2,) * 5)), padded(texts(7, (2,) * 5))
+    none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
+    same = torch.eye(5, dtype=torch.bool)
+    same[0, 1] = same[1, 0] = True
+    batch = EncodedBatch(
+        queries,
+        positives,
+        none,
+        torch.zeros(0, dtype=torch.int64),
+        same,
+        torch.zeros(5, 2, dtype=torch.int64),
+    )
+    torch.manual_seed(0)
+    drawn = {(int(i), int(j)) for _ in range(300) for i, j in zip(*_origins(batch), strict=True)}
+    assert drawn == {(i, j) for i in range(5) for j in range(5) if not same[i, j]}
+
+
+def _origins(batch: EncodedBatch) -> tuple[Tensor, Tensor]:
+    triples = draw_triples(batch)
+    torch.testing.assert_close(triples.negative.documents, batch.positive.documents[triples.origin])
+    return triples.example, triples.origin
+
+
+def test_a_batch_without_a_negative_is_refused() -> None:
+    """One example with nothing to tell it from cannot be learnt from."""
+    (queries, _), (positives, _) = padded(texts(6, (2,))), padded(texts(7, (2,)))
+    none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
+    with pytest.raises(InputError, match="gives no triple"):
+        build("ot")(batch_of(queries, positives, none))
+
+
+def test_textual_supervision_asks_for_aligned_sentences() -> None:
+    """Examples whose sentences were not aligned are refused, with the command that aligns them."""
+    (queries, _), (positives, _) = padded(texts(6, (2, 2))), padded(texts(7, (2, 2)))
+    none = Vectors(queries.sentences[:0], queries.mask[:0], queries.documents[:0])
+    batch = batch_of(queries, positives, none)
+    batch.aligned[0] = -1
+    with pytest.raises(InputError, match="--align"):
+        build("ts")(batch)
+
+
+def test_unknown_distances_are_named() -> None:
+    """A distance that there is not is refused with those there are."""
+    with pytest.raises(UnknownNameError, match="known: ot, single"):
+        resolve(OBJECTIVES, "in-batch", "objective")(distances=("cosine",))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_separable_papers_are_told_apart(case: str) -> None:
+    """A linear map learns which of ten directions tells papers apart: the loss nears 0, ranks are perfect."""
+    torch.manual_seed(1)
+    n = 8
+    topics = 6 * torch.nn.functional.one_hot(torch.arange(n), n).float()
+    noise = 4 * torch.randn(2, n, 4, 6)
+    inputs = torch.cat([topics.expand(2, 4, n, n).transpose(1, 2), noise], dim=-1)  # (2, n, 4, n + 6)
+    move = torch.nn.Linear(n + 6, n + 6, bias=False)
+    optimiser = torch.optim.Adam(move.parameters(), lr=0.02)
+    objective, mask = build(case), torch.ones(n, 3, dtype=torch.bool)
+
+    def encoded() -> tuple[Vectors, Vectors]:
+        rows = move(inputs)
+        query, positive = (Vectors(own[:, 1:], mask, own[:, 0]) for own in rows)
+        return query, positive
+
+    for _ in range(150):
+        query, positive = encoded()
+        loss = objective(
+            batch_of(query, positive, Vectors(query.sentences[:0], mask[:0], query.documents[:0]))
+        )
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    query, positive = (own for own in encoded())
+    assert loss.item() < 0.02
+    distances = torch.cdist(query.documents, positive.documents)
+    if case not in {"specter", "abs", "mnrl", "in-batch"}:
+        rows, columns = query.sentences.reshape(-1, n + 6), positive.sentences.reshape(-1, n + 6)
+        distances = torch.cdist(rows, columns).reshape(n, 3, n, 3).amin(dim=(1, 3))
+    torch.testing.assert_close(distances.argmin(dim=1), torch.arange(n))
