@@ -135,11 +135,12 @@ def test_what_compose_does(machine: Machine) -> None:
     indexed = machine.run("indexer-demo")
     assert (0, True) == (indexed.returncode, "Indexed 100 papers" in indexed.stdout), indexed.stderr
     with serving(machine, key) as (one, first), serving(machine, key) as (two, second):
+        assert 202 >= first.post("/v1/papers?wait=true", json={"papers": [WHALES]}).status_code
+        for client in (first, second):
+            soon(lambda client=client: client.get("/v1/papers/whales").status_code == 200)
         answers = [client.post("/v1/search", json=SEARCH).json()["results"] for client in (first, second)]
         assert answers[0] == answers[1]
         assert 3 == len(answers[0])
-        assert 202 >= first.post("/v1/papers?wait=true", json={"papers": [WHALES]}).status_code
-        soon(lambda: second.get("/v1/papers/whales").status_code == 200)
         batch = second.post("/v1/batches", json={"seeds": IDS, "facet": "method", "limit": 3}).headers[
             "Location"
         ]

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ def variables_of(text: str) -> set[str]:
     return {found["name"] for found in _VARIABLE.finditer(text)}
 
 
+@cache
+def _read() -> dict[str, Any]:
+    return dict(yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8")))
+
+
 def compose(variables: Mapping[str, str]) -> dict[str, Any]:
     """The whole file under these variables."""
 
@@ -53,7 +59,7 @@ def compose(variables: Mapping[str, str]) -> dict[str, Any]:
             return {key: fill(value) for key, value in part.items()}
         return [fill(value) for value in part] if isinstance(part, list) else part
 
-    return dict(fill(yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8"))))
+    return dict(fill(_read()))
 
 
 def services(profile: str, variables: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
