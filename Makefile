@@ -27,7 +27,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m models.transport
+	$(BIN)/python -m akin.compiling
 	@touch $@
 
 demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000

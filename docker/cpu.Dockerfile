@@ -31,7 +31,7 @@ ARG CPU=x86-64-v3
 ENV NUMBA_CACHE_DIR=/var/cache/akin/numba \
     NUMBA_CPU_NAME=$CPU
 WORKDIR /opt/akin
-RUN bin/python3 -m models.transport
+RUN bin/python3 -m akin.compiling
 
 
 FROM python:3.11-slim-bookworm

@@ -134,9 +134,7 @@ def test_compiled_loops_are_looked_for_where_they_were_put(dockerfile: Path) -> 
     assert last["HF_HOME"].startswith(f"{volume}/")
     moved = [each.words[-2:] for each in stages(dockerfile)[-1] if each.name == "COPY"]
     assert [["/opt/akin", "/opt/akin"], [volume, volume]] == moved
-    assert (
-        "bin/python3 -m models.transport" == [e.value for e in stages(dockerfile)[0] if e.name == "RUN"][-1]
-    )
+    assert "bin/python3 -m akin.compiling" == [e.value for e in stages(dockerfile)[0] if e.name == "RUN"][-1]
 
 
 def required() -> dict[str, Requirement]:
