@@ -27,7 +27,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m models.transport
+	$(BIN)/python -m akin.compiling
 	@touch $@
 
 demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000
@@ -81,12 +81,18 @@ pythons: setup ## Test under each Python that Akin claims and that is here; chec
 	  fi; \
 	done
 
-lock: ## Resolve the dependencies anew into requirements.lock
+lock: ## Resolve the dependencies anew into requirements.lock and docker/cuda.lock
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --generate-hashes \
 	  --no-emit-package torch --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements.lock
 	@! grep --quiet '^nvidia-' requirements.lock || { echo "The lock holds gigabytes of CUDA packages, which \
 	the CPU build of torch does not need: set UV_FIND_LINKS to a folder that holds its wheel."; exit 1; }
+	env --unset=UV_FIND_LINKS $(BIN)/uv pip compile pyproject.toml docker/cuda.in --extra postgres --extra redis \
+	  --extra telemetry --constraints requirements.lock --generate-hashes --no-emit-package faiss-cpu \
+	  --no-emit-index-url --no-header --python-version 3.11 --python-platform x86_64-manylinux_2_28 --quiet \
+	  -o docker/cuda.lock
+	@grep --quiet '^nvidia-' docker/cuda.lock || { echo "docker/cuda.lock holds no CUDA: the registry that uv \
+	uses has a build of torch without it."; exit 1; }
 
 clean: ## Remove what make made
 	rm -rf $(VENV) $(DEMO) *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -52,9 +52,10 @@ class Keyless(StrEnum):
 class Settings(BaseSettings):
     """Every setting of the service; the module's table says what each means."""
 
-    # An error that showed what it was given would show a secret.
+    # An error that showed what it was given would show a secret. A variable that is empty is not set: a
+    # compose file passes every one.
     model_config = SettingsConfigDict(
-        env_prefix="AKIN_", extra="ignore", frozen=True, hide_input_in_errors=True
+        env_prefix="AKIN_", env_ignore_empty=True, extra="ignore", frozen=True, hide_input_in_errors=True
     )
 
     data: Path = Path("akin-data")

@@ -128,6 +128,16 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
     assert "akin keys list" in run("keys", "revoke", "nobody", "--data", tmp_path, status=1)[1]
 
 
+def test_the_first_key_is_made_once(tmp_path: Path) -> None:
+    """`--first` makes a key where none is usable, else none: a compose file gives it at each start."""
+    create = ("keys", "create", "admin", "--scope", "admin", "--first", "--data", tmp_path)
+    token = run(*create)[0].strip()
+    assert token.startswith("akin_")
+    assert ("", True) == ((again := run(*create))[0], "usable key already" in again[1])
+    run("keys", "revoke", "admin", "--data", tmp_path)
+    assert token != run(*create)[0].strip() != ""
+
+
 def test_keys_are_made_where_the_service_looks_for_them(tmp_path: Path) -> None:
     """In the database of --catalog, or of AKIN_CATALOG_URL, and not beside it."""
     place = f"sqlite:///{tmp_path / 'elsewhere.sqlite3'}"

@@ -258,6 +258,16 @@ def test_settings_and_their_table_agree() -> None:
     assert table == [line for line in page.splitlines() if line.startswith("| `AKIN_")]
 
 
+def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every setting may be given empty, as compose files do, and then has its default."""
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"AKIN_{name.upper()}", raising=False)
+    usual = Settings()
+    for name in Settings.model_fields:
+        monkeypatch.setenv(f"AKIN_{name.upper()}", "")
+    assert usual == Settings()
+
+
 def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     """The published document lists the routes there are."""
     paths = client.get("/openapi.json").json()["paths"]

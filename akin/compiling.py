@@ -1,0 +1,26 @@
+"""Compiles every loop that numba runs, so that no search waits for it: ``python -m akin.compiling``."""
+
+import numpy as np
+import pyarrow as pa
+
+from indexer.index.backends.nearest import nearest_rows, rescored
+from models.transport import SERVING, Scorer, score_papers
+from service.resolve.near_ids import near_ids
+
+
+def compile_all() -> None:
+    """Call each loop with the types that it is given in use; the machine code is kept on disk."""
+    near = np.random.default_rng(1).normal(size=(3, 8)).astype(np.float32)
+    for spread in (1.0, 1e3):  # Sinkhorn solves the first, Newton the second
+        for scorer in Scorer:
+            score_papers(
+                near[:2], near * np.float32(spread), np.array([0, 3]), scorer=scorer, settings=SERVING
+            )
+    for stored in (near.astype(np.float16), near):
+        nearest_rows(stored, near[:1], k=1)
+        rescored(stored, near[:1], proposed=np.array([[0, -1]]), k=1)
+    near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
+
+
+if __name__ == "__main__":
+    compile_all()

@@ -1,0 +1,69 @@
+# Akin on processors: docker build --file docker/cpu.Dockerfile --tag akin:0.1.0-cpu .
+FROM python:3.11-slim-bookworm AS build
+
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ONLY_BINARY=:all: \
+    PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+
+# First, and where PyTorch publishes builds for processors: anywhere else it brings gigabytes for GPUs.
+ARG TORCH=torch==2.13.0
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+RUN python3 -m pip download --no-deps --dest=wheels --index-url="$TORCH_INDEX" "$TORCH"
+COPY requirements.lock ./
+RUN python3 -m pip download --no-deps --dest=wheels --require-hashes --requirement=requirements.lock
+
+COPY pyproject.toml LICENSE README.md ./
+COPY models models
+COPY indexer indexer
+COPY service service
+COPY evaluation evaluation
+COPY akin akin
+# Of those wheels, which are all that is looked at, just what serving needs.
+# hadolint ignore=DL3013
+RUN python3 -m venv /opt/akin \
+ && /opt/akin/bin/pip install --no-index --find-links=wheels --upgrade setuptools \
+ && /opt/akin/bin/pip install --no-index --find-links=wheels --no-build-isolation ".[postgres,redis,telemetry]"
+
+# Machine code for any x86-64 processor with AVX2; `generic` is for any processor at all.
+ARG CPU=x86-64-v3
+ENV NUMBA_CACHE_DIR=/var/cache/akin/numba \
+    NUMBA_CPU_NAME=$CPU
+WORKDIR /opt/akin
+RUN bin/python3 -m akin.compiling
+
+
+FROM python:3.11-slim-bookworm
+
+# Python's own library comes without byte code, and a process could not keep it.
+RUN groupadd --gid=10001 akin \
+ && useradd --uid=10001 --gid=10001 --no-create-home --home-dir=/var/lib/akin --shell=/usr/sbin/nologin akin \
+ && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/akin \
+ && python3 -m compileall -qq "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+COPY --from=build /opt/akin /opt/akin
+COPY --from=build --chown=10001:10001 /var/cache/akin /var/cache/akin
+
+ARG CPU=x86-64-v3
+ENV AKIN_DATA=/var/lib/akin \
+    AKIN_HOST=0.0.0.0 \
+    AKIN_PORT=8000 \
+    HF_HOME=/var/cache/akin/huggingface \
+    NUMBA_CACHE_DIR=/var/cache/akin/numba \
+    NUMBA_CPU_NAME=$CPU \
+    PATH=/opt/akin/bin:$PATH \
+    PYTHONUNBUFFERED=1
+LABEL org.opencontainers.image.title="Akin" \
+      org.opencontainers.image.description="Find scientific papers akin to one you give, in the respect you choose, and see which sentences match." \
+      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
+
+USER 10001:10001
+WORKDIR /var/lib/akin
+VOLUME ["/var/lib/akin", "/var/cache/akin"]
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=6s --start-period=120s --retries=3 CMD ["python3", "-c", "import http.client, os; ask = http.client.HTTPConnection('127.0.0.1', int(os.environ['AKIN_PORT']), timeout=5); ask.request('GET', '/readyz'); raise SystemExit(ask.getresponse().status != 200)"]
+ENTRYPOINT ["akin"]
+CMD ["serve", "--data", "/var/lib/akin"]

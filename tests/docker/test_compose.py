@@ -1,0 +1,249 @@
+"""The compose file and `.env.example`: against the specification, the tree, the commands and the settings."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner
+
+from akin.cli import app
+from akin.serving import _LEAST_GRACE_S
+from service.access.keys import is_loopback
+from service.settings import Settings
+from tests.support.builds import DEMO_CORPUS, ROOT
+from tests.support.containers.compose import (
+    COMPOSE_FILE,
+    EXAMPLE,
+    PROFILES,
+    UnsetError,
+    command_of,
+    compose,
+    dockerfile_of,
+    environment_of,
+    example,
+    ours,
+    services,
+    variables_of,
+    volumes_of,
+)
+from tests.support.containers.images import Image, project, stages
+
+TEXT = COMPOSE_FILE.read_text(encoding="utf-8")
+ALL = {(profile, name): service for profile in PROFILES for name, service in ours(profile).items()}
+SETTINGS = {f"AKIN_{name.upper()}" for name in Settings.model_fields}
+each_service = pytest.mark.parametrize("service", ALL.values(), ids=map("/".join, ALL))
+each_profile = pytest.mark.parametrize("profile", PROFILES)
+
+
+def schema_faults(path: Path) -> tuple[int, str]:
+    """What the compose specification's schema finds in a file."""
+    done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(path)])
+    return done.exit_code, done.output
+
+
+def test_the_file_is_as_the_specification_wants_it() -> None:
+    """By the schema that the specification publishes."""
+    assert 0 == schema_faults(COMPOSE_FILE)[0], schema_faults(COMPOSE_FILE)[1]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("mem_limit:", "memory_limit:"), ("condition: service_healthy", "condition: ready")]
+)
+def test_the_schema_finds_a_mistake(tmp_path: Path, right: str, wrong: str) -> None:
+    """A name or a value that is not in it."""
+    broken = tmp_path / "docker-compose.yml"
+    broken.write_text(TEXT.replace(right, wrong), encoding="utf-8")
+    code, found = schema_faults(broken)
+    assert (1, True) == (code, wrong.rpartition(": ")[2].rstrip(":") in found)
+
+
+def test_the_example_has_every_setting_and_every_variable() -> None:
+    """Those of the settings class, and of the compose file, and no other, each once."""
+    names = re.findall(r"^#?([A-Z_0-9]+)=", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(SETTINGS | variables_of(TEXT) | {"COMPOSE_PROFILES"}) == sorted(names)
+    assert set(PROFILES) >= set(example()["COMPOSE_PROFILES"].split(","))
+    # Those that the compose file sets itself are not for .env.
+    assert SETTINGS - variables_of(TEXT) == SETTINGS - set(example())
+
+
+@each_service
+def test_a_service_has_every_setting(service: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of the class and no other, and what the example leaves open has its default."""
+    given = environment_of(service)
+    assert SETTINGS == set(given)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    changed = {
+        name
+        for name in Settings.model_fields
+        if getattr(Settings(), name) != Settings.model_fields[name].default
+    }
+    assert {"data", "catalog_url", "redis_url", "host", "workers"} == changed
+
+
+def test_a_variable_reaches_its_setting() -> None:
+    """What .env says of a setting is what the container is given, under the same name."""
+    values = {name: f"value of {name}" for name in variables_of(TEXT)}
+    for name in ("service", "service-gpu"):
+        given = environment_of(compose(values)["services"][name])
+        assert {k: v for k, v in values.items() if k.startswith("AKIN_")} == {
+            k: v for k, v in given.items() if v.startswith("value of")
+        }
+
+
+def test_nothing_runs_without_a_password() -> None:
+    """The database's has no default, and the file says what to do."""
+    with pytest.raises(UnsetError, match="POSTGRES_PASSWORD"):
+        compose(example())
+    assert "copy .env.example to .env" in TEXT
+
+
+def parsed(words: list[str]) -> typer.Context:
+    """A command line, read by the command line itself but not carried out."""
+    command = typer.main.get_command(app)
+    context = command.make_context("akin", list(words))
+    while isinstance(command, typer.core.TyperGroup):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+    return context
+
+
+@each_service
+def test_a_command_is_one_of_akin(service: dict[str, Any]) -> None:
+    """Its options and values are taken, and its data is the volume."""
+    context = parsed(command_of(service))
+    assert Path("/var/lib/akin") == context.params["data"]
+
+
+def test_a_command_that_is_not_is_refused() -> None:
+    """An option or a value that there is not."""
+    for words in (
+        ["serve", "--data", "d", "--nope"],
+        ["keys", "create", "a", "--data", "d", "--scope", "all"],
+    ):
+        with pytest.raises(Exception, match=r"(?i)no such option|is not one of"):
+            parsed(words)
+
+
+@each_service
+def test_a_service_fits_its_image(service: dict[str, Any]) -> None:
+    """The Dockerfile is there; user, volumes, port, version and program are those of the image."""
+    dockerfile = dockerfile_of(service)
+    image = Image(dockerfile)
+    assert service["image"] == f"akin:{project()['version']}-{dockerfile.stem}"
+    assert str(service["user"]) == image.one("USER").value
+    assert set(image.one("VOLUME").words) == set(volumes_of(service)) - {"/corpus"}
+    assert str(service["environment"]["AKIN_PORT"]) == image.one("EXPOSE").value
+    assert ["akin"] == image.one("ENTRYPOINT").words
+    if service["command"][0] == "serve":
+        assert service["command"] == image.one("CMD").words
+    else:
+        assert {"disable": True} == service["healthcheck"]  # which asks a service
+
+
+@each_service
+def test_a_service_may_do_little(service: dict[str, Any]) -> None:
+    """A read-only root, no privileges, bounded memory and processes, a process that passes signals on."""
+    assert (True, ["ALL"], True) == (service["read_only"], service["cap_drop"], service["init"])
+    assert ["no-new-privileges:true"] == service["security_opt"]
+    assert service["pids_limit"]
+    assert service["mem_limit"]
+    assert not {"privileged", "cap_add", "network_mode", "pid", "devices"} & set(service)
+
+
+@each_service
+def test_there_is_time_to_finish_requests(service: dict[str, Any]) -> None:
+    """Longer than the service waits for those under way."""
+    if service.get("restart") == "unless-stopped":
+        waits_ms = Settings.model_fields["drain_ms"].default + Settings.model_fields["deadline_ms"].default
+        assert waits_ms / 1000 + _LEAST_GRACE_S < int(service["stop_grace_period"].removesuffix("s"))
+
+
+def before(profile: str, name: str) -> Iterator[tuple[str, str]]:
+    """What a service of a profile waits for, itself or through another, with the condition."""
+    every = services(profile)
+    for other, wait in every[name].get("depends_on", {}).items():
+        if other not in every:
+            assert wait["required"] is False, f"{name} waits for {other}, which {profile} does not have"
+            continue
+        yield other, wait["condition"]
+        yield from before(profile, other)
+
+
+@each_profile
+def test_each_waits_for_what_it_needs(profile: str) -> None:
+    """Servers are healthy, then there is a key, then a collection, then service and worker."""
+    suffix = "-gpu" if profile == "gpu" else ""
+    indexer = {"cpu": "indexer", "gpu": "indexer-gpu", "demo": "indexer-demo"}[profile]
+    names = {"postgres", "redis", indexer, *(f"{each}{suffix}" for each in ("keys", "service", "worker"))}
+    every = services(profile)
+    assert names == set(every)
+    done = "service_completed_successfully"
+    for name in (f"service{suffix}", f"worker{suffix}"):
+        expected = {("postgres", "service_healthy"), ("redis", "service_healthy"), (indexer, done)}
+        assert expected | {(f"keys{suffix}", done)} == set(before(profile, name))
+    assert {("postgres", "service_healthy"), (f"keys{suffix}", done)} == set(before(profile, indexer))
+    assert all(every[name]["healthcheck"]["test"] for name in ("postgres", "redis"))
+    assert all(every[name]["restart"] == "no" for name in (indexer, f"keys{suffix}"))
+
+
+@each_profile
+def test_nothing_is_published_beyond_this_machine_without_a_key(profile: str) -> None:
+    """One port, on loopback unless the operator says so; in the container Akin wants a key to listen."""
+    published = {name: service["ports"] for name, service in services(profile).items() if "ports" in service}
+    ((name, (port,)),) = published.items()
+    address, outer, inner = port.split(":")
+    assert is_loopback(address)
+    assert (outer, inner) == ("8000", environment_of(ours(profile)[name])["AKIN_PORT"])
+    # What Akin does without a key at such an address: tests/service/access/test_keys.py.
+    assert not is_loopback(environment_of(ours(profile)[name])["AKIN_HOST"])
+    keys = parsed(command_of(ours(profile)["keys-gpu" if profile == "gpu" else "keys"])).params
+    assert ("admin", True) == (keys["scope"], keys["first"])
+    chosen = services(profile, {"PUBLISH_ADDRESS": "192.0.2.1", "PUBLISH_PORT": "9000-9001"})[name]
+    assert ["192.0.2.1:9000-9001:8000"] == chosen["ports"]
+
+
+def test_the_demo_is_where_the_image_has_it() -> None:
+    """The corpus of the package, where this Python's packages are in the environment of the image."""
+    service = ours("demo")["indexer-demo"]
+    (path,) = parsed(command_of(service)).params["corpora"]
+    (version,) = {
+        re.match(r"python:(3\.\d+)-", stage[0].value)[1] for stage in stages(dockerfile_of(service))
+    }  # type: ignore[index]  # each is one
+    packages = f"/opt/akin/lib/python{version}/site-packages"
+    assert f"{packages}/{DEMO_CORPUS.relative_to(ROOT)}" == str(path)
+
+
+def test_the_corpus_is_a_folder_of_the_host() -> None:
+    """Mounted for reading alone, where the command looks for its files; it must be there."""
+    service = services(
+        "cpu",
+        {"CORPUS": "/papers", "CORPUS_FILES": "a.jsonl b.jsonl.gz", "INDEX_OPTIONS": "--encoder hashing"},
+    )["indexer"]
+    (mounted,) = (volume for volume in service["volumes"] if isinstance(volume, dict))
+    assert ("/papers", "/corpus", True) == (mounted["source"], mounted["target"], mounted["read_only"])
+    assert {"create_host_path": False} == mounted["bind"]
+    given = parsed(command_of(service)).params
+    assert ([Path("a.jsonl"), Path("b.jsonl.gz")], "hashing", "/corpus") == (
+        given["corpora"],
+        given["encoder"],
+        service["working_dir"],
+    )
+
+
+def test_every_named_volume_is_there() -> None:
+    """And no other."""
+    used = {
+        source
+        for profile in PROFILES
+        for service in services(profile).values()
+        for source in volumes_of({"volumes": service.get("volumes", [])}).values()
+        if not source.startswith((".", "/"))
+    }
+    assert used == set(yaml.safe_load(TEXT)["volumes"])

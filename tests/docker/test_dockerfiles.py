@@ -1,0 +1,192 @@
+"""The Dockerfiles and their locks: linted; against the tree, pyproject.toml and each other."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.support.builds import ROOT
+from tests.support.containers.images import DOCKERFILES, Image, copied, instructions, locked, project, stages
+
+CPU, CUDA = DOCKERFILES
+LOCK, CUDA_LOCK = ROOT / "requirements.lock", ROOT / "docker" / "cuda.lock"
+EXTRAS = ("postgres", "redis", "telemetry")
+IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+SECRET = re.compile("PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL")
+each_dockerfile = pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+
+
+def linted(dockerfile: Path) -> "subprocess.CompletedProcess[str]":
+    """What hadolint says of a file."""
+    hadolint = Path(sys.executable).with_name("hadolint")
+    return subprocess.run(
+        [hadolint, "--no-color", dockerfile], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+@each_dockerfile
+def test_the_linter_has_nothing_to_say(dockerfile: Path) -> None:
+    """Its rules for Dockerfiles, and shellcheck's for the lines that run."""
+    done = linted(dockerfile)
+    assert (0, "") == (done.returncode, done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "rule"),
+    [
+        ('CMD ["serve", "--data", "/var/lib/akin"]', "CMD serve --data /var/lib/akin", "DL3025"),
+        ("python:3.11-slim-bookworm\n", "python\n", "DL3006"),
+        ('-qq "$', "-qq $(true) #", "SC2046"),
+    ],
+)
+def test_the_linter_finds_a_mistake(tmp_path: Path, right: str, wrong: str, rule: str) -> None:
+    """A shell around the program, an image of any version, a variable without quotes."""
+    broken = tmp_path / "Dockerfile"
+    broken.write_text(CPU.read_text(encoding="utf-8").replace(right, wrong), encoding="utf-8")
+    done = linted(broken)
+    assert (1, True) == (done.returncode, rule in done.stdout)
+
+
+def test_both_images_are_the_same_but_for_the_gpu() -> None:
+    """The last stages differ in the variables by which a GPU is passed in."""
+
+    def last(dockerfile: Path) -> list[tuple[str, str]]:
+        return [(each.name, each.value) for each in stages(dockerfile)[-1] if each.name != "ENV"]
+
+    assert last(CPU) == last(CUDA)
+    own = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility", "NVIDIA_VISIBLE_DEVICES": "all"}
+    assert {**Image(CPU).environment, **own} == Image(CUDA).environment
+
+
+@each_dockerfile
+def test_what_is_copied_is_there_and_nothing_else_is_sent(dockerfile: Path) -> None:
+    """Each source is in the tree and let through; all else is kept from the builder, .env above all."""
+    sources = {source for each in copied(dockerfile) for source in each}
+    let_through = {line[1:] for line in IGNORED if line.startswith("!")}
+    assert "*" == next(line for line in IGNORED if not line.startswith("#"))
+    assert sources <= let_through
+    assert all((ROOT / path).exists() for path in let_through)
+    assert not {".env", ".git", "tests", "docs"} & let_through
+
+
+def test_all_that_is_let_through_is_copied() -> None:
+    """By one Dockerfile at least: the packages that are installed, and what says how."""
+    sources = {source for dockerfile in DOCKERFILES for each in copied(dockerfile) for source in each}
+    assert sources == {line[1:] for line in IGNORED if line.startswith("!")}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert packages == {source for source in sources if (ROOT / source).is_dir()}
+
+
+@each_dockerfile
+def test_the_image_runs_one_program_as_nobody_in_particular(dockerfile: Path) -> None:
+    """Exec forms, so that SIGTERM reaches Akin itself; a numeric user, which orchestrators can check."""
+    image = Image(dockerfile)
+    for name in ("ENTRYPOINT", "CMD", "VOLUME"):
+        assert image.one(name).value.startswith("[")
+    assert image.healthcheck[:2] == ["python3", "-c"]
+    assert "/readyz" in image.healthcheck[-1]
+    assert "SIGTERM" == image.one("STOPSIGNAL").value
+    user, group = map(int, image.one("USER").value.split(":"))
+    assert user == group >= 10_000
+    made = " ".join(each.value for each in stages(dockerfile)[-1] if each.name == "RUN")
+    assert f"useradd --uid={user} --gid={group} " in made
+    assert f"install --directory --owner={user} --group={group} " in made
+
+
+@each_dockerfile
+def test_no_layer_holds_a_secret(dockerfile: Path) -> None:
+    """No argument or variable is called one: both stay in the image."""
+    for name in ("ARG", "ENV"):
+        given = [each.assigned for each in instructions(dockerfile) if each.name == name]
+        assert given
+        assert not [key for assigned in given for key in assigned if SECRET.search(key)]
+
+
+@each_dockerfile
+def test_its_labels_are_those_of_the_project(dockerfile: Path) -> None:
+    """As the OCI names them."""
+    prefix = "org.opencontainers.image."
+    (base,) = {stage[0].value.split()[0] for stage in stages(dockerfile)}
+    about = {
+        "title": project()["name"].capitalize(),
+        "description": project()["description"],
+        "version": project()["version"],
+        "licenses": project()["license"],
+        "base.name": f"docker.io/library/{base}",
+    }
+    assert {f"{prefix}{key}": value for key, value in about.items()} == Image(dockerfile).assigned("LABEL")
+
+
+@each_dockerfile
+def test_compiled_loops_are_looked_for_where_they_were_put(dockerfile: Path) -> None:
+    """Both stages name one folder, in the cache volume, and one kind of processor."""
+    build, last = (
+        {key: value for each in stage if each.name in {"ARG", "ENV"} for key, value in each.assigned.items()}
+        for stage in stages(dockerfile)
+    )
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CPU_NAME", "CPU"):
+        assert build[name] == last[name]
+    volume = Image(dockerfile).one("VOLUME").words[1]
+    assert last["NUMBA_CACHE_DIR"].startswith(f"{volume}/")
+    assert last["HF_HOME"].startswith(f"{volume}/")
+    moved = [each.words[-2:] for each in stages(dockerfile)[-1] if each.name == "COPY"]
+    assert [["/opt/akin", "/opt/akin"], [volume, volume]] == moved
+    assert "bin/python3 -m akin.compiling" == [e.value for e in stages(dockerfile)[0] if e.name == "RUN"][-1]
+
+
+def required() -> dict[str, Requirement]:
+    """What serving needs, by name."""
+    given = project()
+    lines = [
+        *given["dependencies"],
+        *(line for extra in EXTRAS for line in given["optional-dependencies"][extra]),
+    ]
+    return {
+        each.name.lower(): each
+        for each in map(Requirement, lines)
+        if not each.marker or each.marker.evaluate()
+    }
+
+
+def test_the_cpu_image_takes_its_wheels_from_the_lock() -> None:
+    """Torch of the version that pyproject.toml names; the others with their hashes; then what extras name."""
+    (torch,) = (
+        each.assigned["TORCH"] for each in stages(CPU)[0] if each.name == "ARG" and "TORCH" in each.assigned
+    )
+    assert f"torch{required()['torch'].specifier}" == torch
+    runs = " ".join(each.value for each in stages(CPU)[0] if each.name == "RUN")
+    assert "pip download --no-deps --dest=wheels --require-hashes --requirement=requirements.lock" in runs
+    assert f'--no-build-isolation ".[{",".join(EXTRAS)}]"' in runs
+    missing = {name for name in required() if name not in names(locked(LOCK))} - {"torch"}
+    assert set() == missing
+
+
+def names(lock: dict[str, tuple[str, set[str]]]) -> set[str]:
+    """The packages of a lock, as pyproject.toml writes them."""
+    return {name.lower() for name in lock}
+
+
+def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
+    """The same versions and hashes, faiss-gpu in place of faiss-cpu, and torch with the CUDA it needs."""
+    cuda, cpu = locked(CUDA_LOCK), locked(LOCK)
+    for name in set(cuda) & set(cpu):
+        assert cpu[name] == cuda[name], name
+    own = set(cuda) - set(cpu)
+    assert {"faiss-gpu", "torch", "triton"} <= own
+    assert {"nvidia", "cuda"} == {name.split("-")[0] for name in own} - {"faiss", "torch", "triton"}
+    assert cuda["faiss-gpu"][0] == cpu["faiss-cpu"][0]
+    assert f"=={cuda['torch'][0]}" == str(required()["torch"].specifier)
+    assert all(hashes for _, hashes in cuda.values())
+    assert {"faiss-cpu"} == {name for name in required() if name not in names(cuda)}
+
+
+def test_the_cuda_lock_has_the_versions_that_are_asked_for() -> None:
+    """By pyproject.toml, and by docker/cuda.in."""
+    wanted = Requirement((ROOT / "docker" / "cuda.in").read_text(encoding="utf-8").splitlines()[-1])
+    assert wanted.specifier.contains(locked(CUDA_LOCK)[wanted.name][0])
+    for name, requirement in required().items():
+        version = {key.lower(): value for key, (value, _) in locked(CUDA_LOCK).items()}.get(name)
+        assert version is None or requirement.specifier.contains(version), name

@@ -1,0 +1,97 @@
+"""The compose file, read as `docker compose` reads it: variables filled in, services of one profile."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.builds import ROOT
+
+COMPOSE_FILE = ROOT / "docker-compose.yml"
+EXAMPLE = ROOT / ".env.example"
+PROFILES = ("cpu", "gpu", "demo")
+_VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?:(?P<kind>:[-?])(?P<word>[^}]*))?\}")
+
+
+class UnsetError(Exception):
+    """A variable that the file cannot do without is empty."""
+
+
+def example() -> dict[str, str]:
+    """The variables that `.env.example` sets, those without a value too."""
+    lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def filled(variables: Mapping[str, str], text: str) -> str:
+    """``text`` with its variables; raises UnsetError for `${NAME:?...}` that is empty."""
+
+    def value(found: re.Match[str]) -> str:
+        given = variables.get(found["name"], "")
+        if not given and found["kind"] == ":?":
+            raise UnsetError(found["name"])
+        return given or (found["word"] or "")
+
+    return _VARIABLE.sub(value, text)
+
+
+def variables_of(text: str) -> set[str]:
+    """The names of the variables in ``text``."""
+    return {found["name"] for found in _VARIABLE.finditer(text)}
+
+
+@cache
+def _read() -> dict[str, Any]:
+    return dict(yaml.safe_load(COMPOSE_FILE.read_text(encoding="utf-8")))
+
+
+def compose(variables: Mapping[str, str]) -> dict[str, Any]:
+    """The whole file under these variables."""
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, str):
+            return filled(variables, part)
+        if isinstance(part, dict):
+            return {key: fill(value) for key, value in part.items()}
+        return [fill(value) for value in part] if isinstance(part, list) else part
+
+    return dict(fill(_read()))
+
+
+def services(profile: str, variables: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """The services of one profile, those of every profile included; `.env.example` unless told otherwise."""
+    given = {**example(), "POSTGRES_PASSWORD": "example", **(variables or {})}
+    every = compose(given)["services"]
+    return {name: each for name, each in every.items() if profile in each.get("profiles", PROFILES)}
+
+
+def ours(profile: str) -> dict[str, dict[str, Any]]:
+    """Those of them that run Akin."""
+    return {name: each for name, each in services(profile).items() if each["image"].startswith("akin:")}
+
+
+def command_of(service: Mapping[str, Any]) -> list[str]:
+    """A command as words, also where it is written as a line."""
+    command = service["command"]
+    return shlex.split(command) if isinstance(command, str) else list(command)
+
+
+def environment_of(service: Mapping[str, Any]) -> dict[str, str]:
+    """Its variables as a process sees them."""
+    return {name: str(value) for name, value in service["environment"].items()}
+
+
+def volumes_of(service: Mapping[str, Any]) -> dict[str, str]:
+    """What is mounted, named or a folder of the host, by its place in the container."""
+    short = (each.split(":") for each in service["volumes"] if isinstance(each, str))
+    long = {each["target"]: each["source"] for each in service["volumes"] if isinstance(each, dict)}
+    return {target: source for source, target, *_ in short} | long
+
+
+def dockerfile_of(service: Mapping[str, Any]) -> Path:
+    """What its image is built by."""
+    return ROOT / service["build"]["context"] / service["build"]["dockerfile"]

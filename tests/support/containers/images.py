@@ -1,0 +1,116 @@
+"""A Dockerfile, read as a builder reads it: its stages, and what the image of the last one does."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from dockerfile_parse import DockerfileParser
+from dockerfile_parse.util import WordSplitter
+
+from tests.support.builds import ROOT
+
+DOCKERFILES = (ROOT / "docker" / "cpu.Dockerfile", ROOT / "docker" / "cuda.Dockerfile")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction, its continued lines joined."""
+
+    name: str
+    value: str
+
+    @property
+    def words(self) -> list[str]:
+        """What it is given: the words of a line, or the list of an exec form."""
+        if self.value.startswith("["):
+            return list(json.loads(self.value))
+        return list(WordSplitter(self.value).split())
+
+    @property
+    def assigned(self) -> dict[str, str]:
+        """The values of ENV, ARG or LABEL by their names."""
+        return dict(word.split("=", 1) for word in self.words)
+
+
+def instructions(dockerfile: Path) -> list[Instruction]:
+    """All of them, in order."""
+    parser = DockerfileParser(fileobj=BytesIO(dockerfile.read_bytes()))
+    wanted = (each for each in parser.structure if each["instruction"] != "COMMENT")
+    return [Instruction(each["instruction"], each["value"]) for each in wanted]
+
+
+def stages(dockerfile: Path) -> list[list[Instruction]]:
+    """The instructions of each stage, its FROM first."""
+    found: list[list[Instruction]] = []
+    for instruction in instructions(dockerfile):
+        if instruction.name == "FROM":
+            found.append([])
+        found[-1].append(instruction)
+    return found
+
+
+class Image:
+    """What the last stage says of the image."""
+
+    def __init__(self, dockerfile: Path) -> None:
+        self._last = stages(dockerfile)[-1]
+
+    def one(self, name: str) -> Instruction:
+        """The instruction that stands there once."""
+        (found,) = (each for each in self._last if each.name == name)
+        return found
+
+    def assigned(self, name: str) -> dict[str, str]:
+        """All values of ENV, ARG or LABEL."""
+        found = (each for each in self._last if each.name == name)
+        return {key: value for each in found for key, value in each.assigned.items()}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables of its processes, but for PATH."""
+        values = self.assigned("ENV")
+        return {
+            name: expanded(value, self.assigned("ARG")) for name, value in values.items() if name != "PATH"
+        }
+
+    @property
+    def healthcheck(self) -> list[str]:
+        """The command that asks whether it is ready."""
+        value = self.one("HEALTHCHECK").value
+        return list(json.loads(value[value.index("CMD") + len("CMD") :]))
+
+
+def expanded(value: str, variables: Mapping[str, str]) -> str:
+    """``value`` with ``$NAME`` filled in where it is known."""
+    return re.sub(r"\$(\w+)", lambda found: variables.get(found[1], found[0]), value)
+
+
+def copied(dockerfile: Path) -> Iterator[tuple[str, ...]]:
+    """What each COPY takes from the build context, its target left out."""
+    for instruction in instructions(dockerfile):
+        words = instruction.words if instruction.name == "COPY" else []
+        if words and not any(word.startswith("--from") for word in words):
+            yield tuple(word for word in words[:-1] if not word.startswith("--"))
+
+
+def locked(lock: Path) -> dict[str, tuple[str, set[str]]]:
+    """The version and the hashes of each package of a lock."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    name = ""
+    for line in lock.read_text(encoding="utf-8").splitlines():
+        if pinned := re.match(r"([\w.-]+)==(\S+)", line):
+            name = pinned[1]
+            found[name] = (pinned[2], set())
+        elif hashed := re.search(r"--hash=(sha256:[0-9a-f]{64})", line):
+            found[name][1].add(hashed[1])
+    return found
+
+
+def project() -> dict[str, Any]:
+    """What pyproject.toml says of the project."""
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])

@@ -1,0 +1,158 @@
+"""The image without an engine: its lines run in a folder, its services are confined as containers are.
+
+What needs the root of an image is left out: the user, the labels and the byte code of Python's own library.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.builds import DEMO_CORPUS, ROOT, WHALES
+from tests.support.containers.contained import Machine, confinement, prefix
+from tests.support.containers.images import DOCKERFILES, Image, expanded, stages
+from tests.support.servers.patience import soon
+from tests.support.servers.redis import RedisServer
+
+pytestmark = pytest.mark.trial
+__all__ = ["confinement", "prefix"]
+IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+SEARCH = {"query": {"paper_id": IDS[0]}, "facet": "method", "limit": 3}
+# Where this machine's torch comes from: the index of the image's own is another than the tests'.
+INDEX = os.environ.get("AKIN_TEST_TORCH_INDEX", "")
+
+
+def build(prefix: Path) -> None:
+    """Run the first stage of the CPU image; its paths are under ``prefix``."""
+    working = prefix / "build"
+    working.mkdir()
+    variables: dict[str, str] = {}
+    for instruction in stages(DOCKERFILES[0])[0]:
+        match instruction.name:
+            case "ARG" | "ENV":
+                given = {key: expanded(value, variables) for key, value in instruction.assigned.items()}
+                variables |= {key: value.replace("/var/", f"{prefix}/var/") for key, value in given.items()}
+            case "WORKDIR":
+                working = prefix / instruction.value.lstrip("/")
+            case "COPY":
+                *sources, target = instruction.words
+                for source in map(Path, sources):
+                    if (ROOT / source).is_dir():
+                        ignored = shutil.ignore_patterns("__pycache__")
+                        shutil.copytree(ROOT / source, working / target, ignore=ignored)
+                    else:
+                        shutil.copy2(ROOT / source, working / target)
+            case "RUN":
+                run_line(instruction.value, prefix, working, variables)
+
+
+def run_line(line: str, prefix: Path, working: Path, variables: dict[str, str]) -> None:
+    """Run one line as a builder does, with this machine's index for torch where it is given."""
+    line = re.sub(r"(?<=\s)/opt/", f"{prefix}/opt/", line).replace("python3 -m", f"{sys.executable} -m", 1)
+    line = line.replace(f"bin/{sys.executable}", "bin/python3")
+    if not INDEX:
+        line = line.replace('--index-url="$TORCH_INDEX" ', "")
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA"))
+    }
+    given = {**environment, **variables, **({"TORCH_INDEX": INDEX} if INDEX else {})}
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], cwd=working, env=given, capture_output=True, text=True, check=False
+    )
+    assert 0 == done.returncode, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.fixture
+def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machine:
+    """A machine with the image as its first stage makes it, and volumes as an engine makes them."""
+    build(prefix)
+    machine = Machine(
+        prefix, postgres_url, redis_server.url, [str(prefix / "opt/akin/bin/akin")], profile="demo"
+    )
+    machine.make_volumes()
+    return machine
+
+
+@contextmanager
+def running(machine: Machine, name: str, ready: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A service once it says that it is ready, and how it says so."""
+    process = machine.start(name, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield process, next((line for line in process.stdout if line.startswith(ready)), "")
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def serving(machine: Machine, key: str) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
+    """The service, and a client of it with a key."""
+    started = time.monotonic()
+    with running(machine, "service", "Serving") as (process, line):
+        print(f"ready after {time.monotonic() - started:.1f} s")  # noqa: T201 - `make trials` shows it
+        port = line.split("http://0.0.0.0:")[1].split()[0]
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=60
+        ) as client:
+            python, *ask = Image(DOCKERFILES[0]).healthcheck
+            asked = [machine.path("/opt/akin/bin") / python, *ask]
+            assert 0 == subprocess.run(asked, env={"AKIN_PORT": port}, check=False).returncode
+            yield process, client
+
+
+def ended(process: "subprocess.Popen[str]") -> int:
+    """The exit status after SIGTERM."""
+    process.send_signal(signal.SIGTERM)
+    return process.wait(timeout=60)
+
+
+def compiled(machine: Machine) -> dict[str, int]:
+    """The files of machine code, and when each was written."""
+    folder = machine.path("/var/cache/akin/numba")
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_compose_does(machine: Machine) -> None:
+    """Keys, indexer, two services and a worker of the demo; what was given is there after SIGTERM."""
+    before = compiled(machine)
+    assert before
+    refused = machine.run("service")
+    assert (1, True) == (refused.returncode, "akin keys create" in refused.stderr), refused.stderr
+    made, again = machine.run("keys"), machine.run("keys")
+    assert (0, 0, "") == (made.returncode, again.returncode, again.stdout), made.stderr
+    key = made.stdout.strip()
+    indexed = machine.run("indexer-demo")
+    assert (0, True) == (indexed.returncode, "Indexed 100 papers" in indexed.stdout), indexed.stderr
+    with serving(machine, key) as (one, first), serving(machine, key) as (two, second):
+        assert 202 >= first.post("/v1/papers?wait=true", json={"papers": [WHALES]}).status_code
+        for client in (first, second):
+            soon(lambda client=client: client.get("/v1/papers/whales").status_code == 200)
+        answers = [client.post("/v1/search", json=SEARCH).json()["results"] for client in (first, second)]
+        assert answers[0] == answers[1]
+        assert 3 == len(answers[0])
+        batch = second.post("/v1/batches", json={"seeds": IDS, "facet": "method", "limit": 3}).headers[
+            "Location"
+        ]
+        with running(machine, "worker", "Working") as (worker, _):
+            soon(lambda: first.get(batch).json()["state"] == "done")
+            assert 0 == ended(worker)
+        results = [json.loads(line) for line in first.get(f"{batch}/results").content.splitlines()]
+        assert list(enumerate(IDS)) == [(line["seed"], line["paper_id"]) for line in results]
+        assert [-signal.SIGTERM] * 2 == [ended(one), ended(two)]
+    with serving(machine, key) as (_, client):
+        assert answers[0] == client.post("/v1/search", json=SEARCH).json()["results"]
+        assert 200 == client.get("/v1/papers/whales").status_code
+        assert results == [json.loads(line) for line in client.get(f"{batch}/results").content.splitlines()]
+        assert [] == client.get("/readyz").json()["degraded"]
+    assert before == compiled(machine)  # nothing was compiled anew, and nothing written beside it
