@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def timed(engine: SearchEngine, query: SearchQuery) -> tuple[float, list[str]]:
 
 def without_words(query: SearchQuery) -> SearchQuery:
     """The same query, in which words do not count."""
-    return SearchQuery(query.seeds, limit=query.limit, words=0.0)
+    return replace(query, words=0.0)
 
 
 def of_kind(

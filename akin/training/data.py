@@ -1,7 +1,6 @@
 """``akin train data``: make training sets of papers and of the sentences that cite them."""
 
 import importlib
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -207,7 +206,7 @@ def _write(
         "found": n_found,
         "examples": len(examples),
         "held_out": len(kept),
-        "left_out_by_the_leak_guard": dict(sorted(Counter(guard.counts).items())),
+        "left_out_by_the_leak_guard": dict(sorted(guard.counts.items())),
         "seed": seed,
     }
     write_set(out, training_set(out.name, examples, texts), report)

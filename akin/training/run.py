@@ -111,13 +111,7 @@ class Run:
     def restore(self, name: str) -> State:
         """Give the model the weights of a checkpoint, LAST or BEST."""
         state = self._state(name)
-        self.model.restore(
-            {
-                key.removeprefix("weight:"): own
-                for key, own in state.tensors.items()
-                if key.startswith("weight:")
-            }
-        )
+        self.model.restore(state.weights)
         return state
 
     def _state(self, name: str) -> State:

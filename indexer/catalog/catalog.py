@@ -233,14 +233,9 @@ class Catalog(Store):
 
     def holding(self, paper_ids: Iterable[str]) -> set[str]:
         """Which of the papers are there."""
-        found: set[str] = set()
-        with self._database.reading() as connection:
-            for batch in in_batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
-                there = select(CurrentRow.paper_id).where(_HAS_VERSION, CurrentRow.paper_id.in_(batch))
-                found.update(connection.scalars(there))
-        return found
+        return {*self.current_hashes(paper_ids)}
 
-    def current_hashes(self, paper_ids: Sequence[str]) -> dict[str, str]:
+    def current_hashes(self, paper_ids: Iterable[str]) -> dict[str, str]:
         """The content hashes of the current versions of those papers that are there, by id."""
         found: dict[str, str] = {}
         with self._database.reading() as connection:

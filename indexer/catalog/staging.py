@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, Connection, delete, exists, func, literal, select, true, update
 
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow, SentenceRow, StagedRow
-from indexer.catalog.versions import in_batches, insert_on_conflict, insert_papers
+from indexer.catalog.versions import BATCH_PAPERS, in_batches, insert_on_conflict, insert_papers, make_current
 from models.types import Paper
 
 
@@ -72,16 +72,7 @@ def publish_staged(connection: Connection, load: str, up_to: int, change: int, *
     """
     of_these = (StagedRow.load == load, StagedRow.paper_key <= up_to)
     versions = select(StagedRow.paper_id, StagedRow.paper_key, literal(change, BigInteger)).where(*of_these)
-    insert = insert_on_conflict(connection, CurrentRow).from_select(
-        ["paper_id", "paper_key", "change"], versions
-    )
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=[CurrentRow.paper_id],
-            set_={"paper_key": insert.excluded.paper_key, "change": change},
-            where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
-        )
-    )
+    make_current(connection, versions, change)
     if replace:
         is_given = exists().where(StagedRow.paper_id == CurrentRow.paper_id, *of_these)
         connection.execute(
@@ -96,7 +87,9 @@ def forget_loads(connection: Connection, *, but: str) -> None:
     """Give up every load but one, and remove the versions that no other paper or load has had."""
     others = StagedRow.load != but
     while keys := list(
-        connection.scalars(select(StagedRow.paper_key).where(others).order_by(StagedRow.paper_key).limit(500))
+        connection.scalars(
+            select(StagedRow.paper_key).where(others).order_by(StagedRow.paper_key).limit(BATCH_PAPERS)
+        )
     ):
         brought = select(StagedRow.paper_key).where(
             StagedRow.paper_key.in_(keys), StagedRow.brought == true()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Executable, delete, literal, select, update
+from sqlalchemy import BigInteger, Connection, Executable, Select, delete, literal, select, update
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -117,19 +117,24 @@ def point(connection: Connection, digests: Sequence[str], change: int) -> None:
         versions = select(PaperRow.paper_id, PaperRow.key, literal(change, BigInteger)).where(
             PaperRow.content_hash.in_(batch)
         )
-        insert = insert_on_conflict(connection, CurrentRow).from_select(
-            ["paper_id", "paper_key", "change"], versions
-        )
-        connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=[CurrentRow.paper_id],
-                set_={"paper_key": insert.excluded.paper_key, "change": change},
-                where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
-            )
-        )
+        make_current(connection, versions, change)
         # A generation may come to hold them: they stay, whatever becomes of the load that brought them.
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(update(StagedRow).where(StagedRow.paper_key.in_(keys)).values(brought=False))
+
+
+def make_current(connection: Connection, versions: Select[str, int, int], change: int) -> None:
+    """Makes ``versions`` (paper id, key, ``change``) current, those that were not, as of ``change``."""
+    insert = insert_on_conflict(connection, CurrentRow).from_select(
+        ["paper_id", "paper_key", "change"], versions
+    )
+    connection.execute(
+        insert.on_conflict_do_update(
+            index_elements=[CurrentRow.paper_id],
+            set_={"paper_key": insert.excluded.paper_key, "change": change},
+            where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
+        )
+    )
 
 
 def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int) -> None:

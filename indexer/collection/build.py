@@ -200,7 +200,7 @@ class _Load:
         n_publications = 0
         for some, up_to in self._portions():
             encoded = encode_versions(
-                some,
+                ((each.paper_id, each.content_hash) for each in some),
                 self.catalog,
                 self.annotator,
                 like=self.like,

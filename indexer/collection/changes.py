@@ -94,7 +94,7 @@ def _encoded(
     on_progress: ProgressFn,
 ) -> EncodedVersions:
     """The versions that ``differing`` names by their hashes, encoded as those of ``base``."""
-    wanted = [(0, key, digest) for key, digest in differing.items() if digest is not None]
+    wanted = [(key, digest) for key, digest in differing.items() if digest is not None]
     done = 0
 
     def tell(n_papers: int) -> None:

@@ -77,6 +77,15 @@ def _runs(parts: Sequence[SegmentPart], most_rows: int) -> Iterator[Sequence[Seg
         yield run
 
 
+def adopted(data: Path, new: Sequence[NewSegment]) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
+    """The segments that show a paper, in their place in ``data``, each with what of it does not show."""
+    return [
+        (adopt_segment(data, each.folder, each.entry), each.gone)
+        for each in new
+        if len(each.gone) < each.entry.n_papers
+    ]
+
+
 def grow(
     data: Path,
     base: Snapshot | None,
@@ -101,11 +110,7 @@ def grow(
                 living[base.find_all(ids.to_pylist())] = False
         places = zip(base.segments, base.of_segments(living), base.of_segments(~living), strict=True)
         segments = [(segment.entry, gone) for segment, own, gone in places if len(own)]
-    segments += [
-        (adopt_segment(data, each.folder, each.entry), each.gone)
-        for each in new
-        if len(each.gone) < each.entry.n_papers
-    ]
+    segments += adopted(data, new)
     manifest = replace(like, segments=tuple(entry for entry, _ in segments))
     published = publish(data, manifest, [gone for _, gone in segments])
     clear_away(data, keep=keep)

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 from jaxtyping import Int64
 
-from indexer.collection.growth import MOST_ROWS, NewSegment, prepare_segments
-from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, clear_away, publish
+from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments
+from indexer.collection.publishing import LOCK_WAIT_S, clear_away, publish
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import compare_files, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
@@ -171,25 +171,19 @@ def _merge(
         first = _place(now, chosen)
         deleted = None if first is None else _deleted_since(now, first, taken)
         if first is not None and deleted is not None:
-            merged = _adopted(data, written, deleted)
+            merged = adopted(data, _without(written, deleted))
             published = _swap(data, now, slice(first, first + len(chosen)), merged)
             clear_away(data, keep=keep)
     discard_folder(work)
     return published
 
 
-def _adopted(
-    data: Path, written: Sequence[NewSegment], deleted: Int64[np.ndarray, " n_deleted"]
-) -> list[tuple[SegmentEntry, Int64[np.ndarray, "..."]]]:
-    """The written segments in their place, each with its deleted papers, given by their place among all."""
-    adopted, start = [], 0
-    for each in written:
-        end = start + each.entry.n_papers
-        gone = deleted[(deleted >= start) & (deleted < end)] - start
-        if len(gone) < each.entry.n_papers:
-            adopted.append((adopt_segment(data, each.folder, each.entry), gone))
-        start = end
-    return adopted
+def _without(written: Sequence[NewSegment], deleted: Int64[np.ndarray, " n_deleted"]) -> list[NewSegment]:
+    """The segments without the ``deleted`` papers, which are given by their places in all of them."""
+    ends = np.cumsum([each.entry.n_papers for each in written])
+    runs = np.split(deleted, np.searchsorted(deleted, ends))
+    starts = [0, *ends.tolist()]
+    return [replace(each, gone=run - start) for each, run, start in zip(written, runs, starts, strict=False)]
 
 
 def _place(now: Snapshot, chosen: Sequence[Segment]) -> int | None:

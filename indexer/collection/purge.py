@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import expect_own_catalog
-from indexer.collection.growth import prepare_segments
+from indexer.collection.growth import adopted, prepare_segments
 from indexer.collection.merging import kept_parts
-from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, publish, remove_generations
+from indexer.collection.publishing import LOCK_WAIT_S, publish, remove_generations
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import compare_files, generations, read_manifest, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
@@ -112,7 +112,7 @@ def _without(
                 device=device,
                 on_progress=on_progress,
             )
-            served += [(adopt_segment(data, each.folder, each.entry), each.gone) for each in written]
+            served += adopted(data, written)
         elif len(own):
             served.append((entry, gone))
     manifest = replace(

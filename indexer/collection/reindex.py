@@ -127,7 +127,7 @@ def _made(
     work = _work(data)
     known = KnownVersions(data, like, readable_snapshot(data), into=work)
     encoded = encode_versions(
-        catalog.current(),
+        ((each.paper_id, each.content_hash) for each in catalog.current()),
         catalog,
         annotator,
         like=like,
@@ -189,7 +189,7 @@ def publish_prepared(
     like, work = prepared.snapshot.manifest, _work(data)
 
     def encoded_of(changed: Mapping[str, str | None]) -> EncodedVersions:
-        wanted = [(0, key, digest) for key, digest in changed.items() if digest is not None]
+        wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         known = KnownVersions(data, like, readable_snapshot(data), into=work)
         return encode_versions(wanted, catalog, annotator, like=like, known=known)
 

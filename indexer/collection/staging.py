@@ -1,7 +1,5 @@
 """Staging: the papers of a corpus that are new or changed go into the catalog, and nothing shows them yet."""
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from dataclasses import field as dataclass_field
@@ -15,6 +13,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
+from models.checksums import digest_of
 from models.errors import CorpusError
 from models.language import other_language
 from models.sentences import SPLITTER_VERSION
@@ -54,8 +53,8 @@ def load_key(corpora: Sequence[Path], options: CorpusOptions, *, replace: bool) 
     stats = [path.stat() for path in corpora]
     files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
     # Readers of another release may find other rows.
-    decisive = (files, asdict(options), replace, SPLITTER_VERSION, version("akin"))
-    return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+    readers = {"splitter": SPLITTER_VERSION, "akin": version("akin")}
+    return digest_of({"files": files, "options": asdict(options), "replace": replace, **readers})
 
 
 def stage_corpora(

@@ -10,7 +10,6 @@ import numpy as np
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.catalog.staging import Version
 from indexer.encoding.parts import Part, encode_part, kept_part, linked, refused_in
 from indexer.files.kept import NOTE
 from indexer.files.notes import read_note
@@ -142,7 +141,7 @@ class KnownVersions:
 
 
 def encode_versions(
-    versions: Iterable[Version | tuple[int, str, str]],
+    versions: Iterable[tuple[str, str]],
     catalog: Catalog,
     annotator: Annotator,
     *,
@@ -153,15 +152,16 @@ def encode_versions(
 ) -> EncodedVersions:
     """Encode versions as those of ``like``, but for what is ``known``, ``at_once`` at a time.
 
-    Each time what was encoded is kept in a folder, where ``known`` links to others. ``on_done`` gets how many
-    papers were done since its last call. Raises EncoderError, StorageError.
+    Each is given by the id of its paper and its content hash. What was encoded at once is kept in a folder,
+    where ``known`` links to others. ``on_done`` gets how many papers were done since its
+    last call. Raises EncoderError, StorageError.
     """
     parts: list[KeptPart] = []
     quarantined: list[QuarantinedPaper] = []
     used: dict[Path, bool] = {}
     n_reused = 0
     for some in _runs(versions, at_once):
-        wanted = {paper_id: digest for _, paper_id, digest in some}
+        wanted = dict(some)
         taken, refused, folders = known.take(wanted)
         n_known = len(some) - len(wanted)
         n_reused += n_known
@@ -181,9 +181,7 @@ def encode_versions(
     return EncodedVersions(tuple(parts), tuple(quarantined), n_reused, frozenset(used), emptied)
 
 
-def _runs(
-    versions: Iterable[Version | tuple[int, str, str]], at_once: int
-) -> Iterator[Sequence[Version | tuple[int, str, str]]]:
+def _runs(versions: Iterable[tuple[str, str]], at_once: int) -> Iterator[Sequence[tuple[str, str]]]:
     iterator = iter(versions)
     while some := list(islice(iterator, at_once)):
         yield some

@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Int64
 
 from models.errors import InputError
-from models.training.examples import Example
 
 
 class Mixing(StrEnum):
@@ -110,8 +109,3 @@ def _in_turn(weights: np.ndarray, n_turns: int) -> Int64[np.ndarray, " n_turns"]
 @lru_cache(maxsize=64)
 def _order(seed: int, number: int, lap: int, size: int) -> Int64[np.ndarray, " size"]:
     return np.random.default_rng([seed, number, lap]).permutation(size)
-
-
-def examples_of(drawn: Drawn, sets: Sequence[Sequence[Example]]) -> list[Example]:
-    """The examples that were drawn."""
-    return [sets[number][example] for number, example in drawn.chosen]

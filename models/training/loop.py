@@ -21,6 +21,8 @@ from models.training.objectives.batch import RetrievalObjective, Vectors
 from models.training.trainable import Trainable
 from models.types import ProgressFn
 
+_WEIGHT = "weight:"  # how the names of trained weights begin among the tensors of a state
+
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
@@ -69,6 +71,12 @@ class State:
     step: int
     tensors: dict[str, torch.Tensor]
     history: History
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The trained weights, by their names."""
+        own = {name: tensor for name, tensor in self.tensors.items() if name.startswith(_WEIGHT)}
+        return {name.removeprefix(_WEIGHT): tensor for name, tensor in own.items()}
 
 
 # Gets the state after a step and whether it is the best measured so far.
@@ -193,7 +201,7 @@ class Training:
 
     def _tensors(self) -> dict[str, torch.Tensor]:
         """Copies: training goes on while they are written."""
-        tensors = {f"weight:{name}": own.detach().cpu().clone() for name, own in self._parameters.items()}
+        tensors = {_WEIGHT + name: own.detach().cpu().clone() for name, own in self._parameters.items()}
         for name, own in self._parameters.items():
             moments: dict[str, Any] = self._optimiser.state.get(own, {})
             for key, value in moments.items():
@@ -201,9 +209,7 @@ class Training:
         return tensors
 
     def _resume(self, state: State) -> int:
-        self._model.restore(
-            {name: state.tensors[f"weight:{name}"].to(own.device) for name, own in self._parameters.items()}
-        )
+        self._model.restore(state.weights)
         for name, own in self._parameters.items():
             for key in ("step", "exp_avg", "exp_avg_sq"):
                 if (kept := state.tensors.get(f"moment:{key}:{name}")) is not None:

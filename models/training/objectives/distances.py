@@ -1,8 +1,6 @@
 """Distances between texts with gradients, by name: those that papers are ranked by (semantics 3.3, 3.4)."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 import torch
 from jaxtyping import Float
@@ -14,15 +12,7 @@ from models.transport import SERVING, Scorer
 from models.transport.tensor import score_batch
 
 DOCUMENT = "document"
-_SCORERS: Mapping[str, Scorer] = MappingProxyType(
-    {
-        "ot": Scorer.OT,
-        "single": Scorer.SINGLE,
-        "mean_min": Scorer.MEAN_MIN,
-        "attention": Scorer.ATTENTION,
-    }
-)
-DISTANCES = (*_SCORERS, DOCUMENT)
+DISTANCES = (Scorer.OT, Scorer.SINGLE, Scorer.MEAN_MIN, Scorer.ATTENTION, DOCUMENT)
 _SMALLEST = 1e-12  # of a squared distance: the gradient of a root has no bound at 0
 
 
@@ -51,9 +41,8 @@ def paired_distances(
         return l2(a.documents.double(), b.documents.double())
     if not tau > 0:
         raise InputError(f"tau is {tau}; expected a temperature above 0, in units of distance.")
-    scorer = _SCORERS[name]
     plans = score_batch(
-        a.sentences, a.mask, b.sentences, b.mask, scorer=scorer, settings=replace(SERVING, tau=tau)
+        a.sentences, a.mask, b.sentences, b.mask, scorer=Scorer(name), settings=replace(SERVING, tau=tau)
     )
     if dual:
         return plans.distance
