@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.index.backends.nearest import nearest_rows, rescored
+from indexer.words.collection import add_shared
 from models.transport import SERVING, Scorer, score_papers
 from service.resolve.near_ids import near_ids
 
@@ -19,6 +20,11 @@ def compile_all() -> None:
     for stored in (near.astype(np.float16), near):
         nearest_rows(stored, near[:1], k=1)
         rescored(stored, near[:1], proposed=np.array([[0, -1]]), k=1)
+    postings = np.array([0], np.uint32), np.array([1], np.uint8)
+    for mapped in postings:
+        mapped.setflags(write=False)
+    one, weight = np.array([1]), np.array([1.0])
+    add_shared(*postings, one - 1, one, weight, np.array([0.0, 1.0]), np.zeros(1))
     near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
 
 

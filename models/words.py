@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import Stemmer
@@ -69,21 +70,15 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
     """Those of the ``words`` that have ``wanted`` stems, with these."""
-    # The stemmer leaves the first character of a word as it is, and the second of all but short ones.
-    firsts = {case for stem in wanted if len(stem) < 4 for case in _cases(stem[:1])}
-    pairs = {a + b for stem in wanted if len(stem) > 3 for a in _cases(stem[0]) for b in _cases(stem[1])}
-    likely = [
-        word
-        for word in words
-        if word[:2] in pairs or word[0] in firsts or word[0] > "\x7f" or word[1] > "\x7f"
-    ]
-    folded = list(map(_folded, likely))
-    found = zip(likely, folded, _stemmed(folded), strict=True)
-    return {word: stem for word, plain, stem in found if stem in wanted and plain not in STOP_WORDS}
+    found = ((word, _stem(word)) for word in words)
+    return {word: stem for word, stem in found if stem in wanted}
 
 
-def _cases(character: str) -> set[str]:
-    return {character, character.upper()}
+@lru_cache(maxsize=1 << 15)
+def _stem(word: str) -> str:
+    """The stem of one word as it is written; empty for a stop word. Few words make up most of all texts."""
+    folded = _folded(word)
+    return "" if folded in STOP_WORDS else _stemmed([folded])[0]
 
 
 def _written(text: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Candidates: papers that hold the sentences nearest to the query's (single match, semantics 3.3)."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from models.types import Candidate, Paper
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
-from service.search.words import WITHOUT_WORDS, QueryVectors
+from service.search.words import WITHOUT_WORDS, QueryVectors, SharedWords
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
 CANDIDATES_PER_RESULT: Final = 5
@@ -27,8 +28,12 @@ _WIDEN: Final = 2
 # So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
 # which of millions of rows it may return takes longer.
 _FEW_PAPERS: Final = 32
-# So many papers found by vectors stand in the list for one that was found by words.
-_VECTORS_TO_WORDS: Final = 4
+# Where words count: one paper more is re-ranked for each so many, words look up one for each so many that
+# vectors look up, and one in so many of the list has a rare word, however far it lies by all else. Measured:
+# docs/why.md, "Candidates by words".
+_MORE_WITH_WORDS: Final = 4
+_VECTORS_TO_WORDS: Final = 2
+_ALL_TO_RARE: Final = 8
 # How many times as many papers each further search of a long list asks for.
 _DEEPER: Final = 2
 
@@ -45,14 +50,14 @@ _BATCH: Final = 64
 def depth_for(parts: Sequence[Part], limit: int, *, least: int, words: bool) -> int:
     """How many papers are re-ranked together for ``limit`` results; ``least`` for a single part.
 
-    More where ``words`` count, as they find some beside those that vectors find.
+    More where ``words`` count, as a paper may be akin by either.
     """
     n_papers = max(least, limit * CANDIDATES_PER_RESULT)
     if not of_one_seed(parts):
         n_papers = max(least * MORE_CANDIDATES, n_papers)
     elif len(parts) > 1:
         n_papers *= MORE_CANDIDATES
-    return n_papers + n_papers // _VECTORS_TO_WORDS if words else n_papers
+    return n_papers + n_papers // _MORE_WITH_WORDS if words else n_papers
 
 
 @stage("candidates")
@@ -69,24 +74,23 @@ def list_candidates(
 ) -> list[int]:
     """The positions of the first ``n_papers`` of a list that is the same however far it is read.
 
-    The nearest come first; where ``words`` count, one found by them after every four that were found by
-    vectors. Fewer if fewer are allowed. ``first`` papers come from one search, the rest from
-    wider ones, in order, but for what was found before: an approximate index may find other papers when it is
-    asked for more. The list depends on ``first``. Papers with the title or the abstract of one of ``omitted``
-    are left out, letter case and spacing aside. Raises DeadlineError.
+    The nearest come first; where ``words`` count, the nearest by both. Fewer if fewer are allowed. ``first``
+    papers come from one search, the rest from wider ones, in order, but for what was found before: an
+    approximate index may find other papers when it is asked for more. The list depends on ``first``. Papers
+    with the title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
+    DeadlineError.
     """
     several = not of_one_seed(parts)
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
-    own = np.array([0.0 if part.away else part.weight for part in parts])
+    shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     listed: dict[int, None] = {}
     seen: set[int] = set()
     n_searched = first
     while True:
         found = find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed, exact=not several)
-        by_words = words.nearest(own, n_searched // (_VECTORS_TO_WORDS + 1), allowed)
-        both = _mixed([each.position for each in found], by_words)
-        new = [position for position in both if position not in seen]
+        ordered = _by_vectors_and_words(found, shared, n_searched, allowed)
+        new = [position for position in ordered if position not in seen]
         seen.update(new)
         listed.update(dict.fromkeys(_without(snapshot, new, same)))
         # Fewer than asked for: there are no more.
@@ -95,15 +99,32 @@ def list_candidates(
         n_searched *= _DEEPER
 
 
-def _mixed(near: Sequence[int], by_words: Sequence[int]) -> list[int]:
-    """Both lists as one, each paper once: ``by_words`` one after every few of those that are ``near``."""
-    mixed: dict[int, None] = {}
-    rest = iter(by_words)
-    for number, position in enumerate(near, start=1):
-        mixed[position] = None
-        if number % _VECTORS_TO_WORDS == 0 and (shared := next(rest, None)) is not None:
-            mixed[shared] = None
-    return list(mixed | dict.fromkeys(rest))
+def _by_vectors_and_words(
+    found: Sequence[Candidate],
+    shared: SharedWords | None,
+    n_searched: int,
+    allowed: Bool[np.ndarray, " n_papers"],
+) -> list[int]:
+    """The positions of what vectors ``found`` and of what words find, nearest first by both together.
+
+    What words alone find lies no nearer by vectors than the last that these found: it is taken to lie there.
+    """
+    near = np.array([each.position for each in found], dtype=np.int64)
+    if shared is None or not found:
+        return list(map(int, near))
+    by_words = shared.nearest(n_searched // _VECTORS_TO_WORDS, allowed)
+    positions = np.concatenate([near, by_words[~np.isin(by_words, near)]])
+    scores = np.full(len(positions), found[-1].score)
+    scores[: len(near)] = [each.score for each in found]
+    scores += shared.weight * shared.cosines(positions)
+    ordered: list[int] = positions[np.lexsort((positions, -scores))].tolist()
+    rare = iter(shared.rarest(n_searched // _ALL_TO_RARE, allowed))
+    listed: dict[int, None] = {}
+    for number, position in enumerate(ordered, start=1):
+        listed[position] = None
+        if number % _ALL_TO_RARE == 0:
+            listed.update(dict.fromkeys(islice(rare, 1)))
+    return list(listed | dict.fromkeys(rare))
 
 
 def find_candidates(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Final
 
 import numpy as np
@@ -46,6 +45,30 @@ class QueryWords:
         return bags
 
 
+@dataclass(frozen=True, slots=True)
+class SharedWords:
+    """Papers of a collection by the words that they share with a query, ``vector``."""
+
+    words: CollectionWords
+    vector: WordVector
+    weight: float
+
+    def nearest(
+        self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
+    ) -> Int64[np.ndarray, " n_found"]:
+        """At most ``n_papers`` of the ``allowed`` papers, nearest first."""
+        return self.words.nearest(self.vector, n_papers, allowed=allowed)
+
+    def rarest(self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]) -> list[int]:
+        """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest word."""
+        return self.words.rarest(self.vector, n_papers, allowed=allowed)
+
+    def cosines(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+        """The cosine of the query with each paper; 0 where either has no word."""
+        cosines: Float64[np.ndarray, " k"] = self.words.cosines([self.vector], positions)[0]
+        return cosines
+
+
 class QueryVectors:
     """The parts of a query by their words, beside a collection's; ``weight`` 0: words do not count."""
 
@@ -58,24 +81,11 @@ class QueryVectors:
         if words is not None:
             self._vectors = [words.vector([] if part is None else part.bags()) for part in parts]
 
-    def nearest(
-        self,
-        counts: Float64[np.ndarray, " n_parts"],
-        n_papers: int,
-        allowed: Bool[np.ndarray, " n_positions"],
-    ) -> list[int]:
-        """At most ``n_papers`` of the ``allowed`` papers that the parts together lead to by words.
-
-        By turns one that is nearest and one that has a rarest word. ``counts`` are how much each part counts.
-        None where words do not.
-        """
+    def together(self, counts: Float64[np.ndarray, " n_parts"]) -> "SharedWords | None":
+        """The words of all parts, each as much as ``counts`` says; None where words do not count."""
         if self._words is None or not self.weight:
-            return []
-        joined = self._words.joined(self._vectors, counts)
-        near: list[int] = self._words.nearest(joined, n_papers, allowed=allowed).tolist()
-        rare = self._words.rarest(joined, n_papers, allowed=allowed)
-        by_turns = (each for pair in zip_longest(near, rare) for each in pair if each is not None)
-        return list(dict.fromkeys(by_turns))[:n_papers]
+            return None
+        return SharedWords(self._words, self._words.joined(self._vectors, counts), self.weight)
 
     def distances(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
         """How far each part is from each of the papers, from 0 to 1; no rows without words."""

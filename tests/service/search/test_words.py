@@ -12,8 +12,10 @@ from models.encoder import Encoder
 from models.transport import Scorer
 from models.types import Paper
 from service.app import create_app
-from service.search.aspect import Part
+from service.search.aspect import Aspect, Part
 from service.search.candidates import list_candidates
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
 from service.search.words import QueryVectors, QueryWords
 from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -140,6 +142,21 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
     allowed[snapshot.position("needle")] = False
     assert "needle" not in found(1.0)
     assert 25 == len(set(found(1.0)))
+
+
+@pytest.mark.parametrize("aspect", [Aspect(), Aspect(sentences=(0,))])
+def test_few_candidates_hold_the_best(plain_engine: SearchEngine, aspect: Aspect) -> None:
+    """A tenth of the papers, chosen by vectors and words together, hold what a comparison with all finds."""
+    snapshot = plain_engine.snapshot
+    few, all_of_them = (
+        SearchEngine(snapshot, plain_engine.load, n_candidates=n) for n in (10, len(snapshot))
+    )
+    n_found = 0
+    for position in range(len(snapshot)):
+        query = SearchQuery((Seed(snapshot.paper(position).id, aspect=aspect),), limit=2)
+        wanted, found = ([r.paper.id for r in each.search(query).results] for each in (all_of_them, few))
+        n_found += len({*wanted} & {*found})
+    assert n_found / (2 * len(snapshot)) > 0.97
 
 
 def test_pages_go_on_with_words(haystack: Path) -> None:
