@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 
-from akin.cli import app
 from akin.serving import _LEAST_GRACE_S
 from service.access.keys import is_loopback
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT
+from tests.support.commands import parsed
 from tests.support.containers.compose import (
     COMPOSE_FILE,
     EXAMPLE,
@@ -101,17 +100,6 @@ def test_nothing_runs_without_a_password() -> None:
     with pytest.raises(UnsetError, match="POSTGRES_PASSWORD"):
         compose(example())
     assert "copy .env.example to .env" in TEXT
-
-
-def parsed(words: list[str]) -> typer.Context:
-    """A command line, read by the command line itself but not carried out."""
-    command = typer.main.get_command(app)
-    context = command.make_context("akin", list(words))
-    while isinstance(command, typer.core.TyperGroup):
-        rest = [*context._protected_args, *context.args]
-        name, command, rest = command.resolve_command(context, rest)
-        context = command.make_context(name, rest, parent=context)
-    return context
 
 
 @each_service
@@ -214,7 +202,7 @@ def test_the_demo_is_where_the_image_has_it() -> None:
     service = ours("demo")["indexer-demo"]
     (path,) = parsed(command_of(service)).params["corpora"]
     (version,) = {
-        re.match(r"python:(3\.\d+)-", stage[0].value)[1] for stage in stages(dockerfile_of(service))
+        re.match(r"python:(3\.\d+)\.", stage[0].value)[1] for stage in stages(dockerfile_of(service))
     }  # type: ignore[index]  # each is one
     packages = f"/opt/akin/lib/python{version}/site-packages"
     assert f"{packages}/{DEMO_CORPUS.relative_to(ROOT)}" == str(path)
