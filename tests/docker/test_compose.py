@@ -134,7 +134,7 @@ def test_a_service_fits_its_image(service: dict[str, Any]) -> None:
     if service["command"][0] == "serve":
         assert service["command"] == image.one("CMD").words
     else:
-        assert {"disable": True} == service["healthcheck"]  # which asks a service
+        assert {"disable": True} == service["healthcheck"]  # the image has one for services
 
 
 @each_service

@@ -221,7 +221,7 @@ def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
     assert {"faiss-cpu"} == {name for name in required() if name not in names(cuda)}
 
 
-def test_the_cuda_lock_has_the_versions_that_are_asked_for() -> None:
+def test_the_cuda_lock_has_the_versions_that_are_wanted() -> None:
     """By pyproject.toml, and by docker/cuda.in."""
     wanted = Requirement((ROOT / "docker" / "cuda.in").read_text(encoding="utf-8").splitlines()[-1])
     assert wanted.specifier.contains(locked(CUDA_LOCK)[wanted.name][0])

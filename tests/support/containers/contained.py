@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ class Machine:
     redis_url: str
     program: Sequence[str]
     profile: str = "cpu"
+    read_only: Collection[str] = ()  # volumes that are for reading alone here
     variables: Mapping[str, str | None] = field(
         default_factory=dict
     )  # in place of others; None takes one out
@@ -114,7 +115,7 @@ class Machine:
     def confined(self, name: str, command: Sequence[str]) -> list[str]:
         """A command line that runs ``command`` as a service of this name would."""
         service = self.services[name]
-        writable = [self.path(place) for place in writable_in(service)]
+        writable = [self.path(place) for place in writable_in(service) if place not in self.read_only]
         mode = "ro" if service["read_only"] else "rw"
         return [*_confined(writable, [ROOT, self.prefix], mode), *self._privileges(service), *command]
 
