@@ -24,7 +24,9 @@ from indexer.collection.build import (
     built_with,
 )
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
+from models.errors import SnapshotMissingError
 from models.types import Precision
 
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
@@ -52,7 +54,10 @@ class Dtype(StrEnum):
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
 CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto: CUDA if there is one, else CPU.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    typer.Option(help="auto: CUDA if there is one, else CPU.", envvar="AKIN_DEVICE"),
+]
 TaggerFile = Annotated[
     Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
 ]
@@ -101,14 +106,23 @@ def index(
     keep: Keep = KEEP,
     publish_every: Annotated[
         int,
-        typer.Option(min=0, help="Serve so many papers at a time; 0, or with --replace: all at the end."),
+        typer.Option(
+            min=0, help="Serve so many papers at a time; 0, or with --replace or --first: all at the end."
+        ),
     ] = PUBLISH_EVERY,
+    first: Annotated[
+        bool, typer.Option("--first/--again", help="Do nothing where there is a collection already.")
+    ] = False,
 ) -> None:
     """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
 
     Every sentence is embedded; a running service takes the papers up at once. A paper whose id is there is
     replaced. An interrupted run goes on where it stopped when the same command is given again.
     """
+    if first and _is_begun(data):
+        note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
+        _out.print(f"{data}: {note}.", markup=False, soft_wrap=True)
+        return
     usual = None if replace else built_with(data)
     arguments = BuildArguments(
         encoder=encoder or (usual.encoder if usual else "minilm"),
@@ -139,12 +153,22 @@ def index(
             catalog=catalog or None,
             replace=replace,
             keep=keep,
-            bounds=Bounds(publish_every=publish_every),
+            # A first collection that was published in part would pass for the whole at the next start.
+            bounds=Bounds(publish_every=0 if first else publish_every),
         )
     _err.print(_refused_rows(report.reading.refusals))
     _err.print(quarantined_papers(report.quarantined))
     _out.print(_build_summary(report))
     _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+
+
+def _is_begun(data: Path) -> bool:
+    """Whether something is served from a data folder."""
+    try:
+        current_generation(data)
+    except SnapshotMissingError:
+        return False
+    return True
 
 
 def catalog_place(data: Path, url: str) -> str | Path:

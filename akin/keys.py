@@ -24,14 +24,16 @@ def create(
     expires_days: Annotated[
         int, typer.Option(min=0, max=3650, help="Days until it expires; 0: it never does.")
     ] = 365,
-    first: Annotated[bool, typer.Option("--first", help="Make none where there is a usable one.")] = False,
+    first: Annotated[
+        bool, typer.Option("--first", help="Make none where one of this scope, or of a wider one, is usable.")
+    ] = False,
     catalog: CatalogUrl = "",
 ) -> None:
     """Make a key and print it, alone, on standard output: it is shown this once and stored nowhere."""
     with Keys.open(catalog_place(data, catalog)) as keys:
         now = datetime.now(UTC).timestamp()
-        if first and any(key.usable(now) for key in keys.all()):
-            _err.print("There is a usable key already; none was made.")
+        if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
+            _err.print(f"There is a usable key of scope {scope} already; none was made.")
             return
         made = keys.create(name, scope=scope, expires_days=expires_days or None)
     _err.print(

@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from akin.indexing import Data, index
-from indexer.snapshot.folder import current_generation
-from models.errors import InputError, SnapshotMissingError
+from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
 from service.api.services import services_of
 from service.app import create_app
@@ -179,11 +178,8 @@ def serve(
 
 def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
     """Index the demo corpus (invented papers) unless it is there already, then serve it."""
-    try:
-        current_generation(data)
-    except SnapshotMissingError:
-        with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
-            index([corpus], data)
+    with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
+        index([corpus], data, first=True)
     serve_until_stopped(settings_of(data=data, port=port, keyless=Keyless.WRITE), _out, hint=_demo_hint(port))
 
 

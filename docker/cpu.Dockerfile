@@ -1,5 +1,5 @@
 # Akin on processors: docker build --file docker/cpu.Dockerfile --tag akin:0.1.0-cpu .
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.11.15-slim-bookworm AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
@@ -7,34 +7,37 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 
-# First, and where PyTorch publishes builds for processors: anywhere else it brings gigabytes for GPUs.
+# From where PyTorch publishes builds for processors: anywhere else it brings gigabytes for GPUs.
 ARG TORCH=torch==2.13.0
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN python3 -m pip download --no-deps --dest=wheels --index-url="$TORCH_INDEX" "$TORCH"
 COPY requirements.lock ./
 RUN python3 -m pip download --no-deps --dest=wheels --require-hashes --requirement=requirements.lock
 
+# Of those wheels, which are all that is looked at, just what serving needs. Akin itself is empty here, so that
+# this layer stays while only its code changes.
 COPY pyproject.toml LICENSE README.md ./
+# hadolint ignore=DL3013
+RUN python3 -m venv /opt/akin \
+ && /opt/akin/bin/pip install --no-index --find-links=wheels --upgrade setuptools \
+ && /opt/akin/bin/pip install --no-index --find-links=wheels --no-build-isolation ".[postgres,redis,telemetry]"
 COPY models models
 COPY indexer indexer
 COPY service service
 COPY evaluation evaluation
 COPY akin akin
-# Of those wheels, which are all that is looked at, just what serving needs.
-# hadolint ignore=DL3013
-RUN python3 -m venv /opt/akin \
- && /opt/akin/bin/pip install --no-index --find-links=wheels --upgrade setuptools \
- && /opt/akin/bin/pip install --no-index --find-links=wheels --no-build-isolation ".[postgres,redis,telemetry]"
+RUN /opt/akin/bin/pip install --no-index --no-deps --no-build-isolation .
 
-# Machine code for any x86-64 processor with AVX2; `generic` is for any processor at all.
+# Machine code for any x86-64 processor with AVX2, whatever else this one has; `generic` is for any at all.
 ARG CPU=x86-64-v3
 ENV NUMBA_CACHE_DIR=/var/cache/akin/numba \
+    NUMBA_CPU_FEATURES="" \
     NUMBA_CPU_NAME=$CPU
 WORKDIR /opt/akin
 RUN bin/python3 -m akin.compiling
 
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11.15-slim-bookworm
 
 # Python's own library comes without byte code, and a process could not keep it.
 RUN groupadd --gid=10001 akin \
@@ -50,14 +53,23 @@ ENV AKIN_DATA=/var/lib/akin \
     AKIN_PORT=8000 \
     HF_HOME=/var/cache/akin/huggingface \
     NUMBA_CACHE_DIR=/var/cache/akin/numba \
+    NUMBA_CPU_FEATURES="" \
     NUMBA_CPU_NAME=$CPU \
     PATH=/opt/akin/bin:$PATH \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    XDG_CACHE_HOME=/var/cache/akin
+# Of the build: docs/deploy.md.
+ARG CREATED=""
+ARG REVISION=""
+ARG SOURCE=""
 LABEL org.opencontainers.image.title="Akin" \
       org.opencontainers.image.description="Find scientific papers akin to one you give, in the respect you choose, and see which sentences match." \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
+      org.opencontainers.image.created="$CREATED" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="$SOURCE" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11.15-slim-bookworm"
 
 USER 10001:10001
 WORKDIR /var/lib/akin

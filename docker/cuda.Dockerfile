@@ -1,5 +1,5 @@
 # Akin on NVIDIA GPUs, x86-64 alone: docker build --file docker/cuda.Dockerfile --tag akin:0.1.0-cuda .
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.11.15-slim-bookworm AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
@@ -20,15 +20,16 @@ COPY evaluation evaluation
 COPY akin akin
 RUN /opt/akin/bin/pip install --no-index --no-deps --no-build-isolation .
 
-# Machine code for any x86-64 processor with AVX2; `generic` is for any processor at all.
+# Machine code for any x86-64 processor with AVX2, whatever else this one has; `generic` is for any at all.
 ARG CPU=x86-64-v3
 ENV NUMBA_CACHE_DIR=/var/cache/akin/numba \
+    NUMBA_CPU_FEATURES="" \
     NUMBA_CPU_NAME=$CPU
 WORKDIR /opt/akin
 RUN bin/python3 -m akin.compiling
 
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11.15-slim-bookworm
 
 # Python's own library comes without byte code, and a process could not keep it.
 RUN groupadd --gid=10001 akin \
@@ -42,18 +43,28 @@ ARG CPU=x86-64-v3
 ENV AKIN_DATA=/var/lib/akin \
     AKIN_HOST=0.0.0.0 \
     AKIN_PORT=8000 \
+    CUDA_CACHE_PATH=/var/cache/akin/cuda \
     HF_HOME=/var/cache/akin/huggingface \
     NUMBA_CACHE_DIR=/var/cache/akin/numba \
+    NUMBA_CPU_FEATURES="" \
     NUMBA_CPU_NAME=$CPU \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility \
     NVIDIA_VISIBLE_DEVICES=all \
     PATH=/opt/akin/bin:$PATH \
-    PYTHONUNBUFFERED=1
+    PYTHONUNBUFFERED=1 \
+    XDG_CACHE_HOME=/var/cache/akin
+# Of the build: docs/deploy.md.
+ARG CREATED=""
+ARG REVISION=""
+ARG SOURCE=""
 LABEL org.opencontainers.image.title="Akin" \
       org.opencontainers.image.description="Find scientific papers akin to one you give, in the respect you choose, and see which sentences match." \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.base.name="docker.io/library/python:3.11-slim-bookworm"
+      org.opencontainers.image.created="$CREATED" \
+      org.opencontainers.image.revision="$REVISION" \
+      org.opencontainers.image.source="$SOURCE" \
+      org.opencontainers.image.base.name="docker.io/library/python:3.11.15-slim-bookworm"
 
 USER 10001:10001
 WORKDIR /var/lib/akin

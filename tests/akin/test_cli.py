@@ -22,7 +22,7 @@ from service.answer_warnings import WarningCode, warning
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
-from tests.support.commands import flat, run
+from tests.support.commands import flat, parsed, run
 from tests.support.examples import aspire_vectors
 from tests.support.examples.tiny_bert import write_frozen_bert
 from tests.support.servers.loopback import free_port
@@ -247,6 +247,16 @@ def test_help_names_every_command_and_imports_no_torch() -> None:
     assert shown.endswith("set()\n")
     for command in ("index", "serve", "search", "embed", "convert", "snapshot", "demo"):
         assert command in shown
+
+
+@pytest.mark.parametrize("command", ["index corpus.jsonl", "worker", "reindex", "compact"])
+def test_commands_read_which_device_is_set(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """AKIN_DEVICE counts beside the service too, where no option says otherwise; empty, it is not set."""
+    words = [*command.split(), "--data", "data"]
+    for value, device in (("", "auto"), ("cuda", "cuda")):
+        monkeypatch.setenv("AKIN_DEVICE", value)
+        assert device == parsed(words).params["device"]
+    assert "cpu" == parsed([*words, "--device", "cpu"]).params["device"]
 
 
 def test_ids_to_delete_come_from_a_file(hashed_data: Path, tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 import yaml
 from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
+from sqlalchemy import make_url
 
-from akin.cli import app
 from akin.serving import _LEAST_GRACE_S
 from service.access.keys import is_loopback
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT
+from tests.support.commands import parsed
 from tests.support.containers.compose import (
     COMPOSE_FILE,
     EXAMPLE,
@@ -83,7 +83,8 @@ def test_a_service_has_every_setting(service: dict[str, Any], monkeypatch: pytes
         for name in Settings.model_fields
         if getattr(Settings(), name) != Settings.model_fields[name].default
     }
-    assert {"data", "catalog_url", "redis_url", "host", "workers"} == changed
+    cuda = {"device"} if "cuda" in service["image"] else set()
+    assert {"data", "catalog_url", "redis_url", "host", "workers"} | cuda == changed
 
 
 def test_a_variable_reaches_its_setting() -> None:
@@ -101,17 +102,6 @@ def test_nothing_runs_without_a_password() -> None:
     with pytest.raises(UnsetError, match="POSTGRES_PASSWORD"):
         compose(example())
     assert "copy .env.example to .env" in TEXT
-
-
-def parsed(words: list[str]) -> typer.Context:
-    """A command line, read by the command line itself but not carried out."""
-    command = typer.main.get_command(app)
-    context = command.make_context("akin", list(words))
-    while isinstance(command, typer.core.TyperGroup):
-        rest = [*context._protected_args, *context.args]
-        name, command, rest = command.resolve_command(context, rest)
-        context = command.make_context(name, rest, parent=context)
-    return context
 
 
 @each_service
@@ -144,7 +134,7 @@ def test_a_service_fits_its_image(service: dict[str, Any]) -> None:
     if service["command"][0] == "serve":
         assert service["command"] == image.one("CMD").words
     else:
-        assert {"disable": True} == service["healthcheck"]  # which asks a service
+        assert {"disable": True} == service["healthcheck"]  # the image has one for services
 
 
 @each_service
@@ -152,17 +142,49 @@ def test_a_service_may_do_little(service: dict[str, Any]) -> None:
     """A read-only root, no privileges, bounded memory and processes, a process that passes signals on."""
     assert (True, ["ALL"], True) == (service["read_only"], service["cap_drop"], service["init"])
     assert ["no-new-privileges:true"] == service["security_opt"]
-    assert service["pids_limit"]
-    assert service["mem_limit"]
+    assert 4096 == service["pids_limit"]
+    assert re.fullmatch(r"\d+[mg]", service["mem_limit"])
     assert not {"privileged", "cap_add", "network_mode", "pid", "devices"} & set(service)
 
 
-@each_service
-def test_there_is_time_to_finish_requests(service: dict[str, Any]) -> None:
-    """Longer than the service waits for those under way."""
-    if service.get("restart") == "unless-stopped":
-        waits_ms = Settings.model_fields["drain_ms"].default + Settings.model_fields["deadline_ms"].default
+@each_profile
+def test_there_is_time_to_finish_requests(profile: str) -> None:
+    """Longer than the service waits for those under way; the other containers end by themselves."""
+    lasting = {name: each for name, each in ours(profile).items() if each["restart"] == "unless-stopped"}
+    assert {"service", "worker"} == {name.removesuffix("-gpu") for name in lasting}
+    waits_ms = Settings.model_fields["drain_ms"].default + Settings.model_fields["deadline_ms"].default
+    for service in lasting.values():
         assert waits_ms / 1000 + _LEAST_GRACE_S < int(service["stop_grace_period"].removesuffix("s"))
+
+
+def test_the_gpu_is_for_those_who_compute() -> None:
+    """One NVIDIA GPU for indexer, service and worker, and no fall-back to a processor; none elsewhere."""
+    every = ALL | {("gpu", name): service for name, service in services("gpu").items()}
+    gpu = {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+    for (profile, name), service in every.items():
+        computes = profile == "gpu" and name in {"indexer-gpu", "service-gpu", "worker-gpu"}
+        resources = service.get("deploy", {}).get("resources", {})
+        assert ({"reservations": {"devices": [gpu]}} if computes else {}) == resources
+        assert not computes or "cuda" == environment_of(service)["AKIN_DEVICE"]
+
+
+def test_the_servers_are_those_that_akin_needs() -> None:
+    """Of one release, healthy where Akin looks for them, of bounded memory; what PostgreSQL has is kept."""
+    postgres, redis = (services("cpu")[name] for name in ("postgres", "redis"))
+    url = make_url(environment_of(ours("cpu")["service"])["AKIN_CATALOG_URL"])
+    given = postgres["environment"]
+    assert (url.username, url.database) == (given["POSTGRES_USER"], given["POSTGRES_DB"])
+    assert (url.password, url.host, url.port) == (given["POSTGRES_PASSWORD"], "postgres", 5432)
+    program, *options = postgres["healthcheck"]["test"][1:]
+    assert "pg_isready" == program
+    assert {f"--username={url.username}", f"--dbname={url.database}", "--host=127.0.0.1"} == set(options)
+    assert ["CMD", "valkey-cli", "ping"] == redis["healthcheck"]["test"]
+    assert re.fullmatch(r"postgres:18\.\d+-bookworm", postgres["image"])
+    assert re.fullmatch(r"valkey/valkey:9\.\d+", redis["image"])
+    # From version 18 on the image keeps its data below this folder, in one for each version.
+    assert {"/var/lib/postgresql": "postgres"} == volumes_of(postgres)
+    assert ("1g", "256m") == (postgres["mem_limit"], redis["mem_limit"])
+    assert {"192mb", "volatile-lru"} <= set(redis["command"])
 
 
 def before(profile: str, name: str) -> Iterator[tuple[str, str]]:
@@ -189,7 +211,6 @@ def test_each_waits_for_what_it_needs(profile: str) -> None:
         expected = {("postgres", "service_healthy"), ("redis", "service_healthy"), (indexer, done)}
         assert expected | {(f"keys{suffix}", done)} == set(before(profile, name))
     assert {("postgres", "service_healthy"), (f"keys{suffix}", done)} == set(before(profile, indexer))
-    assert all(every[name]["healthcheck"]["test"] for name in ("postgres", "redis"))
     assert all(every[name]["restart"] == "no" for name in (indexer, f"keys{suffix}"))
 
 
@@ -204,7 +225,7 @@ def test_nothing_is_published_beyond_this_machine_without_a_key(profile: str) ->
     # What Akin does without a key at such an address: tests/service/access/test_keys.py.
     assert not is_loopback(environment_of(ours(profile)[name])["AKIN_HOST"])
     keys = parsed(command_of(ours(profile)["keys-gpu" if profile == "gpu" else "keys"])).params
-    assert ("admin", True) == (keys["scope"], keys["first"])
+    assert ("admin", True, 0) == (keys["scope"], keys["first"], keys["expires_days"])
     chosen = services(profile, {"PUBLISH_ADDRESS": "192.0.2.1", "PUBLISH_PORT": "9000-9001"})[name]
     assert ["192.0.2.1:9000-9001:8000"] == chosen["ports"]
 
@@ -214,27 +235,37 @@ def test_the_demo_is_where_the_image_has_it() -> None:
     service = ours("demo")["indexer-demo"]
     (path,) = parsed(command_of(service)).params["corpora"]
     (version,) = {
-        re.match(r"python:(3\.\d+)-", stage[0].value)[1] for stage in stages(dockerfile_of(service))
+        re.match(r"python:(3\.\d+)\.", stage[0].value)[1] for stage in stages(dockerfile_of(service))
     }  # type: ignore[index]  # each is one
     packages = f"/opt/akin/lib/python{version}/site-packages"
     assert f"{packages}/{DEMO_CORPUS.relative_to(ROOT)}" == str(path)
 
 
 def test_the_corpus_is_a_folder_of_the_host() -> None:
-    """Mounted for reading alone, where the command looks for its files; it must be there."""
+    """Mounted for reading alone, where the command looks for its files."""
     service = services(
         "cpu",
         {"CORPUS": "/papers", "CORPUS_FILES": "a.jsonl b.jsonl.gz", "INDEX_OPTIONS": "--encoder hashing"},
     )["indexer"]
     (mounted,) = (volume for volume in service["volumes"] if isinstance(volume, dict))
     assert ("/papers", "/corpus", True) == (mounted["source"], mounted["target"], mounted["read_only"])
-    assert {"create_host_path": False} == mounted["bind"]
     given = parsed(command_of(service)).params
-    assert ([Path("a.jsonl"), Path("b.jsonl.gz")], "hashing", "/corpus") == (
-        given["corpora"],
-        given["encoder"],
-        service["working_dir"],
-    )
+    assert ([Path("a.jsonl"), Path("b.jsonl.gz")], "hashing") == (given["corpora"], given["encoder"])
+    assert "/corpus" == service["working_dir"]
+
+
+@each_profile
+def test_a_collection_is_indexed_once(profile: str) -> None:
+    """A start leaves what is there as it is, unless `.env` says so, also where the corpus is gone."""
+    for options, first in (("", True), ("--again", False)):
+        (indexer,) = (
+            each
+            for name, each in services(profile, {"INDEX_OPTIONS": options}).items()
+            if name.startswith("indexer")
+        )
+        assert (first or profile == "demo") == parsed(command_of(indexer)).params["first"]
+        binds = [each["bind"] for each in indexer["volumes"] if isinstance(each, dict)]
+        assert [{"create_host_path": True}] * (profile != "demo") == binds
 
 
 def test_every_named_volume_is_there() -> None:

@@ -1,74 +1,38 @@
 """docs/deploy.md against the tree: its commands, services, settings, paths, ports and bounds."""
 
 import re
-import shlex
 from typing import Any
 
 import pytest
-import typer
 import yaml
 
-from akin.cli import app
 from service.access.policy import MAX_BATCH_BYTES
 from service.settings import Settings
-from tests.support.builds import ROOT
-from tests.support.containers.compose import PROFILES, compose, example, ours, services
-from tests.support.containers.images import DOCKERFILES, Image
+from tests.support.commands import parsed
+from tests.support.containers.compose import PROFILES, example, ours, services
+from tests.support.containers.deploy_page import PAGE, SERVICES, blocks, commands, of_akin, pods
+from tests.support.containers.images import DOCKERFILES, Image, stages
 
-PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
-SERVICES = set(compose({**example(), "POSTGRES_PASSWORD": "x"})["services"])
 IMAGE = Image(DOCKERFILES[0])
 DATA = IMAGE.one("VOLUME").words[0]
-
-
-def block(language: str) -> str:
-    """The block in this language."""
-    (found,) = (text for name, text in BLOCKS if name == language)
-    return found
-
-
-def commands() -> list[list[str]]:
-    """Every command of the page, in blocks and in the text."""
-    lines = [line for name, text in BLOCKS if name == "sh" for line in text.splitlines()]
-    lines += re.findall(r"`((?:docker compose|sudo) [^`]+)`", PAGE)
-    return [shlex.split(line, comments=True) for line in lines]
-
-
-def of_akin() -> list[list[str]]:
-    """What follows the program: in a container of ours, as a unit, as a container of a cluster."""
-    run = [words[words.index("run") :] for words in commands() if "run" in words]
-    found = [words[next(i for i, word in enumerate(words) if word in SERVICES) + 1 :] for words in run]
-    found += [
-        words[words.index("/opt/akin/bin/akin") + 1 :]
-        for words in commands()
-        if "/opt/akin/bin/akin" in words
-    ]
-    found += [line.split()[1:] for line in re.findall(r"ExecStart=(\S+ [^`\n]+)", PAGE)]
-    return [words for words in found if words]
 
 
 def test_compose_commands_name_services_that_there_are() -> None:
     """Those that are started, ended or looked at."""
     given = [words[2:] for words in commands() if words[:2] == ["docker", "compose"]]
-    assert {"build", "up", "run", "stop", "rm", "logs", "exec"} == {words[0] for words in given}
+    assert {"build", "up", "run", "stop", "rm", "logs", "exec", "down"} == {words[0] for words in given}
     named = set()
     for words in given:
         if words[0] in {"up", "stop", "rm", "logs"}:
             options = {"service=2"}  # of --scale
             named |= {word for word in words[1:] if not word.startswith("-")} - options
-    assert {"service", "worker", "keys", "postgres", "redis"} < named <= SERVICES
+    assert {"service", "worker", "keys", "postgres", "redis"} <= named <= SERVICES
 
 
 @pytest.mark.parametrize("words", of_akin(), ids=" ".join)
 def test_commands_of_akin_are_taken(words: list[str]) -> None:
     """By the command line itself, and with the data of the images."""
-    assert DATA == words[words.index("--data") + 1]
-    command = typer.main.get_command(app)
-    context = command.make_context("akin", list(words))
-    while isinstance(command, typer.core.TyperGroup):
-        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        context = command.make_context(name, rest, parent=context)
+    assert DATA == str(parsed(words).params["data"])
 
 
 def test_there_are_commands() -> None:
@@ -82,44 +46,127 @@ def test_settings_are_those_of_akin() -> None:
     """And variables of the compose file those of `.env.example`."""
     known = {f"AKIN_{name.upper()}" for name in Settings.model_fields}
     assert set(re.findall(r"AKIN_[A-Z_]+", PAGE)) <= known
-    assert set(re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", PAGE)) - known - {"TORCH_INDEX"} <= set(example())
+    assert set(re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", PAGE)) - known <= set(example())
+    arguments = {
+        argument
+        for each in stages(DOCKERFILES[0])
+        for one in each
+        if one.name == "ARG"
+        for argument in one.assigned
+    }
+    assert (
+        {"CPU", "TORCH", "TORCH_INDEX", "REVISION"}
+        == set(re.findall(r'--build-arg "?(\w+)', PAGE))
+        <= arguments
+    )
     assert all(f"| `{profile}` |" in PAGE for profile in PROFILES)
     for name in ours("gpu"):
         assert f"`{name}`" in PAGE
 
 
-def test_the_deployment_fits_the_image() -> None:
-    """User, port, volumes, health, the image's name, and time to end."""
-    spec = yaml.safe_load(block("yaml"))["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
+def test_the_pods_fit_the_image() -> None:
+    """User, volumes, memory and the image's name; and no variables that a cluster makes up."""
     service: dict[str, Any] = services("cpu")["service"]
-    assert service["image"] == container["image"] == spec["initContainers"][0]["image"]
+    for spec in pods().values():
+        assert spec["enableServiceLinks"] is False  # a Service `akin` would set AKIN_PORT to an address
+        user = spec["securityContext"]
+        assert (True, IMAGE.one("USER").value) == (
+            user["runAsNonRoot"],
+            f"{user['runAsUser']}:{user['runAsGroup']}",
+        )
+        containers = spec["initContainers"] + spec["containers"]
+        assert {service["image"]} == {each["image"] for each in containers}
+        mounts = [mount for each in containers for mount in each["volumeMounts"]]
+        assert {mount["name"] for mount in mounts} == {each["name"] for each in spec["volumes"]}
+        (container,) = spec["containers"]
+        paths = {each["mountPath"] for each in container["volumeMounts"]} - {"/corpus"}
+        assert {*IMAGE.one("VOLUME").words, *(each.split(":")[0] for each in service["tmpfs"])} == paths
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert ["ALL"] == container["securityContext"]["capabilities"]["drop"]
+
+
+def test_the_replicas_serve_as_the_containers_do() -> None:
+    """By the image's command, from a volume that is for reading alone; the Job before them writes to it."""
+    spec = pods()["Deployment"]
+    (container,) = spec["containers"]
+    service = services("cpu")["service"]
     assert service["command"] == container["args"] == IMAGE.one("CMD").words
-    user = spec["securityContext"]
-    assert IMAGE.one("USER").value == f"{user['runAsUser']}:{user['runAsGroup']}"
     assert f"{spec['terminationGracePeriodSeconds']}s" == service["stop_grace_period"]
-    ports = {
-        container["ports"][0]["containerPort"],
-        *(container[f"{each}Probe"]["httpGet"]["port"] for each in ("readiness", "liveness")),
+    health = [container[f"{each}Probe"]["httpGet"]["port"] for each in ("readiness", "liveness")]
+    assert {int(IMAGE.one("EXPOSE").value)} == {container["ports"][0]["containerPort"], *health}
+    read_only = {
+        kind: [
+            mount.get("readOnly", False)
+            for mount in pod["containers"][0]["volumeMounts"]
+            if mount["name"] == "data"
+        ]
+        for kind, pod in pods().items()
     }
-    assert {int(IMAGE.one("EXPOSE").value)} == ports
-    mounted = {each["mountPath"]: each["name"] for each in container["volumeMounts"]}
-    assert {*IMAGE.one("VOLUME").words, "/tmp"} == set(mounted)  # noqa: S108 - of the image
-    assert set(mounted.values()) == {each["name"] for each in spec["volumes"]}
-    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert {"Job": [False], "Deployment": [True]} == read_only
 
 
-def test_the_proxies_let_batches_through() -> None:
-    """Bodies of 32 MB, and the port where Akin listens."""
+def test_models_are_mounted_into_what_reads_them() -> None:
+    """The services that compute, each under its name in the compose file."""
+    (override,) = (each for text in blocks("yaml") for each in yaml.safe_load_all(text) if "services" in each)
+    assert {"indexer", "service", "worker"} == set(override["services"]) <= SERVICES
+    assert [["./models:/models:ro"]] * 3 == [each["volumes"] for each in override["services"].values()]
+
+
+def test_the_proxies_pass_on_what_akin_takes() -> None:
+    """Bodies of batches, long addresses, both services, and a path that is taken off and put before again."""
     bound = MAX_BATCH_BYTES // 1_000_000
-    assert f"client_max_body_size {bound}m;" in block("nginx")
-    assert f"max_size {bound}MB" in block("caddyfile")
-    for proxy in ("nginx", "caddyfile"):
-        assert f"127.0.0.1:{Settings.model_fields['port'].default}" in block(proxy)
+    (nginx,), (caddy,) = blocks("nginx"), blocks("caddyfile")
+    port = Settings.model_fields["port"].default
+    for proxy, hosts in ((nginx, nginx.split("server {")[1:]), (caddy, caddy.split(".example.org {")[1:])):
+        assert 2 == len(hosts)
+        assert f"127.0.0.1:{port}" in proxy
+        assert f"127.0.0.1:{port + 1}" in proxy
+    for host in nginx.split("server {")[1:]:
+        assert f"client_max_body_size {bound}m;" in host
+        assert 1 == host.count("location ")
+        passed = set(re.findall(r"proxy_set_header (\S+)", host))
+        assert {"Connection", "Host", "X-Forwarded-For", "X-Forwarded-Proto", "X-Request-ID"} == passed
+    for host in caddy.split(".example.org {")[1:]:
+        assert (1, 1) == (host.count(f"max_size {bound}MB"), host.count("health_uri /readyz"))
+    assert "proxy_pass http://akin/;\n        proxy_redirect / /akin/;" in nginx
+    assert "handle_path /akin/*" in caddy
+    assert "header_down Location ^/ /akin/" in caddy
 
 
 def test_the_unit_ends_as_the_containers_do() -> None:
-    """The same time to finish, and the same port as by default."""
-    unit = block("ini")
-    assert f"TimeoutStopSec={services('cpu')['service']['stop_grace_period'].removesuffix('s')}\n" in unit
+    """The same time to finish, as many threads, and the same port as by default."""
+    (unit,) = blocks("ini")
+    service = services("cpu")["service"]
+    assert f"TimeoutStopSec={service['stop_grace_period'].removesuffix('s')}\n" in unit
+    assert f"TasksMax={service['pids_limit']}\n" in unit
     assert f"--port {Settings.model_fields['port'].default}\n" in unit
+
+
+def test_commands_beside_the_unit_run_as_it_does() -> None:
+    """The same user, folders and settings, which name the unit's folders."""
+    (unit,) = blocks("ini")
+    (run,) = (words for words in commands() if "systemd-run" in words)
+    properties = {word.removeprefix("--property=") for word in run if word.startswith("--property=")}
+    assert {"User", "StateDirectory", "CacheDirectory", "EnvironmentFile"} == {
+        each.split("=")[0] for each in properties
+    }
+    assert properties <= set(unit.splitlines())
+    (settings,) = (text for text in blocks("sh") if "AKIN_CATALOG_URL=" in text)
+    given = dict(line.split("=", 1) for line in settings.splitlines())
+    image = IMAGE.environment
+    assert {name: image[name] for name in ("NUMBA_CACHE_DIR", "HF_HOME")}.items() <= given.items()
+    assert ["as_akin", "/opt/akin/bin/python3", "-m", "akin.compiling"] in commands()
+
+
+def test_a_backup_is_restored_whole() -> None:
+    """What is copied and dumped is what is copied back and restored, over nothing of the present."""
+    (kept,) = (words for words in of_akin() if words[0] == "backup")
+    (restored,) = (words for words in commands() if "--entrypoint" in words)
+    assert f"cp --recursive {kept[1]}/. {DATA}" in restored[-1]
+    assert f"find {DATA} -mindepth 1 -delete" in restored[-1]
+    programs = [
+        words[5] for words in commands() if words[:5] == ["docker", "compose", "exec", "-T", "postgres"]
+    ]
+    assert ["pg_dump", "dropdb", "createdb", "pg_restore"] == programs
+    dumps = {words[-1] for words in commands() if ".dump" in words[-1]}
+    assert 1 == len(dumps)

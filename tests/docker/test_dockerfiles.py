@@ -1,5 +1,6 @@
 """The Dockerfiles and their locks: linted; against the tree, pyproject.toml and each other."""
 
+import json
 import re
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def linted(dockerfile: Path) -> "subprocess.CompletedProcess[str]":
 
 
 @each_dockerfile
-def test_the_linter_has_nothing_to_say(dockerfile: Path) -> None:
+def test_the_linter_finds_nothing(dockerfile: Path) -> None:
     """Its rules for Dockerfiles, and shellcheck's for the lines that run."""
     done = linted(dockerfile)
     assert (0, "") == (done.returncode, done.stdout + done.stderr)
@@ -38,7 +39,7 @@ def test_the_linter_has_nothing_to_say(dockerfile: Path) -> None:
     ("right", "wrong", "rule"),
     [
         ('CMD ["serve", "--data", "/var/lib/akin"]', "CMD serve --data /var/lib/akin", "DL3025"),
-        ("python:3.11-slim-bookworm\n", "python\n", "DL3006"),
+        ("python:3.11.15-slim-bookworm\n", "python\n", "DL3006"),
         ('-qq "$', "-qq $(true) #", "SC2046"),
     ],
 )
@@ -57,7 +58,11 @@ def test_both_images_are_the_same_but_for_the_gpu() -> None:
         return [(each.name, each.value) for each in stages(dockerfile)[-1] if each.name != "ENV"]
 
     assert last(CPU) == last(CUDA)
-    own = {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility", "NVIDIA_VISIBLE_DEVICES": "all"}
+    own = {
+        "CUDA_CACHE_PATH": "/var/cache/akin/cuda",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+    }
     assert {**Image(CPU).environment, **own} == Image(CUDA).environment
 
 
@@ -81,7 +86,7 @@ def test_all_that_is_let_through_is_copied() -> None:
 
 
 @each_dockerfile
-def test_the_image_runs_one_program_as_nobody_in_particular(dockerfile: Path) -> None:
+def test_the_image_runs_one_program_as_an_ordinary_user(dockerfile: Path) -> None:
     """Exec forms, so that SIGTERM reaches Akin itself; a numeric user, which orchestrators can check."""
     image = Image(dockerfile)
     for name in ("ENTRYPOINT", "CMD", "VOLUME"):
@@ -107,7 +112,7 @@ def test_no_layer_holds_a_secret(dockerfile: Path) -> None:
 
 @each_dockerfile
 def test_its_labels_are_those_of_the_project(dockerfile: Path) -> None:
-    """As the OCI names them."""
+    """As the OCI names them, with what a build is given; the base image is of one release."""
     prefix = "org.opencontainers.image."
     (base,) = {stage[0].value.split()[0] for stage in stages(dockerfile)}
     about = {
@@ -116,8 +121,11 @@ def test_its_labels_are_those_of_the_project(dockerfile: Path) -> None:
         "version": project()["version"],
         "licenses": project()["license"],
         "base.name": f"docker.io/library/{base}",
+        **{name: f"${name.upper()}" for name in ("created", "revision", "source")},
     }
     assert {f"{prefix}{key}": value for key, value in about.items()} == Image(dockerfile).assigned("LABEL")
+    assert {"created", "revision", "source"} <= {name.lower() for name in Image(dockerfile).assigned("ARG")}
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", base)
 
 
 @each_dockerfile
@@ -127,14 +135,39 @@ def test_compiled_loops_are_looked_for_where_they_were_put(dockerfile: Path) -> 
         {key: value for each in stage if each.name in {"ARG", "ENV"} for key, value in each.assigned.items()}
         for stage in stages(dockerfile)
     )
-    for name in ("NUMBA_CACHE_DIR", "NUMBA_CPU_NAME", "CPU"):
+    for name in ("NUMBA_CACHE_DIR", "NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME", "CPU"):
         assert build[name] == last[name]
     volume = Image(dockerfile).one("VOLUME").words[1]
-    assert last["NUMBA_CACHE_DIR"].startswith(f"{volume}/")
-    assert last["HF_HOME"].startswith(f"{volume}/")
+    for name in ("NUMBA_CACHE_DIR", "HF_HOME"):
+        assert last[name].startswith(f"{volume}/")
+    assert last["XDG_CACHE_HOME"] == volume
     moved = [each.words[-2:] for each in stages(dockerfile)[-1] if each.name == "COPY"]
     assert [["/opt/akin", "/opt/akin"], [volume, volume]] == moved
     assert "bin/python3 -m akin.compiling" == [e.value for e in stages(dockerfile)[0] if e.name == "RUN"][-1]
+
+
+# What numba puts into the key of its cache, and gives the compiler, on each of two processors.
+_KEYS = """
+import json, llvmlite.binding as llvm
+from numba.core.codegen import JITCPUCodegen
+keys = []
+for name, features in (("znver3", {"avx2": True, "sse4a": True}), ("skylake-avx512", {"avx512f": True})):
+    llvm.get_host_cpu_name = lambda name=name: name
+    llvm.get_host_cpu_features = lambda features=features: llvm.FeatureMap(features)
+    keys.append(JITCPUCodegen("any").magic_tuple())
+print(json.dumps(keys))
+"""
+
+
+def test_compiled_loops_are_for_other_processors_too() -> None:
+    """The image's variables, not the processor of the machine that builds it, decide what is compiled."""
+    given = {name: value for name, value in Image(CPU).environment.items() if name.startswith("NUMBA_CPU")}
+    done = subprocess.run(
+        [sys.executable, "-c", _KEYS], env=given, capture_output=True, text=True, check=True, timeout=60
+    )
+    one, other = json.loads(done.stdout)
+    assert one == other
+    assert ["x86-64-v3", ""] == one[1:]
 
 
 def required() -> dict[str, Requirement]:
@@ -160,6 +193,11 @@ def test_the_cpu_image_takes_its_wheels_from_the_lock() -> None:
     runs = " ".join(each.value for each in stages(CPU)[0] if each.name == "RUN")
     assert "pip download --no-deps --dest=wheels --require-hashes --requirement=requirements.lock" in runs
     assert f'--no-build-isolation ".[{",".join(EXTRAS)}]"' in runs
+    # Dependencies are a layer of their own, below the code, which changes more often.
+    order = [each.value for each in stages(CPU)[0] if each.name in {"COPY", "RUN"}]
+    dependencies = next(i for i, value in enumerate(order) if "--find-links=wheels" in value)
+    assert "akin akin" in order[dependencies + 1 :]
+    assert "/opt/akin/bin/pip install --no-index --no-deps --no-build-isolation ." == order[-2]
     missing = {name for name in required() if name not in names(locked(LOCK))} - {"torch"}
     assert set() == missing
 
@@ -183,7 +221,7 @@ def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
     assert {"faiss-cpu"} == {name for name in required() if name not in names(cuda)}
 
 
-def test_the_cuda_lock_has_the_versions_that_are_asked_for() -> None:
+def test_the_cuda_lock_has_the_versions_that_are_wanted() -> None:
     """By pyproject.toml, and by docker/cuda.in."""
     wanted = Requirement((ROOT / "docker" / "cuda.in").read_text(encoding="utf-8").splitlines()[-1])
     assert wanted.specifier.contains(locked(CUDA_LOCK)[wanted.name][0])

@@ -6,6 +6,7 @@ What needs the root of an image is left out: the user, the labels and the byte c
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,20 +14,26 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import make_url
 
 from tests.support.builds import DEMO_CORPUS, ROOT, WHALES
 from tests.support.containers.contained import Machine, confinement, prefix
+from tests.support.containers.deploy_page import commands, of_akin
 from tests.support.containers.images import DOCKERFILES, Image, expanded, stages
 from tests.support.servers.patience import soon
+from tests.support.servers.postgres import find_programs
 from tests.support.servers.redis import RedisServer
 
 pytestmark = pytest.mark.trial
 __all__ = ["confinement", "prefix"]
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+BATCH = {"seeds": IDS, "facet": "method", "limit": 3}
+IN_POSTGRES = ["docker", "compose", "exec", "-T", "postgres"]
 SEARCH = {"query": {"paper_id": IDS[0]}, "facet": "method", "limit": 3}
 # Where this machine's torch comes from: the index of the image's own is another than the tests'.
 INDEX = os.environ.get("AKIN_TEST_TORCH_INDEX", "")
@@ -58,7 +65,7 @@ def build(prefix: Path) -> None:
 
 def run_line(line: str, prefix: Path, working: Path, variables: dict[str, str]) -> None:
     """Run one line as a builder does, with this machine's index for torch where it is given."""
-    line = re.sub(r"(?<=\s)/opt/", f"{prefix}/opt/", line).replace("python3 -m", f"{sys.executable} -m", 1)
+    line = re.sub(r"(?<!\S)/opt/", f"{prefix}/opt/", line).replace("python3 -m", f"{sys.executable} -m", 1)
     line = line.replace(f"bin/{sys.executable}", "bin/python3")
     if not INDEX:
         line = line.replace('--index-url="$TORCH_INDEX" ', "")
@@ -111,10 +118,20 @@ def serving(machine: Machine, key: str) -> Iterator[tuple["subprocess.Popen[str]
             yield process, client
 
 
-def ended(process: "subprocess.Popen[str]") -> int:
-    """The exit status after SIGTERM."""
-    process.send_signal(signal.SIGTERM)
-    return process.wait(timeout=60)
+def ended(*processes: "subprocess.Popen[str]") -> list[int]:
+    """The exit statuses after SIGTERM to all of them."""
+    for process in processes:
+        process.send_signal(signal.SIGTERM)
+    return [process.wait(timeout=60) for process in processes]
+
+
+def redis_hits(client: httpx.Client) -> float:
+    """How many answers a service has found in Redis."""
+    found = re.search(
+        r'akin_cache_lookups_total\{layer="redis",outcome="hits"\} (\S+)', client.get("/metrics").text
+    )
+    assert found
+    return float(found[1])
 
 
 def compiled(machine: Machine) -> dict[str, int]:
@@ -124,7 +141,7 @@ def compiled(machine: Machine) -> dict[str, int]:
 
 
 def test_what_compose_does(machine: Machine) -> None:
-    """Keys, indexer, two services and a worker of the demo; what was given is there after SIGTERM."""
+    """Keys, indexer, two services and a worker of the demo: SIGTERM and a restored backup lose nothing."""
     before = compiled(machine)
     assert before
     refused = machine.run("service")
@@ -134,25 +151,96 @@ def test_what_compose_does(machine: Machine) -> None:
     key = made.stdout.strip()
     indexed = machine.run("indexer-demo")
     assert (0, True) == (indexed.returncode, "Indexed 100 papers" in indexed.stdout), indexed.stderr
+    assert "a collection already" in machine.run("indexer-demo").stdout
     with serving(machine, key) as (one, first), serving(machine, key) as (two, second):
         assert 202 >= first.post("/v1/papers?wait=true", json={"papers": [WHALES]}).status_code
         for client in (first, second):
             soon(lambda client=client: client.get("/v1/papers/whales").status_code == 200)
-        answers = [client.post("/v1/search", json=SEARCH).json()["results"] for client in (first, second)]
-        assert answers[0] == answers[1]
-        assert 3 == len(answers[0])
-        batch = second.post("/v1/batches", json={"seeds": IDS, "facet": "method", "limit": 3}).headers[
-            "Location"
-        ]
+        answer = first.post("/v1/search", json=SEARCH).json()["results"]
+        hits = redis_hits(second)
+        assert answer == second.post("/v1/search", json=SEARCH).json()["results"]
+        # The other computed it: both have one Redis.
+        assert (3, hits + 1) == (len(answer), redis_hits(second))
         with running(machine, "worker", "Working") as (worker, _):
-            soon(lambda: first.get(batch).json()["state"] == "done")
-            assert 0 == ended(worker)
-        results = [json.loads(line) for line in first.get(f"{batch}/results").content.splitlines()]
-        assert list(enumerate(IDS)) == [(line["seed"], line["paper_id"]) for line in results]
-        assert [-signal.SIGTERM] * 2 == [ended(one), ended(two)]
-    with serving(machine, key) as (_, client):
-        assert answers[0] == client.post("/v1/search", json=SEARCH).json()["results"]
-        assert 200 == client.get("/v1/papers/whales").status_code
-        assert results == [json.loads(line) for line in client.get(f"{batch}/results").content.splitlines()]
-        assert [] == client.get("/readyz").json()["degraded"]
+            batch = second.post("/v1/batches", json=BATCH).headers["Location"]
+            soon(lambda: first.get(batch).json()["done"] >= 20)
+            assert first.get(batch).json()["done"] < len(IDS)
+            assert [0, -signal.SIGTERM, -signal.SIGTERM] == ended(worker, one, two)
+    with serving(machine, key) as (service, client), running(machine, "worker", "Working") as (worker, _):
+        soon(lambda: client.get(batch).json()["state"] == "done")
+        expect_all(client, answer, batch)
+        kept = back_up(machine)
+        assert client.delete("/v1/papers/whales?wait=true").is_success
+        assert [0, -signal.SIGTERM] == ended(worker, service)
+    restore(machine, kept)
+    only_reads = replace(machine, read_only=["/var/lib/akin"], variables={"AKIN_SECRET": "s" * 32})
+    for each in (machine, only_reads):
+        with serving(each, key) as (_, client):
+            expect_all(client, answer, batch)
     assert before == compiled(machine)  # nothing was compiled anew, and nothing written beside it
+
+
+def expect_all(client: httpx.Client, answer: object, batch: str) -> None:
+    """The answer, the paper that was added, and each seed of the batch once; nothing works less well."""
+    assert answer == client.post("/v1/search", json=SEARCH).json()["results"]
+    assert 200 == client.get("/v1/papers/whales").status_code
+    results = [json.loads(line) for line in client.get(f"{batch}/results").content.splitlines()]
+    assert list(enumerate(IDS)) == [(line["seed"], line["paper_id"]) for line in results]
+    assert {3} == {len(line["results"]) for line in results}
+    assert [] == client.get("/readyz").json()["degraded"]
+
+
+def back_up(machine: Machine) -> dict[str, str]:
+    """A backup by the commands of docs/deploy.md; the places of the page, and where they are here."""
+    folder = machine.path("/var/cache/akin/backup")
+    places = {
+        "/backup/": f"{folder}/",
+        "/srv/backup/": f"{machine.prefix}/",
+        "/var/lib/akin": str(machine.path("/var/lib/akin")),
+    }
+    (copy,) = (words for words in of_akin() if words[0] == "backup")
+    copied = machine.run("service", [*machine.program, *(placed(word, places) for word in copy)])
+    assert 0 == copied.returncode, copied.stderr
+    in_postgres(machine, "pg_dump", places)
+    return places
+
+
+def restore(machine: Machine, places: dict[str, str]) -> None:
+    """The same of the backup, over what is there."""
+    (copy,) = (words for words in commands() if "--entrypoint" in words)
+    copied = machine.run("service", ["sh", "-c", placed(copy[-1], places)])
+    assert 0 == copied.returncode, copied.stderr
+    for program in ("dropdb", "createdb", "pg_restore"):
+        in_postgres(machine, program, places)
+
+
+def placed(word: str, places: dict[str, str]) -> str:
+    """A word with its paths as they are here."""
+    for place in sorted(places, key=len, reverse=True):
+        word = re.sub(rf"(?<![\w/]){place}", places[place], word)
+    return word
+
+
+def in_postgres(machine: Machine, program: str, places: dict[str, str]) -> None:
+    """The page's command in PostgreSQL's container, here over the tests' own server and database."""
+    (words,) = (words[5:] for words in commands() if words[:5] == IN_POSTGRES and words[5] == program)
+    url = make_url(machine.catalog_url)
+    named = {
+        "akin": url.database,
+        "--username=akin": f"--username={url.username}",
+        "--dbname=akin": f"--dbname={url.database}",
+    }
+    folder = find_programs()
+    assert folder is not None
+    line = shlex.join(
+        [str(folder / program), *(str(named.get(word, placed(word, places))) for word in words[1:])]
+    )
+    line = line.replace("'>'", ">").replace("'<'", "<")
+    where = {
+        "PGHOST": str(url.query.get("host") or url.host),
+        "PGPORT": str(url.query.get("port") or url.port or 5432),
+    }
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], env={**os.environ, **where}, capture_output=True, text=True, check=False
+    )
+    assert 0 == done.returncode, f"{line}\n{done.stderr}"

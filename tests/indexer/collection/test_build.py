@@ -135,6 +135,18 @@ def test_ctrl_c_is_a_clear_message(
     assert ("000002", 25) == (open_snapshot(data).generation, len(open_snapshot(data)))
 
 
+def test_a_first_index_begins_a_collection(corpus: Path, tmp_path: Path) -> None:
+    """`--first` publishes it whole, and leaves what is there as it is: compose gives it at each start."""
+    first = ("--encoder", "hashing", "--data", tmp_path / "data", "--first")
+    run("index", corpus, *first, "--publish-every", "10")
+    assert ("000001", 25) == ((begun := open_snapshot(tmp_path / "data")).generation, len(begun))
+    assert "a collection already" in flat(run("index", tmp_path / "absent.jsonl", *first))
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(26))
+    assert "a collection already" in flat(run("index", more, *first))
+    run("index", more, *first, "--again")
+    assert 26 == len(open_snapshot(tmp_path / "data"))
+
+
 @contextmanager
 def small_files(most_bytes: int) -> Iterator[None]:
     """No file may grow larger."""

@@ -129,11 +129,14 @@ def test_the_commands_make_list_and_revoke(tmp_path: Path) -> None:
 
 
 def test_the_first_key_is_made_once(tmp_path: Path) -> None:
-    """`--first` makes a key where none is usable, else none: a compose file gives it at each start."""
+    """`--first` makes a key where none of its scope is usable: a compose file gives it at each start."""
     create = ("keys", "create", "admin", "--scope", "admin", "--first", "--data", tmp_path)
+    run("keys", "create", "a reader", "--data", tmp_path)  # with which nobody can administrate
     token = run(*create)[0].strip()
     assert token.startswith("akin_")
-    assert ("", True) == ((again := run(*create))[0], "usable key already" in again[1])
+    assert ("", True) == ((again := run(*create))[0], "usable key of scope admin already" in again[1])
+    wider = ("keys", "create", "another reader", "--scope", "ingest", "--first", "--data", tmp_path)
+    assert "" == run(*wider)[0]
     run("keys", "revoke", "admin", "--data", tmp_path)
     assert token != run(*create)[0].strip() != ""
 

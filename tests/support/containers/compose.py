@@ -63,7 +63,7 @@ def compose(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def services(profile: str, variables: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
-    """The services of one profile, those of every profile included; `.env.example` unless told otherwise."""
+    """Those of one profile, and of every profile; ``variables`` count before those of `.env.example`."""
     given = {**example(), "POSTGRES_PASSWORD": "example", **(variables or {})}
     every = compose(given)["services"]
     return {name: each for name, each in every.items() if profile in each.get("profiles", PROFILES)}
@@ -90,6 +90,14 @@ def volumes_of(service: Mapping[str, Any]) -> dict[str, str]:
     short = (each.split(":") for each in service["volumes"] if isinstance(each, str))
     long = {each["target"]: each["source"] for each in service["volumes"] if isinstance(each, dict)}
     return {target: source for source, target, *_ in short} | long
+
+
+def writable_in(service: Mapping[str, Any]) -> list[str]:
+    """Where its processes may write over a read-only root: volumes that are not read-only, and memory."""
+    short = [each.split(":") for each in service["volumes"] if isinstance(each, str)]
+    long = [each["target"] for each in service["volumes"] if isinstance(each, dict) and not each["read_only"]]
+    memory = [each.split(":")[0] for each in service["tmpfs"]]
+    return [target for _, target, *mode in short if mode != ["ro"]] + long + memory
 
 
 def dockerfile_of(service: Mapping[str, Any]) -> Path:

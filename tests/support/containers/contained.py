@@ -1,7 +1,7 @@
 """Services of the compose file as processes of this machine, confined as their containers would be.
 
-No container engine is needed: in a mount namespace the root is read-only but for the volumes and /tmp, and
-the process runs as the image's user with no privilege but to read and to search folders, since the
+No container engine is needed: in a mount namespace the root is read-only but for its volumes and what it has
+in memory, and the process runs as its user with no privilege but to read and to search folders, since the
 interpreter of the tests may be in the home of root. Paths of the image stand under a folder.
 """
 
@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,31 +17,44 @@ from typing import Any
 import pytest
 
 from tests.support.builds import ROOT
-from tests.support.containers.compose import command_of, dockerfile_of, environment_of, services, volumes_of
+from tests.support.containers.compose import command_of, dockerfile_of, environment_of, services, writable_in
 from tests.support.containers.images import Image
 
-# Arguments: how many volumes there are, these, the folder for /tmp, user, group, then the command.
+# Arguments: ro or rw, for the root and other places; how many others, these; how many are writable, these;
+# the command.
 _CONFINE = """
 set -e
-count=$1; shift
+mode=$1 count=$2; shift 2
 mount --make-rprivate /
-while [ "$count" -gt 0 ]; do mount --bind "$1" "$1"; shift; count=$((count - 1)); done
-mount --options remount,bind,ro /
-user=$1 group=$2; shift 2
-may='-all,+dac_read_search'
-exec setpriv --reuid="$user" --regid="$group" --clear-groups --no-new-privs \
-  --inh-caps="$may" --ambient-caps="$may" --bounding-set="$may" "$@"
+mount --options "remount,bind,$mode" /
+while [ "$count" -gt 0 ]; do
+  mount --bind "$1" "$1"; mount --options "remount,bind,$mode" "$1"; shift; count=$((count - 1))
+done
+count=$1; shift
+while [ "$count" -gt 0 ]; do
+  mount --bind "$1" "$1"; mount --options remount,bind,rw "$1"; shift; count=$((count - 1))
+done
+exec "$@"
 """
+_ROOT = os.geteuid() == 0
+# Another user than root is root in a namespace of its own, and stays itself outside.
+_NAMESPACE = ["unshare", "--mount"] if _ROOT else ["unshare", "--map-root-user", "--mount"]
+
+
+def _confined(writable: Sequence[Path], read_only: Sequence[Path], mode: str = "ro") -> list[str]:
+    places = [str(len(read_only)), *map(str, read_only), str(len(writable)), *map(str, writable)]
+    return [*_NAMESPACE, "sh", "-c", _CONFINE, "confine", mode, *places]
 
 
 @pytest.fixture
-def confinement() -> None:
-    """Skips a test where processes cannot be confined: only root may, with the tools of util-linux."""
-    if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("setpriv")):
-        pytest.skip("processes are confined by root alone, with unshare and setpriv of util-linux")
-    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True, check=False)  # noqa: S607 - wherever it is
+def confinement(tmp_path: Path) -> None:
+    """Skips a test where processes cannot be confined: without util-linux, or namespaces of one's own."""
+    if not (shutil.which("unshare") and shutil.which("setpriv")):
+        pytest.skip("processes are confined with unshare and setpriv of util-linux")
+    command = [*_confined([tmp_path], [ROOT]), "true"]
+    tried = subprocess.run(command, capture_output=True, text=True, check=False)
     if tried.returncode != 0:
-        pytest.skip(f"this machine lets nobody make a mount namespace: {tried.stderr}")
+        pytest.skip(f"this machine lets this user make no mount namespace: {tried.stderr}")
 
 
 @pytest.fixture
@@ -61,6 +74,7 @@ class Machine:
     redis_url: str
     program: Sequence[str]
     profile: str = "cpu"
+    read_only: Collection[str] = ()  # volumes that are for reading alone here
     variables: Mapping[str, str | None] = field(
         default_factory=dict
     )  # in place of others; None takes one out
@@ -74,18 +88,15 @@ class Machine:
 
     def make_volumes(self) -> None:
         """Makes the volumes as an engine does: with what the image has there, owned by its user."""
-        for service in self.services.values():
-            for target in volumes_of(service) if service["image"].startswith("akin:") else ():
-                self.path(target).mkdir(parents=True, exist_ok=True)
-        self.path("/tmp").mkdir()  # noqa: S108 - of the image
-        for target in ("/var/lib/akin", "/var/cache/akin", "/tmp"):  # noqa: S108 - the same
-            user, group = self.user("service")
-            for path in (self.path(target), *self.path(target).rglob("*")):
-                os.chown(path, int(user), int(group))
+        for service in (each for each in self.services.values() if "user" in each):
+            for place in map(self.path, writable_in(service)):
+                place.mkdir(parents=True, exist_ok=True)
+                for path in (place, *place.rglob("*")) if _ROOT else ():
+                    os.chown(path, *map(int, service["user"].split(":")))
 
-    def user(self, name: str) -> list[str]:
-        """User and group of a service."""
-        return str(self.services[name]["user"]).split(":")
+    def uid(self, name: str) -> int:
+        """The user as whom a service runs: its own, or where only root could see to it, that of the tests."""
+        return int(self.services[name]["user"].split(":")[0]) if _ROOT else os.geteuid()
 
     def environment(self, name: str) -> dict[str, str]:
         """The variables of a service: of its image, of the compose file, and where things are here."""
@@ -97,14 +108,27 @@ class Machine:
         }
         servers = {"AKIN_CATALOG_URL": self.catalog_url, "AKIN_REDIS_URL": self.redis_url, "AKIN_PORT": "0"}
         kept = {"PATH": os.environ["PATH"], "COLUMNS": "300"}
-        every = {**kept, **own, **servers, "TMPDIR": str(self.path("/tmp")), **self.variables}  # noqa: S108
+        memory, *_ = (each.split(":")[0] for each in service["tmpfs"])
+        every = {**kept, **own, **servers, "TMPDIR": str(self.path(memory)), **self.variables}
         return {key: value for key, value in every.items() if value is not None}
 
     def confined(self, name: str, command: Sequence[str]) -> list[str]:
         """A command line that runs ``command`` as a service of this name would."""
-        volumes = [str(self.path(target)) for target in ("/var/lib/akin", "/var/cache/akin", "/tmp")]  # noqa: S108
-        confine = ["unshare", "--mount", "sh", "-c", _CONFINE, "confine"]
-        return [*confine, str(len(volumes)), *volumes, *self.user(name), *command]
+        service = self.services[name]
+        writable = [self.path(place) for place in writable_in(service) if place not in self.read_only]
+        mode = "ro" if service["read_only"] else "rw"
+        return [*_confined(writable, [ROOT, self.prefix], mode), *self._privileges(service), *command]
+
+    def _privileges(self, service: Mapping[str, Any]) -> list[str]:
+        """User and group; of privileges those that its container has, and to read and to search folders."""
+        user, group = service["user"].split(":")
+        given = [f"--reuid={user}", f"--regid={group}", "--clear-groups"] if _ROOT else []
+        if "no-new-privileges:true" in service["security_opt"]:
+            given.append("--no-new-privs")
+        if service["cap_drop"] == ["ALL"]:
+            kept = "-all,+dac_read_search" if _ROOT else "-all"
+            given += [f"--{which}={kept}" for which in ("inh-caps", "ambient-caps", "bounding-set")]
+        return ["setpriv", *given]
 
     def command(self, name: str) -> list[str]:
         """The image's program with what the compose file gives it, paths as they are here."""

@@ -80,7 +80,7 @@ class Image:
 
     @property
     def healthcheck(self) -> list[str]:
-        """The command that asks whether it is ready."""
+        """The command that finds out whether it is ready."""
         value = self.one("HEALTHCHECK").value
         return list(json.loads(value[value.index("CMD") + len("CMD") :]))
 
