@@ -26,7 +26,13 @@ from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
-from indexer.encoding.versions import PART_PAPERS, EncodedVersions, KnownVersions, encode_versions
+from indexer.encoding.versions import (
+    PART_PAPERS,
+    EncodedVersions,
+    KnownVersions,
+    encode_versions,
+    none_encoded,
+)
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
@@ -198,6 +204,7 @@ class _Load:
         known = readable_snapshot(self.data)
         added: set[str] = set()
         n_publications = 0
+        waiting: tuple[QuarantinedPaper, ...] = ()
         for some, up_to in self._portions():
             encoded = encode_versions(
                 ((each.paper_id, each.content_hash) for each in some),
@@ -208,11 +215,18 @@ class _Load:
                 on_done=lambda n_done: self._tell(n_done, n_papers),
                 at_once=self.bounds.part,
             )
+            encoded = replaced(encoded, quarantined=(*waiting, *encoded.quarantined))
+            # A collection begins with a portion of which some paper could be encoded.
+            waiting = () if encoded.parts or self._base() is not None else encoded.quarantined
+            if waiting:
+                continue
             added |= self._publish(encoded, up_to)
             n_publications += 1
             self._note(encoded)
             for folder in encoded.emptied:
                 discard_folder(folder)
+        if waiting:
+            raise none_encoded(waiting)
         if n_publications > 1:
             self._join(added)
 
@@ -238,8 +252,6 @@ class _Load:
         with writer_lock(self.data / "LOCK", wait_s=LOCK_WAIT_S):
             base = self._base()
             like = self.like if base is None else base.manifest
-            if base is None:
-                encoded.expect_some()
             change = self.catalog.publish(self.key, up_to, replace=self.replace)
             encoded.note(self.catalog, like.models_key)
             # What others changed before is pending, and stays so.

@@ -21,7 +21,7 @@ from indexer.collection.build import BOUNDS, Bounds, BuildArguments, new_manifes
 from indexer.collection.changes import expect_catalog_of_served, readable_snapshot
 from indexer.collection.growth import NOTHING, NewSegment, grow, prepare_segments
 from indexer.collection.publishing import LOCK_WAIT_S
-from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
+from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.files.kept import kept
 from indexer.files.notes import read_note, write_note
@@ -135,7 +135,8 @@ def _made(
         on_done=tell,
         at_once=bounds.part,
     )
-    encoded.expect_some()
+    if encoded.quarantined and not encoded.parts:
+        raise none_encoded(encoded.quarantined)
     segments = prepare_segments(
         work,
         encoded.parts,

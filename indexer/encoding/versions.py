@@ -46,15 +46,6 @@ class EncodedVersions:
         """Papers in all parts."""
         return sum(len(part) for part in self.parts)
 
-    def expect_some(self) -> None:
-        """Refuse to begin a collection without a paper that could be encoded; raises EncoderError."""
-        if self.quarantined and not self.parts:
-            first = self.quarantined[0]
-            raise EncoderError(
-                f"None of the {len(self.quarantined):,} papers could be encoded; the first, "
-                f"{first.paper_id!r}: {first.reason}"
-            )
-
     def note(self, catalog: Catalog, models: str) -> None:
         """Have ``catalog`` remember what could not be encoded by ``models`` (``Manifest.models_key``)."""
         catalog.note_encoding(models, self.hashes(), self.quarantined)
@@ -63,6 +54,15 @@ class EncodedVersions:
         """The content hashes of the papers in all parts, read some at a time."""
         for part in self.parts:
             yield from part.table()["content_hash"].to_pylist()
+
+
+def none_encoded(quarantined: Sequence[QuarantinedPaper]) -> EncoderError:
+    """The error of a collection that would begin without a paper: all are ``quarantined``, one at least."""
+    first = quarantined[0]
+    return EncoderError(
+        f"None of the {len(quarantined):,} papers could be encoded; the first, {first.paper_id!r}: "
+        f"{first.reason}"
+    )
 
 
 class KnownVersions:

@@ -252,6 +252,18 @@ def test_a_corpus_with_a_paper_that_fails_is_indexed_without_it(
     assert Quarantine() == quarantine(data)
 
 
+def test_a_collection_begins_with_the_first_portion_that_has_a_paper(
+    tmp_path: Path, hashing: Encoder
+) -> None:
+    """Portions of which nothing can be encoded do not stop the build: their papers are quarantined."""
+    bad = [{"id": f"bad{i}", "title": "Bad", "abstract": [f"POISON sings {i}."]} for i in range(3)]
+    corpus = write_corpus(tmp_path / "c.jsonl", [*bad[:2], *many_papers(3), bad[2]])
+    report = build_quietly(corpus, tmp_path / "data", Refusing(hashing), bounds=Bounds(publish_every=1))
+    assert 3 == report.manifest.n_papers
+    assert ["bad0", "bad1", "bad2"] == [one.paper_id for one in report.quarantined]
+    assert 3 == quarantine(tmp_path / "data").n_papers
+
+
 def test_a_collection_is_not_begun_with_nothing(tmp_path: Path, hashing: Encoder) -> None:
     """Where no paper of a first corpus can be encoded, the build fails and says why."""
     corpus = write_corpus(
