@@ -65,7 +65,7 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 
 # One of them: make trials TRIAL=tests/trials/test_crashes.py
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 --capture=no $(or $(TRIAL),tests/trials)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 -o faulthandler_timeout=0 --capture=no $(or $(TRIAL),tests/trials)
 
 # Each in an environment of its own, .venv-3.12 and so on.
 pythons: setup ## Test under each Python that Akin claims and that is here; check the wheels for the others

@@ -13,8 +13,7 @@ from models.errors import CursorError, CursorExpiredError
 from service.cache.digests import digest_of
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing
-from service.search.paging import FIRST_PAGE, Page
-from service.search.query import SearchQuery
+from service.search.query import FIRST_PAGE, Page, SearchQuery
 from service.secret import Secret
 
 # Raised whenever the same search would rank otherwise than before, so that no list goes on in another order.

@@ -20,15 +20,18 @@ from service.resolve.titles import Titles
 from service.search.aspect import Part
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
-from service.search.paging import LONGEST_LIST, Page, Stretch, stretches
 from service.search.query import (
     DETAILS,
+    LONGEST_LIST,
+    Page,
     Reason,
     SearchAnswer,
     SearchQuery,
     Seed,
+    Stretch,
     health_warnings,
     none_allowed,
+    stretches,
 )
 from service.search.rerank import Comparison, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader

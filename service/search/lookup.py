@@ -8,8 +8,7 @@ from models.errors import PaperNotFoundError
 from models.types import Paper
 from service.context import check_deadline
 from service.search.engine import SearchEngine
-from service.search.paging import FIRST_PAGE, Page
-from service.search.query import Reason
+from service.search.query import FIRST_PAGE, Page, Reason
 
 _NONE_LIKE = (
     "No title of the collection is like the one given. Where only some of its words are known, ask for "

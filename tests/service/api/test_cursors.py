@@ -19,8 +19,7 @@ from models.types import Facet, Filters, Paper, Sentence
 from service.api.schemas.base import MAX_CURSOR_CHARS
 from service.collection.cursors import Cursors
 from service.search.aspect import Aspect, Contrast
-from service.search.paging import Page, Stretch, stretches
-from service.search.query import SearchQuery, Seed
+from service.search.query import Page, SearchQuery, Seed, Stretch, stretches
 from service.secret import SECRET_FILE, Secret, read_secret
 from service.settings import Settings
 
