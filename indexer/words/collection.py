@@ -162,18 +162,21 @@ class CollectionWords:
     ) -> list[int]:
         """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest of its words.
 
-        So a name is found however much else a text says. Papers with the same word come by position.
+        So a name is found however much else a text says. Papers with the same word come by position. Words
+        in very many papers are not looked up once ``most_postings`` were read.
         """
         places = _places(self._words, vector.hashes)
         known = places[places >= 0]
         found: dict[int, None] = {}
+        n_read = 0
         for place in known[np.argsort(-self._rarities[known], kind="stable")].tolist():
-            if len(found) >= n_papers:
+            if len(found) >= n_papers or n_read > self._most_postings:
                 break
             for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
                 number = int(_places(segment.words, self._words[place : place + 1])[0])
                 if number >= 0:
                     own = segment.papers[slice(*segment.word_starts[number : number + 2])] + start
+                    n_read += len(own)
                     found.update(dict.fromkeys(own[allowed[own]][:n_papers].tolist()))
         return list(found)[:n_papers]
 

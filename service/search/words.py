@@ -91,7 +91,9 @@ class QueryVectors:
         """How far each part is from each of the papers, from 0 to 1; no rows without words."""
         if self._words is None:
             return np.empty((0, len(positions)))
-        return 1 - self._words.cosines(self._vectors, positions)
+        distances: Float64[np.ndarray, "n_parts k"] = 1 - self._words.cosines(self._vectors, positions)
+        distances[distances < 0] = 0.0  # equal texts may round to less
+        return distances
 
     def matched(
         self,
@@ -115,7 +117,8 @@ class QueryVectors:
         total = sum(map(abs, added.values()))
         heaviest = sorted(filter(added.get, added), key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
         written = written_as(f"{paper.title} {paper.abstract}", heaviest)
-        terms = tuple(SharedWord(written[stem], added[stem] / total) for stem in heaviest)
+        # A text that was stemmed by other rules when it was indexed may write none of its stems today.
+        terms = tuple(SharedWord(written.get(stem, stem), added[stem] / total) for stem in heaviest)
         return MatchedWords(self.weight, distance, terms)
 
 

@@ -109,6 +109,14 @@ def test_of_too_many_postings_the_weightiest_words_are_read() -> None:
     assert [0] == words.nearest(vector, 5, allowed=np.ones(51, dtype=bool)).tolist()
 
 
+@pytest.mark.parametrize(("most_postings", "found"), [(10, []), (100, [49])])
+def test_rare_words_are_looked_up_within_a_bound(most_postings: int, found: list[int]) -> None:
+    """However few papers are allowed, not every posting of every word is read."""
+    words = collection(["graph"] * 20 + ["networks"] * 30, most_postings=most_postings)
+    vector = words.vector([(1.0, count_words("", "graph networks"))])
+    assert found == words.rarest(vector, 5, allowed=np.arange(50) == 49)
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["the", "of"]])
 def test_without_a_word_nothing_is_alike(texts: list[str]) -> None:
     """Empty collections, papers and texts have cosine 0 with everything, and nothing is found."""

@@ -144,6 +144,17 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
     assert 25 == len(set(found(1.0)))
 
 
+def test_no_paper_is_nearer_than_its_own_copy(client: TestClient) -> None:
+    """A pasted paper of the collection has a distance of 0 from itself by words, and never one below."""
+    for number in range(10):
+        paper = client.get(f"/v1/papers/demo:p0{number}-m07").json()["paper"]
+        pasted = {"title": paper["title"], "abstract": paper["abstract"]}
+        nearest = results(client, query=pasted, limit=1)[0]
+        assert paper["id"] == nearest["paper"]["id"]
+        assert nearest["words"]["distance"] == pytest.approx(0, abs=1e-9)
+        assert nearest["words"]["distance"] >= 0
+
+
 @pytest.mark.parametrize("aspect", [Aspect(), Aspect(sentences=(0,))])
 def test_few_candidates_hold_the_best(plain_engine: SearchEngine, aspect: Aspect) -> None:
     """A tenth of the papers, chosen by vectors and words together, hold what a comparison with all finds."""
