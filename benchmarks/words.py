@@ -2,8 +2,8 @@
 
 python -m benchmarks.words DATA [--queries 100 --exhaustive 50]
 
-Each query is asked with and without words, in turns, one thread. Exhaustive: every paper of the collection
-is scored with words; told is how many of its first 20 the service finds.
+Each query is run with and without words, in turns, on one thread. The exhaustive comparison scores every
+paper of the collection with words; the last column says how many of its first 20 the service finds.
 """
 
 import argparse

@@ -161,7 +161,7 @@ def queries(
 ) -> None:
     """Queries with passages that answer them and some that do not, as MS MARCO and InPars have them."""
     examples, texts = read_queries(files)
-    guard = LeakGuard([paper for named in leave_out or () for paper in _papers_of(named)])
+    guard = _guard(leave_out)
     kept = guard.without_leaks(texts)
     clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
     _write(out, "queries", clean, kept, guard, held_out=held_out, seed=seed)
@@ -171,9 +171,14 @@ def _guarded(
     papers: list[Path], leave_out: list[str] | None, ids: Path | None
 ) -> tuple[LeakGuard, dict[str, Paper]]:
     """The papers that no evaluation uses, and the guard that counted the others."""
-    used = [paper for named in leave_out or () for paper in _papers_of(named)]
-    guard = LeakGuard(used, ids=() if ids is None else read_ids(ids))
+    guard = _guard(leave_out, ids)
     return guard, guard.without_leaks(read_papers(papers))
+
+
+def _guard(leave_out: list[str] | None, ids: Path | None = None) -> LeakGuard:
+    """A guard against the papers of evaluations, and those of a file of ids."""
+    used = [paper for named in leave_out or () for paper in _papers_of(named)]
+    return LeakGuard(used, ids=() if ids is None else read_ids(ids))
 
 
 def _papers_of(named: str) -> list[Paper]:

@@ -109,9 +109,9 @@ def _by_vectors_and_words(
 
     What words alone find lies no nearer by vectors than the last that these found: it is taken to lie there.
     """
-    near = np.array([each.position for each in found], dtype=np.int64)
     if shared is None or not found:
-        return list(map(int, near))
+        return [each.position for each in found]
+    near = np.array([each.position for each in found], dtype=np.int64)
     by_words = shared.nearest(n_searched // _VECTORS_TO_WORDS, allowed)
     positions = np.concatenate([near, by_words[~np.isin(by_words, near)]])
     scores = np.full(len(positions), found[-1].score)
