@@ -1,8 +1,10 @@
 """The words of a text, as they are compared: folded, without stop words, stemmed.
 
-A word is a run of letters and digits, two at least. Scripts that are written without spaces (Chinese,
-Japanese, Thai and their neighbours) give every two characters that stand side by side. Stems are those of
-English; the words of other languages become what the same stemmer makes of them, equal for equal words.
+A word is a run of letters and digits, two at least. Names are words too: two runs joined by a hyphen, of
+which one is a number or a single character ("GPT-4" gives gpt and gpt4), and a run with + or # behind it
+("C++"). Scripts that are written without spaces (Chinese, Japanese, Thai and their neighbours) give every two
+characters that stand side by side. Stems are those of English; the words of other languages become what the
+same stemmer makes of them, equal for equal words.
 """
 
 import re
@@ -20,6 +22,8 @@ STOP_WORDS: Final = frozenset(
     | {"not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this"}
     | {"to", "was", "will", "with"}
 )
+# What of a text is a word; it is kept with words that are counted, as other rules give others.
+RULES: Final = "2"
 # Of a longer run only its beginning is compared, which bounds what hostile text costs.
 MAX_WORD_CHARS: Final = 64
 # How often a word of the title counts: by a little the best on CSFCube (docs/why.md, "Shared words").
@@ -35,12 +39,31 @@ _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
 _PLAIN: Final = re.compile(r"[^\W_]{2,}")  # the runs of a text without any of the characters above
 _NOT_PLAIN: Final = re.compile(rf"[{_UNSPACED}{_MARKS}]")
 
+_HYPHENS: Final = "\\-\u2010\u2011\u2013"
+_WITHOUT_HYPHENS: Final = dict.fromkeys(map(ord, "-\u2010\u2011\u2013"))
+_LETTER: Final = rf"[^\W_{_UNSPACED}]"
+# The signs first: looking behind every character of a text takes twice as long.
+_JOINT: Final = re.compile(
+    rf"[{_HYPHENS}+#](?:(?<=[{_HYPHENS}])(?={_LETTER})|(?<=\+)\+?(?!{_LETTER})|(?<=#)(?!{_LETTER}))"
+)
+# The runs before and after; of a longer run no name is made.
+_MAX_NAME_CHARS: Final = 20
+_BEFORE: Final = re.compile(rf"(?<!{_LETTER}){_LETTER}+\Z")
+_AFTER: Final = re.compile(rf"{_LETTER}{{1,{_MAX_NAME_CHARS}}}+(?!{_LETTER})")
+# A quotation that does not end within so many characters is none.
+_QUOTED: Final = re.compile(
+    r'["\u201c\u201e\u00ab]([^"\u201c-\u201e\u00ab\u00bb]{1,100}+)["\u201c\u201d\u00bb]'
+)
+
 # How often each stem counts in a text.
 WordCounts = Mapping[str, int]
 
 
 def stems(text: str) -> list[str]:
-    """The stems of the words of ``text`` in their order, stop words left out; linear in its length."""
+    """The stems of the words of ``text`` in their order, then of its names; stop words left out.
+
+    Takes time linear in the length of the text.
+    """
     return _stemmed([word for word in map(_folded, _written(text)) if word not in STOP_WORDS])
 
 
@@ -49,6 +72,18 @@ def count_words(title: str, abstract: str) -> WordCounts:
     counts = Counter(stems(title) * TITLE_COUNTS)
     counts.update(stems(abstract))
     return counts
+
+
+def phrases(text: str) -> list[str]:
+    """What stands between quotation marks in ``text``, the marks left out."""
+    return [found for found in _QUOTED.findall(text) if stems(found)]
+
+
+def has_phrase(text: str, phrase: str) -> bool:
+    """Whether the words of ``phrase`` stand side by side in ``text``, by their stems, but for stop words."""
+    wanted, own = ([_stem(word) for word in _runs(each)] for each in (phrase, text))
+    wanted, own = ([stem for stem in each if stem] for each in (wanted, own))
+    return any(wanted == own[at : at + len(wanted)] for at in range(len(own) - len(wanted) + 1))
 
 
 def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
@@ -62,8 +97,12 @@ def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
 
 
 def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
-    """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem."""
-    spans = [(start, end, text[start:end]) for start, end in _spans(text)]
+    """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem.
+
+    They come by where they begin, a name before the words in it.
+    """
+    ends = sorted([*_spans(text), *_names(text)], key=lambda span: (span[0], -span[1]))
+    spans = [(start, end, text[start:end]) for start, end in ends]
     known = _with_stems({word for _, _, word in spans}, wanted)
     return [(start, end, known[word]) for start, end, word in spans if word in known]
 
@@ -82,7 +121,12 @@ def _stem(word: str) -> str:
 
 
 def _written(text: str) -> list[str]:
-    """The words of ``text`` as they stand there."""
+    """The words of ``text`` as they stand there, then its names."""
+    return _runs(text) + [text[start:end] for start, end in _names(text)]
+
+
+def _runs(text: str) -> list[str]:
+    """The words of ``text`` but its names."""
     if text.isascii():  # three times as fast
         return [word[:MAX_WORD_CHARS] for word in _ASCII.findall(text)]
     if not _NOT_PLAIN.search(text):  # twice
@@ -100,9 +144,28 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             yield start, min(end, start + MAX_WORD_CHARS)
 
 
+def _names(text: str) -> Iterator[tuple[int, int]]:
+    """Where each name of ``text`` begins and ends; of three runs that hyphens join two names may overlap."""
+    for joint in _JOINT.finditer(text):
+        before = _BEFORE.search(text, max(joint.start() - _MAX_NAME_CHARS, 0), joint.start())
+        if before is None:
+            continue
+        if joint[0][0] in "+#":
+            yield before.start(), joint.end()
+        elif (after := _AFTER.match(text, joint.end())) and _is_name(before[0], after[0]):
+            yield before.start(), after.end()
+
+
+def _is_name(first: str, second: str) -> bool:
+    """Whether one of two runs is short, and not both are numbers."""
+    numbers = first.isdigit() + second.isdigit()
+    return numbers == 1 or (numbers == 0 and min(len(first), len(second)) == 1)
+
+
 def _folded(word: str) -> str:
-    """One spelling of a word, whatever its case and the width or form of its characters."""
-    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
+    """One spelling of a word, whatever its case, its hyphens and the width or form of its characters."""
+    plain = word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
+    return plain.translate(_WITHOUT_HYPHENS) if "-" in plain or not plain.isascii() else plain
 
 
 def _stemmed(folded: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -52,6 +53,7 @@ class CollectionWords:
         self._segments = tuple(segments)
         self._most_postings = most_postings
         self._known_norms: dict[int, Float64[np.ndarray, " n_papers"]] = {}
+        self._norming = Lock()  # of two threads that ask for the first time one computes
         self._starts = np.cumsum([0, *map(len, living)])
         self._n_papers = sum(int(np.count_nonzero(own)) for own in living)
         every = np.concatenate([np.empty(0, np.uint64), *(segment.words for segment in segments)])
@@ -180,6 +182,26 @@ class CollectionWords:
                     found.update(dict.fromkeys(own[allowed[own]][:n_papers].tolist()))
         return list(found)[:n_papers]
 
+    def with_all(
+        self, stems: Sequence[str], *, allowed: Bool[np.ndarray, " n_positions"]
+    ) -> Int64[np.ndarray, " n_found"]:
+        """The ``allowed`` papers that have every one of the ``stems``, by position; none have no stem."""
+        hashes = np.unique(np.array([hash64(stem) for stem in stems], dtype=np.uint64))
+        found = [np.empty(0, dtype=np.int64)]
+        for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+            numbers = _places(segment.words, hashes)
+            if not len(numbers) or numbers.min() < 0:
+                continue
+            bounds = np.stack([segment.word_starts[numbers], segment.word_starts[numbers + 1]], axis=1)
+            bounds = bounds[np.argsort(bounds[:, 1] - bounds[:, 0], kind="stable")]  # the rarest first
+            own = segment.papers[slice(*bounds[0])]
+            for first, last in bounds[1:].tolist():
+                own = own[_places(segment.papers[first:last], own) >= 0]
+            found.append(own.astype(np.int64) + start)
+        positions = np.concatenate(found)
+        kept: Int64[np.ndarray, " n_found"] = positions[allowed[positions]]
+        return kept
+
     def _sums(self, number: int, vector: WordVector) -> Float64[np.ndarray, " n_papers"]:
         """What each paper of a segment shares with ``vector``, not yet divided by its own norm."""
         segment, rarities = self._segments[number], self._own_rarities[number]
@@ -196,16 +218,12 @@ class CollectionWords:
 
     def _norms(self, number: int) -> Float64[np.ndarray, " n_papers"]:
         """The norms of the papers of a segment, computed when first asked for."""
-        if number not in self._known_norms:
-            segment, rarities = self._segments[number], self._own_rarities[number]
-            squares = [
-                _squares(
-                    segment, rarities, first, min(first + _PAPERS_AT_ONCE, len(segment.paper_starts) - 1)
+        with self._norming:
+            if number not in self._known_norms:
+                self._known_norms[number] = np.sqrt(
+                    _squares(self._segments[number], self._own_rarities[number])
                 )
-                for first in range(0, len(segment.paper_starts) - 1, _PAPERS_AT_ONCE)
-            ]
-            self._known_norms[number] = np.sqrt(np.concatenate([np.empty(0), *squares]))
-        return self._known_norms[number]
+            return self._known_norms[number]
 
     def _tfidf(self, bag: WordCounts) -> Float64[np.ndarray, " n"]:
         counts = np.fromiter(bag.values(), dtype=np.int64, count=len(bag))
@@ -247,9 +265,21 @@ def _columns(vectors: Sequence[WordVector], hashes: UInt64[np.ndarray, " n_words
 
 
 def _squares(
+    segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"]
+) -> Float64[np.ndarray, " n_papers"]:
+    """The squared norms of the papers of a segment."""
+    n_papers = len(segment.paper_starts) - 1
+    squares = [
+        _squares_of(segment, rarities, first, min(first + _PAPERS_AT_ONCE, n_papers))
+        for first in range(0, n_papers, _PAPERS_AT_ONCE)
+    ]
+    return np.concatenate([np.empty(0), *squares])
+
+
+def _squares_of(
     segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"], first: int, last: int
 ) -> Float64[np.ndarray, " n"]:
-    """The squared norms of the papers ``first`` to ``last`` of a segment."""
+    """Those of the papers ``first`` to ``last``."""
     starts = segment.paper_starts[first : last + 1]
     cells = slice(starts[0], starts[-1])
     tfidf = _TEMPERED[segment.counts[cells]] * rarities[segment.numbers[cells]]

@@ -6,11 +6,12 @@ words.arrow, one row of lists:
   numbers, counts  of each cell a stem, ascending within a paper, and how often it counts there, up to 255
   word_starts      stem i owns postings word_starts[i]:word_starts[i + 1]
   papers, times    of each posting a paper, ascending within a stem, and how often the stem counts there
+Its schema says by which rules of models/words.py the words were counted.
 """
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
@@ -20,11 +21,12 @@ from jaxtyping import Bool, Int64, UInt8, UInt32, UInt64
 
 from models.checksums import hash64
 from models.types import rows_of
-from models.words import WordCounts, count_words
+from models.words import RULES, WordCounts, count_words
 
 WORDS: Final = "words.arrow"
 MOST_COUNTED: Final = 255
 _PAPERS_AT_ONCE: Final = 1_024
+_RULES_KEY: Final = b"rules"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +40,12 @@ class SegmentWords:
     word_starts: Int64[np.ndarray, " n_words_plus_1"]
     papers: UInt32[np.ndarray, " n_cells"]
     times: UInt8[np.ndarray, " n_cells"]
+    rules: str = field(kw_only=True)
+
+    @property
+    def is_of_today(self) -> bool:
+        """Whether they were counted by today's rules."""
+        return self.rules == RULES
 
     def frequencies(self, living: Bool[np.ndarray, " n_papers"]) -> Int64[np.ndarray, " n_words"]:
         """In how many of the ``living`` papers each stem occurs."""
@@ -49,10 +57,14 @@ class SegmentWords:
         return frequencies
 
 
+_LISTS: Final = tuple(each.name for each in fields(SegmentWords) if not each.kw_only)
+
+
 def open_words(path: Path) -> SegmentWords:
     """The words in a file, memory-mapped; compare its checksum first."""
     row = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
-    return SegmentWords(*(np.asarray(row.column(field.name).values) for field in fields(SegmentWords)))
+    rules = (row.schema.metadata or {}).get(_RULES_KEY, b"1").decode()
+    return SegmentWords(*(np.asarray(row.column(name).values) for name in _LISTS), rules=rules)
 
 
 def write_words(path: Path, papers: Path) -> None:
@@ -60,8 +72,8 @@ def write_words(path: Path, papers: Path) -> None:
     with pa.memory_map(str(papers)) as source:
         table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
         words = words_of(_counted(table))
-    lists = {field.name: _listed(getattr(words, field.name)) for field in fields(SegmentWords)}
-    row = pa.record_batch(lists)
+    row = pa.record_batch({name: _listed(getattr(words, name)) for name in _LISTS})
+    row = row.replace_schema_metadata({_RULES_KEY: words.rules})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, row.schema) as writer:
         writer.write_batch(row)
 
@@ -101,7 +113,14 @@ def _ordered(
     word_starts = np.zeros(len(words) + 1, dtype=np.int64)
     np.cumsum(np.bincount(numbers, minlength=len(words)), out=word_starts[1:])
     return SegmentWords(
-        words, np.cumsum(lengths), numbers[by_paper], counts[by_paper], word_starts, postings, counts[by_word]
+        words,
+        np.cumsum(lengths),
+        numbers[by_paper],
+        counts[by_paper],
+        word_starts,
+        postings,
+        counts[by_word],
+        rules=RULES,
     )
 
 

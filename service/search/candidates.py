@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float32, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.sentences import wording
 from models.types import Candidate, Paper
+from models.words import has_phrase
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
@@ -34,6 +35,8 @@ _FEW_PAPERS: Final = 32
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8
+# For each paper wanted with a quoted phrase, so many that have all its words are read.
+_WORDS_TO_PHRASES: Final = 20
 # How many times as many papers each further search of a long list asks for.
 _DEEPER: Final = 2
 
@@ -89,7 +92,7 @@ def list_candidates(
     n_searched = first
     while True:
         found = find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed, exact=not several)
-        ordered = _by_vectors_and_words(found, shared, n_searched, allowed)
+        ordered = _by_vectors_and_words(snapshot, found, shared, n_searched, allowed)
         new = [position for position in ordered if position not in seen]
         seen.update(new)
         listed.update(dict.fromkeys(_without(snapshot, new, same)))
@@ -100,6 +103,7 @@ def list_candidates(
 
 
 def _by_vectors_and_words(
+    snapshot: Snapshot,
     found: Sequence[Candidate],
     shared: SharedWords | None,
     n_searched: int,
@@ -118,13 +122,32 @@ def _by_vectors_and_words(
     scores[: len(near)] = [each.score for each in found]
     scores += shared.weight * shared.cosines(positions)
     ordered: list[int] = positions[np.lexsort((positions, -scores))].tolist()
-    rare = iter(shared.rarest(n_searched // _ALL_TO_RARE, allowed))
+    n_rare = n_searched // _ALL_TO_RARE
+    quoted = _with_phrases(snapshot, shared, n_rare, allowed)
+    rare = iter(list(quoted | dict.fromkeys(shared.rarest(n_rare, allowed)))[:n_rare])
     listed: dict[int, None] = {}
     for number, position in enumerate(ordered, start=1):
         listed[position] = None
         if number % _ALL_TO_RARE == 0:
             listed.update(dict.fromkeys(islice(rare, 1)))
     return list(listed | dict.fromkeys(rare))
+
+
+def _with_phrases(
+    snapshot: Snapshot, shared: SharedWords, n_papers: int, allowed: Bool[np.ndarray, " n_papers"]
+) -> dict[int, None]:
+    """Papers with a phrase that the query quotes, of each phrase at most ``n_papers``, nearest first."""
+    found: dict[int, None] = {}
+    for phrase in shared.phrases:
+        positions = shared.with_words_of(phrase, n_papers * _WORDS_TO_PHRASES, allowed)
+        texts = (snapshot.values(name, positions) for name in ("title", "abstract"))
+        having = (
+            position
+            for position, title, abstract in zip(positions.tolist(), *texts, strict=True)
+            if has_phrase(title, phrase) or has_phrase(abstract, phrase)
+        )
+        found.update(dict.fromkeys(islice(having, n_papers)))
+    return found
 
 
 def find_candidates(

@@ -70,6 +70,7 @@ class AkinTo:
 class Card:
     """One result as it is shown; addresses are empty where there is none.
 
+    ``heading`` is the title in pieces, each with whether it is a shared word that counts.
     ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
     within its page: 100 is the closest. ``alignment`` is that of an opened card, ``why`` opens it.
     """
@@ -77,6 +78,7 @@ class Card:
     rank: int
     id: str
     title: str
+    heading: tuple[tuple[str, bool], ...]
     authors: str
     venue: str
     year: int | None
@@ -135,6 +137,7 @@ def _card(
         rank=rank,
         id=paper.id,
         title=paper.title or "Without a title",
+        heading=tuple(_pieces(paper.title, _shared(result))) or (("Without a title", False),),
         authors=_authors(paper.authors),
         venue=paper.venue or "",
         year=paper.year,
@@ -166,7 +169,7 @@ def _bar(score: float, scores: Sequence[float]) -> int:
 def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
     shares = {each.sentence: each.weight for each in result.highlights}
     meets = _meets(result, n_chosen)
-    shared = frozenset(stem for each in result.words.terms[:_MOST_WORDS] for stem in stems(each.term))
+    shared = _shared(result)
     before: SentenceOut | None = None
     for number, sentence in enumerate(result.paper.sentences):
         share = shares.get(number, shares.get(None, 0.0))
@@ -182,14 +185,20 @@ def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
         before = sentence
 
 
+def _shared(result: ResultOut) -> frozenset[str]:
+    """The stems of the shared words that are shown."""
+    return frozenset(stem for each in result.words.terms[:_MOST_WORDS] for stem in stems(each.term))
+
+
 def _pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
     """``text`` in pieces, the words with ``shared`` stems apart."""
     done = 0
     for start, end, _ in places(text, shared):
         if start > done:
             yield text[done:start], False
-        yield text[max(start, done) : end], True  # words of unspaced scripts overlap
-        done = end
+        if end > done:  # words of unspaced scripts overlap, names hold words
+            yield text[max(start, done) : end], True
+            done = end
     if done < len(text):
         yield text[done:], False
 

@@ -4,14 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
+from models.errors import DeadlineError
 from models.transport import Scorer
 from models.types import Paper
 from service.app import create_app
+from service.context import with_deadline
 from service.search.aspect import Aspect, Part
 from service.search.candidates import list_candidates
 from service.search.engine import SearchEngine
@@ -142,6 +145,32 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
     allowed[snapshot.position("needle")] = False
     assert "needle" not in found(1.0)
     assert 25 == len(set(found(1.0)))
+
+
+def test_words_of_many_parts_end_with_the_request(hashed_data: Path) -> None:
+    """Whatever is counted for each seed stops when the time is up."""
+    snapshot = open_snapshot(hashed_data)
+    asked = [QueryWords(snapshot.paper(position)) for position in range(3)]
+    words = QueryVectors(snapshot.words, asked, weight=1.0)
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: QueryVectors(snapshot.words, asked, weight=1.0))
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: words.matched(5, np.ones(3), distance=1.0, paper=snapshot.paper(5)))
+
+
+@pytest.mark.parametrize("quoted", [True, False])
+def test_a_quoted_phrase_is_found(tmp_path: Path, hashing: Encoder, quoted: bool) -> None:
+    """A paper with the words side by side is a candidate before those that have them apart."""
+    phrase = "Deltas of rivers"
+    apart = [{"id": f"a{i}", "title": f"Rivers {i}", "abstract": ["A delta."]} for i in range(50)]
+    needle = {"id": "needle", "title": "Kelp in bays", "abstract": [f"{'Long talk. ' * 90}{phrase} drown."]}
+    build_quietly(write_corpus(tmp_path / "c.jsonl", [*apart, needle]), tmp_path / "data", hashing)
+    snapshot = open_snapshot(tmp_path / "data")
+    asked = QueryWords(Paper("", "", f'Rivers and "{phrase}"' if quoted else f"Rivers and {phrase}", ()))
+    part = Part(snapshot.vectors(0), (0,), words=asked)
+    words = QueryVectors(snapshot.words, [asked], weight=1.0)
+    near = list_candidates(snapshot, [part], n_papers=25, first=25, allowed=snapshot.living, words=words)
+    assert quoted == (snapshot.position("needle") in near)
 
 
 def test_no_paper_is_nearer_than_its_own_copy(client: TestClient) -> None:
