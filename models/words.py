@@ -30,7 +30,9 @@ MAX_WORD_CHARS: Final = 64
 TITLE_COUNTS: Final = 2
 
 # Thai, Lao, Tibetan, Burmese, Khmer; Japanese syllables; Chinese characters.
-_UNSPACED: Final = "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+_UNSPACED: Final = (
+    "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+)
 # Marks that stand inside words, which `\w` leaves out: accents, Hebrew and Arabic points, Indic vowels.
 _MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _ASCII: Final = re.compile(r"[A-Za-z0-9]{2,}")
@@ -39,32 +41,37 @@ _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
 _PLAIN: Final = re.compile(r"[^\W_]{2,}")  # the runs of a text without any of the characters above
 _NOT_PLAIN: Final = re.compile(rf"[{_UNSPACED}{_MARKS}]")
 
-_HYPHENS: Final = "\\-\u2010\u2011\u2013"
-_WITHOUT_HYPHENS: Final = dict.fromkeys(map(ord, "-\u2010\u2011\u2013"))
+_HYPHENS: Final = "\\-\u2010\u2011\u2013\u2212"
+_WITHOUT_HYPHENS: Final = dict.fromkeys(map(ord, "-\u2010\u2011\u2013\u2212"))
 _LETTER: Final = rf"[^\W_{_UNSPACED}]"
 # The signs first: looking behind every character of a text takes twice as long.
 _JOINT: Final = re.compile(
-    rf"[{_HYPHENS}+#](?:(?<=[{_HYPHENS}])(?={_LETTER})|(?<=\+)\+?(?!{_LETTER})|(?<=#)(?!{_LETTER}))"
+    rf"[{_HYPHENS}+#](?:(?<=[{_HYPHENS}])(?={_LETTER})|(?<=\+)\+(?=\d|(?!{_LETTER}))|(?<=\+)(?!\+|{_LETTER})|(?<=#)(?!{_LETTER}))"
 )
 # The runs before and after; of a longer run no name is made.
 _MAX_NAME_CHARS: Final = 20
 _BEFORE: Final = re.compile(rf"(?<!{_LETTER}){_LETTER}+\Z")
-_AFTER: Final = re.compile(rf"{_LETTER}{{1,{_MAX_NAME_CHARS}}}+(?!{_LETTER})")
-# A quotation that does not end within so many characters is none.
+_AFTER: Final = re.compile(rf"(?:\d{{1,9}}+\.\d{{1,9}}+|{_LETTER}{{1,{_MAX_NAME_CHARS}}}+)(?!{_LETTER})")
+_MARKS_OF_QUOTES: Final = '"\u201c-\u201e\u00ab\u00bb\u300c-\u300f'
+# A quotation that does not end within so many characters is none; after a letter or digit a mark begins none.
 _QUOTED: Final = re.compile(
-    r'["\u201c\u201e\u00ab]([^"\u201c-\u201e\u00ab\u00bb]{1,100}+)["\u201c\u201d\u00bb]'
+    rf"(?<![^\W_])[{_MARKS_OF_QUOTES}]([^{_MARKS_OF_QUOTES}]{{1,100}}+)[{_MARKS_OF_QUOTES}](?![^\W_])"
 )
+_BETWEEN: Final = re.compile(r"[\W_]+")
 
 # How often each stem counts in a text.
 WordCounts = Mapping[str, int]
 
 
-def stems(text: str) -> list[str]:
-    """The stems of the words of ``text`` in their order, then of its names; stop words left out.
+def stems(text: str, *, names: bool = True) -> list[str]:
+    """The stems of the words of ``text`` in their order, then, if wanted, of its names; no stop words.
 
     Takes time linear in the length of the text.
     """
-    return _stemmed([word for word in map(_folded, _written(text)) if word not in STOP_WORDS])
+    words = list(map(_folded, _runs(text)))
+    if names:
+        words += [_folded_name(text[start:end]) for start, end in _names(text)]
+    return _stemmed([word for word in words if word not in STOP_WORDS])
 
 
 def count_words(title: str, abstract: str) -> WordCounts:
@@ -75,15 +82,17 @@ def count_words(title: str, abstract: str) -> WordCounts:
 
 
 def phrases(text: str) -> list[str]:
-    """What stands between quotation marks in ``text``, the marks left out."""
-    return [found for found in _QUOTED.findall(text) if stems(found)]
+    """What stands between quotation marks in ``text`` and has a word, the marks left out."""
+    return [found for found in _QUOTED.findall(text) if stems(found, names=False)]
 
 
-def has_phrase(text: str, phrase: str) -> bool:
-    """Whether the words of ``phrase`` stand side by side in ``text``, by their stems, but for stop words."""
-    wanted, own = ([_stem(word) for word in _runs(each)] for each in (phrase, text))
-    wanted, own = ([stem for stem in each if stem] for each in (wanted, own))
-    return any(wanted == own[at : at + len(wanted)] for at in range(len(own) - len(wanted) + 1))
+def plain(text: str) -> str:
+    """The letters and digits of ``text`` in one spelling, a space around every run and every unspaced one.
+
+    So a text has a phrase where its plain form has that of the phrase.
+    """
+    folded = _UNSPACED_RUN.sub(r" \g<0> ", _folded(text))
+    return f" {_BETWEEN.sub(' ', folded).strip()} "
 
 
 def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
@@ -109,14 +118,14 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
     """Those of the ``words`` that have ``wanted`` stems, with these."""
-    found = ((word, _stem(word)) for word in words)
+    found = ((word, stem_of(word)) for word in words)
     return {word: stem for word, stem in found if stem in wanted}
 
 
 @lru_cache(maxsize=1 << 15)
-def _stem(word: str) -> str:
+def stem_of(word: str) -> str:
     """The stem of one word as it is written; empty for a stop word. Few words make up most of all texts."""
-    folded = _folded(word)
+    folded = _folded_name(word)
     return "" if folded in STOP_WORDS else _stemmed([folded])[0]
 
 
@@ -158,14 +167,18 @@ def _names(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_name(first: str, second: str) -> bool:
     """Whether one of two runs is short, and not both are numbers."""
-    numbers = first.isdigit() + second.isdigit()
+    numbers = first.isdigit() + second.replace(".", "").isdigit()
     return numbers == 1 or (numbers == 0 and min(len(first), len(second)) == 1)
 
 
-def _folded(word: str) -> str:
-    """One spelling of a word, whatever its case, its hyphens and the width or form of its characters."""
-    plain = word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
-    return plain.translate(_WITHOUT_HYPHENS) if "-" in plain or not plain.isascii() else plain
+def _folded(text: str) -> str:
+    """One spelling, whatever the case, the width and the form of the characters."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def _folded_name(name: str) -> str:
+    """The same of a name, which is written without its hyphens."""
+    return _folded(name).translate(_WITHOUT_HYPHENS)
 
 
 def _stemmed(folded: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, sha256_of
 from models.types import ProgressFn, unseen
+from models.words import RULES
 
 _OTHERS_AT_WORK: Final = ("corpus", "reindex", "changes", "merge")
 _OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
@@ -77,7 +78,7 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
         write_words(target / WORDS, target / PAPERS)
         return {**asdict(entry), "files": {**entry.files, WORDS: sha256_of(target / WORDS)}}
 
-    folder = data / "building" / "upgrade" / f"segment-{digest_of(entry.files)[:32]}"
+    folder = data / "building" / "upgrade" / f"segment-{digest_of({**entry.files, 'rules': RULES})[:32]}"
     return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NOTHING)
 
 

@@ -21,6 +21,8 @@ _TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
 
 # A million take 2 ms: the words of an abstract in 188,635 papers have 1.3 million.
 MOST_POSTINGS: Final = 1 << 22
+# The rarest words of a text that are looked up one by one.
+_MOST_RARE: Final = 64
 # Papers whose norms are computed at once: 50 MB.
 _PAPERS_AT_ONCE: Final = 1 << 15
 
@@ -164,14 +166,14 @@ class CollectionWords:
     ) -> list[int]:
         """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest of its words.
 
-        So a name is found however much else a text says. Papers with the same word come by position. Words
-        in very many papers are not looked up once ``most_postings`` were read.
+        So a name is found however much else a text says. Papers with the same word come by position. A bound
+        on the words that are looked up, and on their postings, keeps a long text from taking long.
         """
         places = _places(self._words, vector.hashes)
         known = places[places >= 0]
         found: dict[int, None] = {}
         n_read = 0
-        for place in known[np.argsort(-self._rarities[known], kind="stable")].tolist():
+        for place in known[np.argsort(-self._rarities[known], kind="stable")][:_MOST_RARE].tolist():
             if len(found) >= n_papers or n_read > self._most_postings:
                 break
             for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
@@ -185,7 +187,7 @@ class CollectionWords:
     def with_all(
         self, stems: Sequence[str], *, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
-        """The ``allowed`` papers that have every one of the ``stems``, by position; none have no stem."""
+        """The ``allowed`` papers that have every one of the ``stems``, by position; without stems, none."""
         hashes = np.unique(np.array([hash64(stem) for stem in stems], dtype=np.uint64))
         found = [np.empty(0, dtype=np.int64)]
         for segment, start in zip(self._segments, self._starts.tolist(), strict=False):

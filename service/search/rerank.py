@@ -59,13 +59,15 @@ class Ranked:
 
     ``plans[b][p]`` are those of part ``p`` with batch ``b`` of the papers as they were compared, where they
     were kept; ``order[i]`` is where paper ``i`` stood then. ``word_distances`` are how far the papers are by
-    words, over all parts.
+    words, over all parts; ``reaches`` how far they are from what they should be like, by sentences and words,
+    as a share of what is usual for a paper of the collection.
     """
 
     positions: Int64[np.ndarray, " k"]
     weights: Float64[np.ndarray, "n_parts k"]
     order: Int64[np.ndarray, " k"]
     word_distances: Float64[np.ndarray, " k"]
+    reaches: Float64[np.ndarray, " k"]
     plans: tuple[tuple[Plans, ...], ...] = ()
 
 
@@ -93,7 +95,7 @@ class Comparison:
     def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
         """The papers at ``positions`` by their scores, ties by position.
 
-        Of one seed each part counts as it was asked; of several as ``combine.seed_weights`` has it. Raises
+        Of one seed each part counts as it was asked; of several as ``seed_weights`` has it. Raises
         DeadlineError.
         """
         with stage("rerank"):
@@ -110,12 +112,21 @@ class Comparison:
                     scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
                 )
             totals = (weights * scores).sum(axis=0)
-            word_distances = np.zeros(len(positions))
+            by_words = np.zeros_like(scores)
             if self._words.weight:
-                word_distances = (weights * self._words.distances(positions)).sum(axis=0)
-                totals -= self._words.weight * word_distances
+                by_words = self._words.distances(positions)
+                totals -= self._words.weight * (weights * by_words).sum(axis=0)
+            reaches = self._reaches(scores, by_words, weights)
         order = np.lexsort((positions, -totals))
-        return Ranked(positions[order], weights[:, order], order, word_distances[order], tuple(compared))
+        word_distances = (weights * by_words).sum(axis=0)
+        return Ranked(
+            positions[order],
+            weights[:, order],
+            order,
+            word_distances[order],
+            reaches[order],
+            tuple(compared),
+        )
 
     def words(self, ranked: Ranked, place: int, paper: Paper) -> MatchedWords:
         """What words have to do with the score of the ``paper`` at ``place`` of ``ranked``."""
@@ -156,13 +167,34 @@ class Comparison:
             own[:] = self._plans(part, rows, offsets).scores
         return scores
 
+    def _reaches(
+        self,
+        scores: Float64[np.ndarray, "n_parts k"],
+        by_words: Float64[np.ndarray, "n_parts k"],
+        weights: Float64[np.ndarray, "n_parts k"],
+    ) -> Float64[np.ndarray, " k"]:
+        """The distances of papers from what they should be like, as shares of the usual ones."""
+        like = [number for number, part in enumerate(self._parts) if not part.away]
+        weighed = self._words.weight
+        usual = self._usual + weighed * self._usual_by_words
+        distances = weights[like] * (weighed * by_words[like] - scores[like])
+        reaches: Float64[np.ndarray, " k"] = distances.sum(axis=0) / (usual[like] @ weights[like])
+        return reaches
+
+    @cached_property
+    def _usual_by_words(self) -> Float64[np.ndarray, " n_parts"]:
+        """The same by words."""
+        if not self._words.weight:
+            return np.zeros(len(self._parts))
+        distances: Float64[np.ndarray, " n_parts"] = self._words.distances(
+            self._snapshot.spread(_SAMPLE_PAPERS)
+        ).mean(axis=1)
+        return distances
+
     @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
-        living = self._snapshot.positions
-        n_sampled = min(_SAMPLE_PAPERS, len(living))
-        sample = living[np.linspace(0, len(living) - 1, n_sampled).astype(np.int64)]
-        distances = -self._scores(sample).mean(axis=1)
+        distances = -self._scores(self._snapshot.spread(_SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
 

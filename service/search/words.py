@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -71,8 +72,9 @@ class SharedWords:
         self, phrase: str, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
         """At most ``n_papers`` of the ``allowed`` papers with every word of ``phrase``, nearest first."""
-        positions = self.words.with_all(stems(phrase), allowed=allowed)
-        return positions[np.argsort(-self.cosines(positions), kind="stable")[:n_papers]]
+        having = np.zeros(len(allowed), dtype=bool)
+        having[self.words.with_all(stems(phrase, names=False), allowed=allowed)] = True
+        return self.nearest(n_papers, having)
 
     def rarest(self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]) -> list[int]:
         """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest word."""
@@ -92,20 +94,22 @@ class QueryVectors:
     ) -> None:
         self._words = words
         self._vectors: list[WordVector] = []
-        self._phrases: dict[str, None] = {}
+        self._phrases: list[list[str]] = []
         self.weight = 0.0 if words is None else weight
         if words is not None:
             for part in parts:
                 check_deadline()
                 self._vectors.append(words.vector([] if part is None else part.bags()))
-                self._phrases.update(dict.fromkeys([] if part is None else part.phrases))
+                self._phrases.append([] if part is None else part.phrases)
 
     def together(self, counts: Float64[np.ndarray, " n_parts"]) -> "SharedWords | None":
         """The words of all parts, each as much as ``counts`` says; None where words do not count."""
         if self._words is None or not self.weight:
             return None
         together = self._words.joined(self._vectors, counts)
-        return SharedWords(self._words, together, self.weight, tuple(self._phrases)[:MAX_PHRASES])
+        counted = (own for own, count in zip(self._phrases, counts.tolist(), strict=True) if count)
+        phrases_of_all = tuple(dict.fromkeys(chain.from_iterable(counted)))[:MAX_PHRASES]
+        return SharedWords(self._words, together, self.weight, phrases_of_all)
 
     def distances(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
         """How far each part is from each of the papers, from 0 to 1; no rows without words."""

@@ -8,10 +8,10 @@ from typing import Final
 from urllib.parse import quote
 
 from models.types import Facet
-from models.words import places, stems
+from models.words import places, stem_of
 from service.api.schemas.base import PaperOut, SentenceOut
 from service.api.schemas.recommendations import SeedAlignmentOut
-from service.api.schemas.search import ResultOut
+from service.api.schemas.search import ResultOut, StrengthOut
 from service.web.asked import Asked
 from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
 
@@ -72,7 +72,8 @@ class Card:
 
     ``heading`` is the title in pieces, each with whether it is a shared word that counts.
     ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
-    within its page: 100 is the closest. ``alignment`` is that of an opened card, ``why`` opens it.
+    within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence on it.
+    ``alignment`` is that of an opened card, ``why`` opens it.
     """
 
     rank: int
@@ -83,6 +84,8 @@ class Card:
     venue: str
     year: int | None
     score: str
+    strength: str
+    nearer_than: str
     bar: int
     sentences: tuple[CardSentence, ...]
     whole: tuple[CardSentence, ...]
@@ -142,6 +145,8 @@ def _card(
         venue=paper.venue or "",
         year=paper.year,
         score=f"{result.score:.3f}".replace("-", "−"),
+        strength=result.strength.label if result.strength else "",
+        nearer_than=_nearer_than(result.strength) if result.strength else "",
         bar=bar,
         sentences=shown,
         whole=sentences if len(shown) < len(sentences) else (),
@@ -158,6 +163,10 @@ def _card(
         more=asked.address(like=(*asked.like, paper.id)),
         less=asked.address(not_like=(*asked.not_like, paper.id)),
     )
+
+
+def _nearer_than(strength: StrengthOut) -> str:
+    return f"Nearer than {strength.nearer_than:.0%} of the papers here are to their own nearest paper."
 
 
 def _bar(score: float, scores: Sequence[float]) -> int:
@@ -186,8 +195,8 @@ def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
 
 
 def _shared(result: ResultOut) -> frozenset[str]:
-    """The stems of the shared words that are shown."""
-    return frozenset(stem for each in result.words.terms[:_MOST_WORDS] for stem in stems(each.term))
+    """The stems of the shared words that are shown, those held against the result aside."""
+    return frozenset(stem_of(each.term) for each in result.words.terms[:_MOST_WORDS] if each.share > 0)
 
 
 def _pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:

@@ -194,6 +194,14 @@ def test_counts_past_what_is_kept_are_cut() -> None:
     assert [255, 255] == words.counts.tolist()
 
 
+def test_of_very_many_rare_words_some_are_looked_up() -> None:
+    """A long text takes no longer than another: its rarest words come first, and then it ends."""
+    texts = [f"quokka{number}" for number in range(100)]
+    words = collection(texts)
+    vector = words.vector([(1.0, count_words("", " ".join(texts)))])
+    assert len(words.rarest(vector, 100, allowed=np.ones(100, dtype=bool))) == 64
+
+
 def test_papers_with_the_rarest_word_come_first() -> None:
     """However often other words stand in a text, and in whatever segment the paper is."""
     texts = ["graph zymurgy", *["graph networks"] * 20, "graph quokka", "graph quokka"]

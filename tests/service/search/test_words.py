@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError
 from models.transport import Scorer
@@ -158,19 +158,48 @@ def test_words_of_many_parts_end_with_the_request(hashed_data: Path) -> None:
         with_deadline(0, lambda: words.matched(5, np.ones(3), distance=1.0, paper=snapshot.paper(5)))
 
 
-@pytest.mark.parametrize("quoted", [True, False])
-def test_a_quoted_phrase_is_found(tmp_path: Path, hashing: Encoder, quoted: bool) -> None:
-    """A paper with the words side by side is a candidate before those that have them apart."""
-    phrase = "Deltas of rivers"
-    apart = [{"id": f"a{i}", "title": f"Rivers {i}", "abstract": ["A delta."]} for i in range(50)]
-    needle = {"id": "needle", "title": "Kelp in bays", "abstract": [f"{'Long talk. ' * 90}{phrase} drown."]}
-    build_quietly(write_corpus(tmp_path / "c.jsonl", [*apart, needle]), tmp_path / "data", hashing)
-    snapshot = open_snapshot(tmp_path / "data")
-    asked = QueryWords(Paper("", "", f'Rivers and "{phrase}"' if quoted else f"Rivers and {phrase}", ()))
-    part = Part(snapshot.vectors(0), (0,), words=asked)
-    words = QueryVectors(snapshot.words, [asked], weight=1.0)
-    near = list_candidates(snapshot, [part], n_papers=25, first=25, allowed=snapshot.living, words=words)
-    assert quoted == (snapshot.position("needle") in near)
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Snapshot:
+    """Many papers that have the words of a phrase apart, a long one that has the phrase, one with a name."""
+    folder = tmp_path_factory.mktemp("apart")
+    papers = [{"id": f"a{i}", "title": f"Rivers {i}", "abstract": ["A delta."]} for i in range(500)]
+    papers += [
+        {"id": "phrase", "title": "Kelp in bays", "abstract": ["Long talk. " * 90 + "Deltas of rivers."]}
+    ]
+    papers += [{"id": "name", "title": "Kelp", "abstract": ["Long talk. " * 90 + "We name it ZYGH7."]}]
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    return open_snapshot(folder / "data")
+
+
+def candidates(snapshot: Snapshot, text: str, *, away: str = "") -> set[str]:
+    """The ids of 25 candidates for a text, and what to be unlike."""
+    asked = [QueryWords(Paper("", "", each, ())) for each in (text, away)]
+    parts = [
+        Part(snapshot.vectors(0), (0,), words=asked[0]),
+        Part(snapshot.vectors(0), (0,), True, words=asked[1]),
+    ]
+    words = QueryVectors(snapshot.words, asked, weight=1.0)
+    near = list_candidates(snapshot, parts, n_papers=25, first=25, allowed=snapshot.living, words=words)
+    return {snapshot.paper(position).id for position in near}
+
+
+def test_a_quoted_phrase_is_found(apart: Snapshot) -> None:
+    """However many papers have its words apart; not where it is quoted in what to be unlike."""
+    assert "phrase" in candidates(apart, 'On the "deltas of rivers"')
+    assert "phrase" not in candidates(apart, "On the deltas of rivers")
+    assert "phrase" not in candidates(apart, "On the deltas of rivers", away='"deltas of rivers"')
+
+
+def test_a_phrase_leaves_room_for_a_name(apart: Snapshot) -> None:
+    """A phrase that very many papers have and a rare name are both found, and a second phrase."""
+    found = candidates(apart, '"a delta" with ZYGH7 and "deltas of rivers"')
+    assert {"phrase", "name"} < found
+
+
+def test_phrases_end_with_the_request(apart: Snapshot) -> None:
+    """Papers are not read for phrases past the deadline."""
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: candidates(apart, '"deltas of rivers"'))
 
 
 def test_no_paper_is_nearer_than_its_own_copy(client: TestClient) -> None:
