@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
 from sqlalchemy import make_url
 
 from tests.support.builds import DEMO_CORPUS, WHALES
@@ -28,7 +30,7 @@ from tests.support.servers.patience import soon
 from tests.support.servers.postgres import find_programs
 from tests.support.servers.redis import RedisServer
 
-CPU, _ = DOCKERFILES
+CPU, CUDA = DOCKERFILES
 pytestmark = pytest.mark.trial
 __all__ = ["confinement", "prefix"]
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
@@ -144,6 +146,31 @@ def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisS
         with serving(each, key) as (_, client):
             expect_all(client, answer, batch)
     assert before == compiled(machine)  # nothing was compiled anew, and nothing written beside it
+
+
+def test_the_cuda_image_works_on_processors(
+    prefix: Path, postgres_url: str, redis_server: RedisServer
+) -> None:
+    """Its lock lacks nothing but faiss-cpu; compose's commands work, and end with an error without a GPU."""
+    machine = built(CUDA, prefix, postgres_url, redis_server, "gpu", AKIN_DEVICE="cpu")
+    python = str(machine.path("/opt/akin/bin/python3"))
+    check = [machine.path("/opt/uv/bin/uv"), "pip", "check", "--python", python]
+    lacks = re.findall(
+        "requires `([^`]+)`", subprocess.run(check, capture_output=True, text=True, check=False).stderr
+    )
+    assert ["faiss-cpu"] == [Requirement(each).name for each in lacks]
+    for_gpus = "import faiss, torch; assert torch.version.cuda and hasattr(faiss, 'StandardGpuResources')"
+    assert 0 == machine.run("service-gpu", [python, "-c", for_gpus]).returncode
+    machine.path("/corpus").mkdir()
+    shutil.copy2(DEMO_CORPUS, machine.path("/corpus"))
+    key, indexed = machine.run("keys-gpu").stdout.strip(), machine.run("indexer-gpu")
+    assert (0, True) == (indexed.returncode, "Indexed 100 papers" in indexed.stdout), indexed.stderr
+    with serving(machine, key, "service-gpu") as (service, client):
+        assert 3 == len(client.post("/v1/search", json=SEARCH).json()["results"])
+        assert [-signal.SIGTERM] == ended(service)
+    if not Path("/dev/nvidiactl").exists():
+        again = replace(machine, settings={"INDEX_OPTIONS": "--again"}).run("indexer-gpu")
+        assert (1, True) == (again.returncode, "no usable CUDA" in again.stderr)
 
 
 def expect_all(client: httpx.Client, answer: object, batch: str) -> None:
