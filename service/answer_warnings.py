@@ -63,8 +63,8 @@ _MESSAGES: Final = {
     "is shorter than it might be; narrow it with filters to find others.",
     WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
     "and lacks those of {all} papers; run `akin compact` once to add them.",
-    WarningCode.NO_GOOD_MATCH: "There is no good match: the papers here have nearer neighbours among each "
-    "other than the first result is to the query, whose match is {all}.",
+    WarningCode.NO_GOOD_MATCH: "There is no good match, as the papers here have nearer neighbours among each "
+    "other than even the first result is to the query ({all}); ask in other words, or add papers.",
 }
 
 

@@ -29,9 +29,9 @@ _WIDEN: Final = 2
 # So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
 # which of millions of rows it may return takes longer.
 _FEW_PAPERS: Final = 32
-# Where words count, a quarter more papers are re-ranked, words find half as many as vectors, and one in eight of
-# the list has a rare word or a quoted phrase, however far it lies by all else. Measured: docs/why.md, "Shared
-# words".
+# Where words count, a quarter more papers are re-ranked, words find half as many as vectors, and one in eight
+# of the list has a rare word or a quoted phrase, however far it lies by all else. Measured: docs/why.md,
+# "Shared words".
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8

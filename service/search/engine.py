@@ -232,7 +232,10 @@ class SearchEngine:
         respect = Respect.of([seed.aspect for seed in query.seeds], query.scorer, words=words.weight > 0)
         for stretch in shown:
             positions = np.array(candidates[stretch.start : stretch.stop], dtype=np.int64)
-            ranked = comparison.rank(positions, akin_to=query.akin_to, negative_weight=query.negative_weight)
+            with stage("rerank"):
+                ranked = comparison.rank(
+                    positions, akin_to=query.akin_to, negative_weight=query.negative_weight
+                )
             last = min(stretch.skip + stretch.limit, len(positions))
             with stage("explain"):
                 for place, plans in enumerate(comparison.plans(ranked, stretch.skip, last), stretch.skip):

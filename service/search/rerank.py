@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
 from models.types import EncoderSpec, MatchedWords, Paper
-from service.context import check_deadline, stage
+from service.context import check_deadline
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
 from service.search.words import WITHOUT_WORDS, QueryVectors
@@ -98,25 +98,24 @@ class Comparison:
         Of one seed each part counts as it was asked; of several as ``seed_weights`` has it. Raises
         DeadlineError.
         """
-        with stage("rerank"):
-            compared = list(self._compare(positions)) if len(self._parts) <= _MAX_KEPT else []
-            scores = (
-                np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
-                if compared
-                else self._scores(positions)
+        compared = list(self._compare(positions)) if len(self._parts) <= _MAX_KEPT else []
+        scores = (
+            np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
+            if compared
+            else self._scores(positions)
+        )
+        if of_one_seed(self._parts):
+            weights = own_weights(self._parts, len(positions))
+        else:
+            weights = seed_weights(
+                scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
             )
-            if of_one_seed(self._parts):
-                weights = own_weights(self._parts, len(positions))
-            else:
-                weights = seed_weights(
-                    scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
-                )
-            totals = (weights * scores).sum(axis=0)
-            by_words = np.zeros_like(scores)
-            if self._words.weight:
-                by_words = self._words.distances(positions)
-                totals -= self._words.weight * (weights * by_words).sum(axis=0)
-            reaches = self._reaches(scores, by_words, weights)
+        totals = (weights * scores).sum(axis=0)
+        by_words = np.zeros_like(scores)
+        if self._words.weight:
+            by_words = self._words.distances(positions)
+            totals -= self._words.weight * (weights * by_words).sum(axis=0)
+        reaches = self._reaches(scores, by_words, weights)
         order = np.lexsort((positions, -totals))
         word_distances = (weights * by_words).sum(axis=0)
         return Ranked(

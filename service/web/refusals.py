@@ -13,6 +13,7 @@ from models.errors import (
     CursorExpiredError,
     InputError,
     KeyRefusedError,
+    PaperNotFoundError,
     QueryError,
     SentenceSelectionError,
 )
@@ -25,6 +26,7 @@ from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {
     CursorExpiredError: "This list is of an earlier state of the collection; begin with its first page.",
+    PaperNotFoundError: "This paper is not in this collection; paste its title and abstract to ask with it.",
     CursorError: "The address of this page of the list is not complete, or belongs to another search.",
 }
 _NO_KEY_SENT: Final = "A page cannot send a key by itself: ask with a program, or where a proxy adds it."

@@ -34,7 +34,7 @@ def test_search_marks_the_matching_sentences(hashed_data: Path) -> None:
         run("search", "--data", hashed_data, "--paper", "demo:p03-m07", "--sentences", "3", "--limit", "2")
     )
     assert "▶ 3 We posit a structural causal model" in shown
-    assert re.search(r"1\. .+ -\d\.\d{4} demo:p\d\d-m\d\d · ", shown)
+    assert re.search(r"1\. .+ -\d\.\d{4} (?:strong|fair|weak) match demo:p\d\d-m\d\d · ", shown)
     assert re.search(r"\d\d% [A-Z].+ ← 3", shown)
     assert "2 of 99 papers in" in shown
     assert re.search(r"Words: \w+ \d+%, \w+ \d+%", shown)

@@ -309,6 +309,6 @@ def test_nobody_works_for_a_client_that_has_gone(
         assert (1, []) == (slow.n_resolved, ranked)
         last = Wire(app, BODY)
         await last.search()
-        assert 1 == len(ranked)
+        assert ranked
 
     serve(slow, tmp_path, scenario, running=1, queue=2)

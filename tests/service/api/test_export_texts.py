@@ -57,7 +57,14 @@ PAPERS = st.builds(
 def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
     """A result without explanation."""
     return ResultOut(
-        paper=paper, score=score, alignments=(), omitted=(), highlights=(), words=NO_WORDS, converged=True
+        paper=paper,
+        score=score,
+        alignments=(),
+        omitted=(),
+        highlights=(),
+        words=NO_WORDS,
+        converged=True,
+        strength=None,
     )
 
 

@@ -16,7 +16,7 @@ from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.facets import load_tagger
 from models.transport import Scorer
-from models.types import EncodedPaper, EncoderSpec, Facet, Paper
+from models.types import EncodedPaper, EncoderSpec, Facet, Paper, StrengthLabel
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import Kinship, SearchQuery, Seed
@@ -211,6 +211,22 @@ def test_words_find_more_of_the_method_and_no_more_of_the_problem(
     row, column = precision_at_9(tagged, aspect, scorer)
     assert column > plain_column + 0.04
     assert row < plain_row + 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("qzvx jjkwp wqzzk vkxj zzqpw", {StrengthLabel.WEAK}),
+        ("A cake rises in a hot oven.", {StrengthLabel.WEAK}),
+        ("forecasts of river floods", {StrengthLabel.STRONG, StrengthLabel.FAIR}),
+    ],
+)
+def test_what_the_collection_is_not_about_is_a_weak_match(
+    engine: SearchEngine, text: str, labels: set[StrengthLabel]
+) -> None:
+    """Gibberish and other fields have no good match, a question that some papers answer has."""
+    results = engine.search(SearchQuery((Seed(text=text),), limit=3)).results
+    assert labels >= {result.strength.label for result in results if result.strength}
 
 
 @pytest.mark.parametrize("words", list(ANSWERED))

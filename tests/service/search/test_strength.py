@@ -1,0 +1,141 @@
+"""How strong a match is: a result beside the nearest neighbours of the collection's own papers."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.encoder import Encoder
+from models.errors import DeadlineError
+from models.transport import Scorer, score_papers
+from models.types import Facet, StrengthLabel
+from service.context import with_deadline
+from service.search.aspect import Aspect, Contrast
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
+from service.search.strength import Respect, Strengths
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.clients import client_of
+from tests.support.warned import warned
+
+ID = "demo:p03-m07"
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of the service over the demo corpus under the hashing encoder."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+def search(client: TestClient, **body: Any) -> dict[str, Any]:
+    """The answer to a search that must succeed."""
+    response = client.post("/v1/search", json=body)
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def shares(snapshot: Snapshot, query: int) -> np.ndarray:
+    """The distances of all papers from one by single match, as shares of the mean one."""
+    rows = snapshot.gather(snapshot.positions)[0]
+    distances = -score_papers(snapshot.vectors(query), rows, snapshot.offsets, scorer=Scorer.SINGLE).scores
+    return distances / distances.mean()
+
+
+def test_a_result_is_held_against_nearest_neighbours(plain_engine: SearchEngine) -> None:
+    """``nearer_than`` counts the sampled papers whose nearest is farther off, as a share of what is usual."""
+    snapshot = plain_engine.snapshot
+    assert 100 == len(snapshot)
+    sample = np.linspace(0, 99, 32).astype(int).tolist()
+    scale = [np.delete(shares(snapshot, each), each).min() for each in sample]
+    query = SearchQuery((Seed(snapshot.paper(5).id),), scorer=Scorer.SINGLE, words=0.0, limit=99)
+    reaches = shares(snapshot, 5)
+    for result in plain_engine.search(query).results:
+        assert result.strength is not None
+        reach = reaches[snapshot.position(result.paper.id)]
+        expected = np.mean([each > reach + 1e-9 for each in scale])
+        assert result.strength.nearer_than == pytest.approx(expected, abs=1e-9)
+        label = "strong" if expected >= 0.5 else "fair" if expected >= 0.05 else "weak"
+        assert label == result.strength.label
+
+
+def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
+    """It falls with the score, and a paper has the same on whatever page it stands."""
+    asked = {"query": {"paper_id": ID}, "include": []}
+    whole = search(client, **asked, limit=40)["results"]
+    nearness = [each["strength"]["nearer_than"] for each in whole]
+    assert sorted(nearness, reverse=True) == nearness
+    assert nearness[0] > nearness[-1]
+    first = search(client, **asked, limit=15)
+    second = search(client, **asked, limit=25, cursor=first["next_cursor"])
+    strengths = {each["paper"]["id"]: each["strength"] for each in whole}
+    for each in (*first["results"], *second["results"]):
+        assert strengths[each["paper"]["id"]] == each["strength"]
+
+
+def test_what_is_to_be_unlike_makes_no_match_weaker(plain_engine: SearchEngine) -> None:
+    """Strength is that of the match with what papers should be like."""
+    found = []
+    for unlike in (None, Contrast(facets=(Facet.BACKGROUND,))):
+        seed = Seed(ID, aspect=Aspect(facets=(Facet.METHOD,), unlike=unlike))
+        answer = plain_engine.search(SearchQuery((seed,), words=0.0, limit=99))
+        found.append({each.paper.id: each.strength for each in answer.results})
+    assert found[0] == found[1]
+
+
+def test_a_weak_first_result_is_no_good_match(tmp_path: Path, hashing: Encoder) -> None:
+    """Where every paper has a twin, the first page of another query warns, and the page says so."""
+    papers = many_papers(30)
+    twins = [{**each, "id": f"{each['id']}-again"} for each in papers]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        answer = search(client, query={"text": "Whales sing."})
+        further = search(client, query={"text": "Whales sing."}, cursor=answer["next_cursor"])
+        html = client.get("/?text=Whales sing.").text
+        twin = search(client, query={"paper_id": "p3"}, limit=1)
+    assert {"weak"} == {each["strength"]["label"] for each in answer["results"]}
+    assert ("no_good_match", ["weak"]) in warned(answer)
+    assert [] == warned(further)
+    assert {"weak match"} == set(re.findall(r'class="strength[^>]*>([^<]*)<', html))
+    assert "There is no good match" in html
+    assert ("p3-again", []) == (twin["results"][0]["paper"]["id"], warned(twin))
+    assert "weak" != twin["results"][0]["strength"]["label"]
+
+
+def test_recommendations_have_strengths(client: TestClient) -> None:
+    """Of several seeds, by those a paper is akin to."""
+    body = {"seeds": [ID, "demo:p05-m05"], "negatives": ["demo:p00-m00"], "limit": 5}
+    results = client.post("/v1/recommendations", json=body).json()["results"]
+    assert all(0 <= each["strength"]["nearer_than"] <= 1 for each in results)
+
+
+@pytest.mark.parametrize(("n_papers", "known"), [(10, False), (16, True)])
+def test_few_papers_make_no_scale(tmp_path: Path, hashing: Encoder, n_papers: int, known: bool) -> None:
+    """Where a collection is too small to tell, nothing is said."""
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(n_papers)), tmp_path / "data", hashing)
+    strengths = Strengths(open_snapshot(tmp_path / "data"))
+    strength = strengths.of(0.0, Respect((), Scorer.OT, words=True))
+    assert (strength is not None) is known
+    assert strength is None or strength.label is StrengthLabel.STRONG
+
+
+def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> None:
+    """And again by the next request, whole."""
+    strengths, respect = Strengths(plain_engine.snapshot), Respect((), Scorer.OT, words=True)
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: strengths.of(0.5, respect))
+    assert strengths.of(0.5, respect) == Strengths(plain_engine.snapshot).of(0.5, respect)
+
+
+@pytest.mark.parametrize("name", ["10.1000/not-there", "arxiv:2101.99999", "https://example.org/a-paper"])
+def test_a_name_that_nobody_has_is_not_searched_for_as_a_text(client: TestClient, name: str) -> None:
+    """The page says that the collection does not hold it."""
+    response = client.get("/", params={"text": name})
+    assert 404 == response.status_code
+    assert "not in this collection" in response.text
