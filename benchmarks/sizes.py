@@ -76,13 +76,14 @@ def measured(command: Sequence[str]) -> Figures:
         printed.seek(0)
         text = printed.read()
     told = json.loads(text) if text.startswith("{") else {}
-    return {
+    figures = {
         "wall_s": took_s,
         "processor_s": usage.ru_utime + usage.ru_stime,
         "peak_mib": usage.ru_maxrss / 1024,
         "private_mib": private_kib / 1024,
         **told,
     }
+    return {name: float(f"{value:.4g}") for name, value in figures.items()}
 
 
 def _private_kib(pid: int) -> int:
@@ -169,10 +170,14 @@ def main() -> None:
     results: dict[int, dict[str, Figures]] = {}
     if given.out.exists():
         results = {int(size): own for size, own in json.loads(given.out.read_text(encoding="utf-8")).items()}
-    for size in sorted({*given.sizes} - results.keys()):
+    missing = sorted({*given.sizes} - results.keys())
+    if missing:  # else the first process would pay for all others
+        measured(["-m", "akin.compiling"])
+    for size in missing:
         with tempfile.TemporaryDirectory(dir=given.into) as folder:
             results[size] = measure(given.corpus, Path(folder), size)
-        given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        lines = (f' "{n}": {json.dumps(own)}' for n, own in sorted(results.items()))
+        given.out.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     results = dict(sorted(results.items()))
     for what, title in SHOWN.items():
         Console(width=140).print(table(results, what, title))

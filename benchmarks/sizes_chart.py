@@ -22,6 +22,7 @@ _COLOURS = (
     "#666",
     "#5a6fd0",
     "#7a4a2a",
+    "#2ab08a",
 )
 
 
@@ -53,10 +54,10 @@ def chart(panels: Sequence[tuple[str, Sequence[Line]]]) -> str:
 
 
 def _panel(svg: ET.Element, title: str, lines: Sequence[Line], *, top: float) -> None:
-    sizes = [size for line in lines for size, _ in line.points]
-    values = [value for line in lines for _, value in line.points if value > 0]
+    sizes = sorted({size for line in lines for size, _ in line.points})
+    values = [value for line in lines for _, value in line.points]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    first, last = math.log10(min(sizes)), max(math.log10(max(sizes)), math.log10(min(sizes)) + 1)
+    first, last = math.log10(sizes[0]), max(math.log10(sizes[-1]), math.log10(sizes[0]) + 1)
 
     def across(size: float) -> float:
         return _LEFT + (math.log10(size) - first) / (last - first) * (_WIDTH - _LEFT - _RIGHT)
@@ -64,30 +65,39 @@ def _panel(svg: ET.Element, title: str, lines: Sequence[Line], *, top: float) ->
     def up(value: float) -> float:
         return top + _PANEL - (math.log10(value) - low) / max(high - low, 1) * _PANEL
 
-    ET.SubElement(svg, "text", x=f"{_LEFT:g}", y=f"{top - 8:g}").text = f"{title}, by papers"
+    _text(svg, _LEFT, top - 8, f"{title}, by papers")
     for power in range(low, high + 1):
-        y = f"{up(10.0**power):.1f}"
-        ET.SubElement(svg, "line", {"class": "grid"}, x1=f"{_LEFT:g}", x2=f"{_WIDTH - _RIGHT:g}", y1=y, y2=y)
-        ET.SubElement(svg, "text", x="6", y=y).text = f"{10.0**power:g}"
-    for size in sorted(set(sizes)):
-        place = {"text-anchor": "middle", "x": f"{across(size):.1f}", "y": f"{top + _PANEL + 16:g}"}
-        ET.SubElement(svg, "text", place).text = f"{size:,}"
-    below = -math.inf
-    for colour, line in sorted(
-        zip(_COLOURS, lines, strict=False), key=lambda each: up(each[1].points[-1][1])
-    ):
-        places = [(across(size), up(value)) for size, value in line.points if value > 0]
-        path = "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-        ET.SubElement(svg, "path", d=f"M{path}", stroke=colour)
-        below = max(places[-1][1] + 4, below + _ROW)
-        x, y = places[-1]
-        ET.SubElement(
-            svg,
-            "line",
-            {"class": "name"},
-            x1=f"{x + 3:.1f}",
-            y1=f"{y:.1f}",
-            x2=f"{x + 18:.1f}",
-            y2=f"{below - 4:.1f}",
+        _line(svg, "grid", (_LEFT, up(10.0**power)), (_WIDTH - _RIGHT, up(10.0**power)))
+        _text(svg, 6, up(10.0**power) + 4, f"{10.0**power:g}")
+    for size in sizes:
+        _text(
+            svg, across(size), top + _PANEL + 16, f"{size:,}", anchor="end" if size == sizes[-1] else "middle"
         )
-        ET.SubElement(svg, "text", {"fill": colour}, x=f"{x + 20:.1f}", y=f"{below:.1f}").text = line.name
+    ends = []
+    for colour, line in zip(_COLOURS, lines, strict=True):
+        places = [(across(size), up(value)) for size, value in line.points]
+        ET.SubElement(svg, "path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places), stroke=colour)
+        ends.append((places[-1], line.name))
+    ends.sort(key=lambda end: end[0][1])
+    for ((x, y), name), beside in zip(ends, _apart([y for (_, y), _ in ends], top + _PANEL), strict=True):
+        _line(svg, "name", (x + 3, y), (x + 18, beside))
+        _text(svg, x + 20, beside + 4, name)
+
+
+def _apart(heights: Sequence[float], lowest: float) -> list[float]:
+    """Ascending heights, moved so that names fit between them; none stands below ``lowest``."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(max([height, *(above + _ROW for above in moved[-1:])]))
+    for place in range(len(moved) - 1, -1, -1):
+        moved[place] = min(moved[place], lowest - (len(moved) - 1 - place) * _ROW)
+    return moved
+
+
+def _text(svg: ET.Element, x: float, y: float, text: str, *, anchor: str = "start") -> None:
+    ET.SubElement(svg, "text", {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": anchor}).text = text
+
+
+def _line(svg: ET.Element, kind: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+    places = zip(("x1", "y1", "x2", "y2"), (*start, *end), strict=True)
+    ET.SubElement(svg, "line", {"class": kind, **{name: f"{value:.1f}" for name, value in places}})
