@@ -20,12 +20,15 @@ help: ## Show the targets
 
 setup: $(VENV)/installed ## Install Akin and its locked dependencies into .venv
 
-$(VENV)/installed: requirements.lock pyproject.toml
+# With uv, which takes a tenth of the time; it knows nothing of pip's settings, so pip is asked where it fails.
+$(VENV)/installed: requirements.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 	  { echo "Akin needs Python 3.11 to 3.13; name one with: make PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --require-hashes -r docker/build.lock
 	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --require-hashes --no-deps -r requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.lock || \
+	  $(BIN)/pip install --quiet --require-hashes --no-deps -r requirements.lock
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m akin.compiling
 	@touch $@
@@ -81,18 +84,20 @@ pythons: setup ## Test under each Python that Akin claims and that is here; chec
 	  fi; \
 	done
 
-lock: ## Resolve the dependencies anew into requirements.lock and docker/cuda.lock
+LOCKED := uv pip compile --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
+SERVING := --extra postgres --extra redis --extra telemetry --constraints requirements.lock
+
+lock: ## Resolve the dependencies anew into requirements.lock and the locks of docker/
 	$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --extra postgres --generate-hashes \
-	  --no-emit-package torch --no-emit-index-url --no-header --python-version 3.11 --quiet -o requirements.lock
-	@! grep --quiet '^nvidia-' requirements.lock || { echo "The lock holds gigabytes of CUDA packages, which \
-	the CPU build of torch does not need: set UV_FIND_LINKS to a folder that holds its wheel."; exit 1; }
-	env --unset=UV_FIND_LINKS $(BIN)/uv pip compile pyproject.toml docker/cuda.in --extra postgres --extra redis \
-	  --extra telemetry --constraints requirements.lock --generate-hashes --no-emit-package faiss-cpu \
-	  --no-emit-index-url --no-header --python-version 3.11 --python-platform x86_64-manylinux_2_28 --quiet \
-	  -o docker/cuda.lock
+	$(BIN)/$(LOCKED) pyproject.toml --extra dev --extra postgres --no-emit-package torch -o requirements.lock
+	$(BIN)/$(LOCKED) pyproject.toml $(SERVING) --no-emit-package torch -o docker/cpu.lock
+	@! grep --quiet '^nvidia-' requirements.lock docker/cpu.lock || { echo "The locks hold gigabytes of CUDA \
+	packages, which the CPU build of torch does not need: set UV_FIND_LINKS to a folder that holds its wheel."; exit 1; }
+	env --unset=UV_FIND_LINKS $(BIN)/$(LOCKED) pyproject.toml docker/cuda.in $(SERVING) --no-emit-package faiss-cpu \
+	  --python-platform x86_64-manylinux_2_28 -o docker/cuda.lock
 	@grep --quiet '^nvidia-' docker/cuda.lock || { echo "docker/cuda.lock holds no CUDA: the registry that uv \
 	uses has a build of torch without it."; exit 1; }
+	echo uv | $(BIN)/$(LOCKED) --no-annotate - -o docker/build.lock
 
 clean: ## Remove what make made
 	rm -rf $(VENV) $(DEMO) *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

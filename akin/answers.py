@@ -134,6 +134,18 @@ class Words:
 
 
 @dataclass(frozen=True, slots=True)
+class Strength:
+    """How good a match is, on one scale for all queries: ``label`` is strong, fair or weak.
+
+    ``nearer_than`` is the share of the collection's papers, of a sample, that are farther from their own
+    nearest paper than this one is from the query.
+    """
+
+    label: str
+    nearer_than: float
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One paper with its score, higher is better.
 
@@ -147,6 +159,7 @@ class Result:
     highlights: tuple[Highlight, ...]
     words: Words
     converged: bool
+    strength: Strength | None = None
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
         """The sentences that match most, with their shares; those that hardly count are left out."""
@@ -220,6 +233,7 @@ class Recommendation:
     highlights: tuple[Highlight, ...]
     words: Words
     converged: bool
+    strength: Strength | None = None
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
         """As ``Result.matching``."""

@@ -72,7 +72,8 @@ def of_paper(paper: Paper) -> str:
 
 def _ranked(results: Iterable[Result | Recommendation]) -> Iterator[str]:
     for rank, result in enumerate(results, start=1):
-        yield f"{rank}. {_head(result.paper)} | score {result.score:.3f}"
+        strength = f" | {result.strength.label} match" if result.strength else ""
+        yield f"{rank}. {_head(result.paper)} | score {result.score:.3f}{strength}"
         yield from (f"   {share:.0%} {_sentence(text)}" for text, share in result.matching())
         if terms := [each.term for each in result.words.terms if each.share > 0]:
             yield f"   shared words: {', '.join(terms[:_MOST_WORDS])}"

@@ -6,12 +6,13 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from models.types import Paper, RankedPaper
+from models.types import Paper, RankedPaper, StrengthLabel
 from service.answer_warnings import AnswerWarning
 from service.api.schemas.base import WarningOut
 from service.search.query import SearchAnswer
 
 _MOST_WORDS = 6  # of each side
+_STRENGTHS = {StrengthLabel.STRONG: "green", StrengthLabel.FAIR: "yellow", StrengthLabel.WEAK: "red"}
 
 
 def search_answer(answer: SearchAnswer) -> Group:
@@ -52,6 +53,8 @@ def _heading(rank: int, result: RankedPaper) -> Text:
     text = Text(f"{rank:>2}. ", style="bold")
     text.append(result.paper.title, style="bold blue")
     text.append(f"  {result.score:.4f}", style="cyan")
+    if result.strength:
+        text.append(f"  {result.strength.label} match", style=_STRENGTHS[result.strength.label])
     if away := [a for a in result.alignments if a.weight < 0]:
         distance = sum(a.weight * a.distance for a in away) / sum(a.weight for a in away)
         text.append(f"  (at {distance:.4f} from what to be unlike)", style="red")

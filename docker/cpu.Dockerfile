@@ -4,29 +4,33 @@ FROM python:3.11.15-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ONLY_BINARY=:all: \
-    PIP_ROOT_USER_ACTION=ignore
+    PIP_ROOT_USER_ACTION=ignore \
+    UV_COMPILE_BYTECODE=1 \
+    UV_NO_CACHE=1 \
+    UV_PYTHON_DOWNLOADS=never \
+    VIRTUAL_ENV=/opt/akin
 WORKDIR /build
+
+COPY docker/build.lock docker/
+RUN python3 -m pip install --target=/opt/uv --require-hashes --requirement=docker/build.lock \
+ && python3 -m venv --without-pip /opt/akin
 
 # From where PyTorch publishes builds for processors: anywhere else it brings gigabytes for GPUs.
 ARG TORCH=torch==2.13.0
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-RUN python3 -m pip download --no-deps --dest=wheels --index-url="$TORCH_INDEX" "$TORCH"
-COPY requirements.lock ./
-RUN python3 -m pip download --no-deps --dest=wheels --require-hashes --requirement=requirements.lock
+RUN /opt/uv/bin/uv pip install --no-build --no-deps --index-url="$TORCH_INDEX" "$TORCH"
 
-# Of those wheels, which are all that is looked at, just what serving needs. Akin itself is empty here, so that
-# this layer stays while only its code changes.
+# What else serving needs, everything with its hash. It is a layer that stays while only the code changes.
+COPY docker/cpu.lock docker/
+RUN /opt/uv/bin/uv pip install --no-build --no-deps --require-hashes --requirement=docker/cpu.lock
+
 COPY pyproject.toml LICENSE README.md ./
-# hadolint ignore=DL3013
-RUN python3 -m venv /opt/akin \
- && /opt/akin/bin/pip install --no-index --find-links=wheels --upgrade setuptools \
- && /opt/akin/bin/pip install --no-index --find-links=wheels --no-build-isolation ".[postgres,redis,telemetry]"
 COPY models models
 COPY indexer indexer
 COPY service service
 COPY evaluation evaluation
 COPY akin akin
-RUN /opt/akin/bin/pip install --no-index --no-deps --no-build-isolation .
+RUN /opt/uv/bin/uv pip install --no-index --no-deps --no-build-isolation .
 
 # Machine code for any x86-64 processor with AVX2, whatever else this one has; `generic` is for any at all.
 ARG CPU=x86-64-v3

@@ -4,13 +4,20 @@ FROM python:3.11.15-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_NO_CACHE_DIR=1 \
     PIP_ONLY_BINARY=:all: \
-    PIP_ROOT_USER_ACTION=ignore
+    PIP_ROOT_USER_ACTION=ignore \
+    UV_COMPILE_BYTECODE=1 \
+    UV_NO_CACHE=1 \
+    UV_PYTHON_DOWNLOADS=never \
+    VIRTUAL_ENV=/opt/akin
 WORKDIR /build
+
+COPY docker/build.lock docker/
+RUN python3 -m pip install --target=/opt/uv --require-hashes --requirement=docker/build.lock \
+ && python3 -m venv --without-pip /opt/akin
 
 # Everything with its hash; the wheels bring CUDA, of which the host needs the driver alone.
 COPY docker/cuda.lock docker/
-RUN python3 -m venv /opt/akin \
- && /opt/akin/bin/pip install --no-deps --require-hashes --requirement=docker/cuda.lock
+RUN /opt/uv/bin/uv pip install --no-build --no-deps --require-hashes --requirement=docker/cuda.lock
 
 COPY pyproject.toml LICENSE README.md ./
 COPY models models
@@ -18,7 +25,7 @@ COPY indexer indexer
 COPY service service
 COPY evaluation evaluation
 COPY akin akin
-RUN /opt/akin/bin/pip install --no-index --no-deps --no-build-isolation .
+RUN /opt/uv/bin/uv pip install --no-index --no-deps --no-build-isolation .
 
 # Machine code for any x86-64 processor with AVX2, whatever else this one has; `generic` is for any at all.
 ARG CPU=x86-64-v3

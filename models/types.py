@@ -276,12 +276,33 @@ class MatchedWords:
 NO_WORDS = MatchedWords()
 
 
+class StrengthLabel(StrEnum):
+    """How strong a match is, in a word."""
+
+    STRONG = "strong"
+    FAIR = "fair"
+    WEAK = "weak"
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How strong a match is beside those that the collection's own papers have in it.
+
+    ``nearer_than`` is the share of these papers, of a sample, that are farther from their nearest paper than
+    the result is from the query, each distance taken as a share of what is usual for its query.
+    """
+
+    label: StrengthLabel
+    nearer_than: float
+
+
 @dataclass(frozen=True, slots=True)
 class RankedPaper:
     """One result: ``score == -sum(weight * distance)`` over ``alignments``, ``omitted`` and ``words``.
 
     That holds within 1e-5; higher is better. ``omitted`` is empty unless the paper or the query is long.
-    ``converged`` says whether the scorer's plan met its tolerance.
+    ``converged`` says whether the scorer's plan met its tolerance. ``strength`` is ``None`` where the
+    collection is too small to tell.
     """
 
     paper: Paper
@@ -291,3 +312,4 @@ class RankedPaper:
     converged: bool = True
     omitted: tuple[Omitted, ...] = ()
     words: MatchedWords = NO_WORDS
+    strength: Strength | None = None

@@ -1,8 +1,10 @@
 """The words of a text, as they are compared: folded, without stop words, stemmed.
 
-A word is a run of letters and digits, two at least. Scripts that are written without spaces (Chinese,
-Japanese, Thai and their neighbours) give every two characters that stand side by side. Stems are those of
-English; the words of other languages become what the same stemmer makes of them, equal for equal words.
+A word is a run of letters and digits, two at least. Names are words too: two runs joined by a hyphen, of
+which one is a number or a single character ("GPT-4" gives gpt and gpt4), and a run with + or # behind it
+("C++"). Scripts that are written without spaces (Chinese, Japanese, Thai and their neighbours) give every two
+characters that stand side by side. Stems are those of English; the words of other languages become what the
+same stemmer makes of them, equal for equal words.
 """
 
 import re
@@ -20,13 +22,17 @@ STOP_WORDS: Final = frozenset(
     | {"not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this"}
     | {"to", "was", "will", "with"}
 )
+# What of a text is a word; it is kept with words that are counted, as other rules give others.
+RULES: Final = "2"
 # Of a longer run only its beginning is compared, which bounds what hostile text costs.
 MAX_WORD_CHARS: Final = 64
 # How often a word of the title counts: by a little the best on CSFCube (docs/why.md, "Shared words").
 TITLE_COUNTS: Final = 2
 
 # Thai, Lao, Tibetan, Burmese, Khmer; Japanese syllables; Chinese characters.
-_UNSPACED: Final = "\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+_UNSPACED: Final = (
+    "\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+)
 # Marks that stand inside words, which `\w` leaves out: accents, Hebrew and Arabic points, Indic vowels.
 _MARKS: Final = "\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _ASCII: Final = re.compile(r"[A-Za-z0-9]{2,}")
@@ -35,13 +41,37 @@ _UNSPACED_RUN: Final = re.compile(rf"[{_UNSPACED}]")
 _PLAIN: Final = re.compile(r"[^\W_]{2,}")  # the runs of a text without any of the characters above
 _NOT_PLAIN: Final = re.compile(rf"[{_UNSPACED}{_MARKS}]")
 
+_HYPHENS: Final = "\\-\u2010\u2011\u2013\u2212"
+_WITHOUT_HYPHENS: Final = dict.fromkeys(map(ord, "-\u2010\u2011\u2013\u2212"))
+_LETTER: Final = rf"[^\W_{_UNSPACED}]"
+# The signs first: looking behind every character of a text takes twice as long.
+_JOINT: Final = re.compile(
+    rf"[{_HYPHENS}+#](?:(?<=[{_HYPHENS}])(?={_LETTER})|(?<=\+)\+(?=\d|(?!{_LETTER}))|(?<=\+)(?!\+|{_LETTER})|(?<=#)(?!{_LETTER}))"
+)
+# The runs before and after; of a longer run no name is made.
+_MAX_NAME_CHARS: Final = 20
+_BEFORE: Final = re.compile(rf"(?<!{_LETTER}){_LETTER}+\Z")
+_AFTER: Final = re.compile(rf"(?:\d{{1,9}}+\.\d{{1,9}}+|{_LETTER}{{1,{_MAX_NAME_CHARS}}}+)(?!{_LETTER})")
+_MARKS_OF_QUOTES: Final = '"\u201c-\u201e\u00ab\u00bb\u300c-\u300f'
+# A quotation that does not end within so many characters is none; after a letter or digit a mark begins none.
+_QUOTED: Final = re.compile(
+    rf"(?<![^\W_])[{_MARKS_OF_QUOTES}]([^{_MARKS_OF_QUOTES}]{{1,100}}+)[{_MARKS_OF_QUOTES}](?![^\W_])"
+)
+_BETWEEN: Final = re.compile(r"[\W_]+")
+
 # How often each stem counts in a text.
 WordCounts = Mapping[str, int]
 
 
-def stems(text: str) -> list[str]:
-    """The stems of the words of ``text`` in their order, stop words left out; linear in its length."""
-    return _stemmed([word for word in map(_folded, _written(text)) if word not in STOP_WORDS])
+def stems(text: str, *, names: bool = True) -> list[str]:
+    """The stems of the words of ``text`` in their order, then, if wanted, of its names; no stop words.
+
+    Takes time linear in the length of the text.
+    """
+    words = list(map(_folded, _runs(text)))
+    if names:
+        words += [_folded_name(text[start:end]) for start, end in _names(text)]
+    return _stemmed([word for word in words if word not in STOP_WORDS])
 
 
 def count_words(title: str, abstract: str) -> WordCounts:
@@ -49,6 +79,20 @@ def count_words(title: str, abstract: str) -> WordCounts:
     counts = Counter(stems(title) * TITLE_COUNTS)
     counts.update(stems(abstract))
     return counts
+
+
+def phrases(text: str) -> list[str]:
+    """What stands between quotation marks in ``text`` and has a word, the marks left out."""
+    return [found for found in _QUOTED.findall(text) if stems(found, names=False)]
+
+
+def plain(text: str) -> str:
+    """The letters and digits of ``text`` in one spelling, a space around every run and every unspaced one.
+
+    So a text has a phrase where its plain form has that of the phrase.
+    """
+    folded = _UNSPACED_RUN.sub(r" \g<0> ", _folded(text))
+    return f" {_BETWEEN.sub(' ', folded).strip()} "
 
 
 def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
@@ -62,27 +106,36 @@ def written_as(text: str, wanted: Collection[str]) -> dict[str, str]:
 
 
 def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
-    """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem."""
-    spans = [(start, end, text[start:end]) for start, end in _spans(text)]
+    """Where words with the ``wanted`` stems stand in ``text``, each ``text[start:end]`` with its stem.
+
+    They come by where they begin, a name before the words in it.
+    """
+    ends = sorted([*_spans(text), *_names(text)], key=lambda span: (span[0], -span[1]))
+    spans = [(start, end, text[start:end]) for start, end in ends]
     known = _with_stems({word for _, _, word in spans}, wanted)
     return [(start, end, known[word]) for start, end, word in spans if word in known]
 
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:
     """Those of the ``words`` that have ``wanted`` stems, with these."""
-    found = ((word, _stem(word)) for word in words)
+    found = ((word, stem_of(word)) for word in words)
     return {word: stem for word, stem in found if stem in wanted}
 
 
 @lru_cache(maxsize=1 << 15)
-def _stem(word: str) -> str:
+def stem_of(word: str) -> str:
     """The stem of one word as it is written; empty for a stop word. Few words make up most of all texts."""
-    folded = _folded(word)
+    folded = _folded_name(word)
     return "" if folded in STOP_WORDS else _stemmed([folded])[0]
 
 
 def _written(text: str) -> list[str]:
-    """The words of ``text`` as they stand there."""
+    """The words of ``text`` as they stand there, then its names."""
+    return _runs(text) + [text[start:end] for start, end in _names(text)]
+
+
+def _runs(text: str) -> list[str]:
+    """The words of ``text`` but its names."""
     if text.isascii():  # three times as fast
         return [word[:MAX_WORD_CHARS] for word in _ASCII.findall(text)]
     if not _NOT_PLAIN.search(text):  # twice
@@ -100,9 +153,32 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             yield start, min(end, start + MAX_WORD_CHARS)
 
 
-def _folded(word: str) -> str:
-    """One spelling of a word, whatever its case and the width or form of its characters."""
-    return word.lower() if word.isascii() else unicodedata.normalize("NFKC", word).casefold()
+def _names(text: str) -> Iterator[tuple[int, int]]:
+    """Where each name of ``text`` begins and ends; of three runs that hyphens join two names may overlap."""
+    for joint in _JOINT.finditer(text):
+        before = _BEFORE.search(text, max(joint.start() - _MAX_NAME_CHARS, 0), joint.start())
+        if before is None:
+            continue
+        if joint[0][0] in "+#":
+            yield before.start(), joint.end()
+        elif (after := _AFTER.match(text, joint.end())) and _is_name(before[0], after[0]):
+            yield before.start(), after.end()
+
+
+def _is_name(first: str, second: str) -> bool:
+    """Whether one of two runs is short, and not both are numbers."""
+    numbers = first.isdigit() + second.replace(".", "").isdigit()
+    return numbers == 1 or (numbers == 0 and min(len(first), len(second)) == 1)
+
+
+def _folded(text: str) -> str:
+    """One spelling, whatever the case, the width and the form of the characters."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def _folded_name(name: str) -> str:
+    """The same of a name, which is written without its hyphens."""
+    return _folded(name).translate(_WITHOUT_HYPHENS)
 
 
 def _stemmed(folded: Sequence[str]) -> list[str]:

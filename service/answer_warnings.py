@@ -22,6 +22,7 @@ class WarningCode(StrEnum):
     LIST_ENDS_AT = "list_ends_at"  # after how many papers
     REPEATED_SENTENCES = "repeated_sentences"  # how many
     WORDS_NOT_INDEXED = "words_not_indexed"  # of how many papers
+    NO_GOOD_MATCH = "no_good_match"  # the strength of the first result
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ _MESSAGES: Final = {
     "is shorter than it might be; narrow it with filters to find others.",
     WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
     "and lacks those of {all} papers; run `akin compact` once to add them.",
+    WarningCode.NO_GOOD_MATCH: "There is no good match: the papers here have nearer neighbours among each "
+    "other than the first result is to the query, whose match is {all}.",
 }
 
 

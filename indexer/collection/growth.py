@@ -17,6 +17,7 @@ from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
 from models.types import ProgressFn, Unit, unseen
+from models.words import RULES
 
 MOST_ROWS: Final = 5_000_000  # of a segment: what a kill may cost is bounded, and what writing one takes
 NOTHING: Final = np.empty(0, dtype=np.int64)
@@ -54,7 +55,8 @@ def prepare_segments(
     """
     backend, prepared = like.arguments["backend"], []
     for run in _runs(parts, most_rows):
-        made_of = {"backend": backend, "format": FORMAT_VERSION, "parts": [part.key for part in run]}
+        made_of = {"backend": backend, "format": FORMAT_VERSION, "words": RULES}
+        made_of["parts"] = [part.key for part in run]
         folder = work / f"segment-{digest_of(made_of)[:32]}"
 
         def write(target: Path, run: Sequence[SegmentPart] = run) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def compact(
 
 
 def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterator[range]:
-    """Neighbours, as many as fit into one segment, that merged would be fewer, smaller, or get words."""
+    """Neighbours, as many as fit into one segment, that merged would be fewer or smaller, or get words."""
     alive = snapshot.living_rows
     numbers = [i for i, segment in enumerate(snapshot.segments) if segment.entry.name in names]
     while numbers:
@@ -130,7 +130,7 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
         segment = snapshot.segments[first]
         is_too_large = n_rows > most_rows and len(segment) > _KEPT_PAPERS
         has_deleted = len(snapshot.of_segments(snapshot.living)[first]) < len(segment)
-        if end - first > 1 or is_too_large or has_deleted or segment.words is None:
+        if end - first > 1 or is_too_large or has_deleted or not segment.has_words_of_today:
             yield range(first, end)
 
 
@@ -144,7 +144,7 @@ def _alone(data: Path) -> Iterator[None]:
 
 
 def is_compact(snapshot: Snapshot) -> bool:
-    """Whether a compaction would change nothing; where words are missing it adds them."""
+    """Whether a compaction would change nothing; where words are missing or older it counts them."""
     return next(_loose(snapshot, [each.entry.name for each in snapshot.segments], MOST_ROWS), None) is None
 
 

@@ -1,7 +1,8 @@
 """Upgrade: a collection that an older Akin made comes to today's form, without being encoded anew.
 
-The catalog gets today's schema, every segment of the served generation its words, and unfinished work in
-forms of before goes. Whatever stops it, the same call again goes on, and one more changes nothing.
+The catalog gets today's schema, every segment of the served generation its words, counted by today's rules,
+and unfinished work in forms of before goes. Whatever stops it, the same call again goes on, and one more
+changes nothing.
 """
 
 from contextlib import ExitStack
@@ -24,6 +25,7 @@ from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, sha256_of
 from models.types import ProgressFn, unseen
+from models.words import RULES
 
 _OTHERS_AT_WORK: Final = ("corpus", "reindex", "changes", "merge")
 _OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
@@ -51,7 +53,7 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
         _drop_older_work(data / "building")
         base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
-        lacking = [segment.entry for segment in base.segments if segment.words is None]
+        lacking = [segment.entry for segment in base.segments if not segment.has_words_of_today]
         with_words: dict[str, NewSegment] = {}
         for number, entry in enumerate(lacking):
             on_progress("Counting words", number, len(lacking))
@@ -71,12 +73,12 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
 
     def write(target: Path) -> dict[str, Any]:
         compare_files(source, {PAPERS: entry.files[PAPERS]})
-        for name in entry.files:
+        for name in entry.files.keys() - {WORDS}:
             link_or_copy(source / name, target / name)
         write_words(target / WORDS, target / PAPERS)
         return {**asdict(entry), "files": {**entry.files, WORDS: sha256_of(target / WORDS)}}
 
-    folder = data / "building" / "upgrade" / f"segment-{digest_of(entry.files)[:32]}"
+    folder = data / "building" / "upgrade" / f"segment-{digest_of({**entry.files, 'rules': RULES})[:32]}"
     return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NOTHING)
 
 

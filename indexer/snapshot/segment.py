@@ -116,6 +116,11 @@ class Segment:
         return open_words(self._folder / WORDS) if WORDS in self.entry.files else None
 
     @property
+    def has_words_of_today(self) -> bool:
+        """Whether it has the words of its papers, counted by today's rules."""
+        return self.words is not None and self.words.is_of_today
+
+    @property
     def has_functions(self) -> bool:
         """Whether its sentences have function vectors."""
         return self.entry.function_backend is not None

@@ -175,6 +175,13 @@ class Snapshot:
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
         return indexes[0] if len(indexes) == 1 else JoinedIndex(indexes, np.diff(self._row_starts).tolist())
 
+    def spread(self, n_papers: int) -> Int64[np.ndarray, " k"]:
+        """The positions of ``n_papers`` papers, evenly spread through the collection; all if it has fewer."""
+        living = self.positions
+        k = min(n_papers, len(living))
+        spread: Int64[np.ndarray, " k"] = living[np.linspace(0, max(len(living) - 1, 0), k).astype(np.int64)]
+        return spread
+
     @cached_property
     def words(self) -> CollectionWords | None:
         """The words of the papers; ``None`` where a segment was made before they were kept."""

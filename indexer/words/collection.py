@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -20,6 +21,8 @@ _TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
 
 # A million take 2 ms: the words of an abstract in 188,635 papers have 1.3 million.
 MOST_POSTINGS: Final = 1 << 22
+# The rarest words of a text that are looked up one by one.
+_MOST_RARE: Final = 64
 # Papers whose norms are computed at once: 50 MB.
 _PAPERS_AT_ONCE: Final = 1 << 15
 
@@ -52,6 +55,7 @@ class CollectionWords:
         self._segments = tuple(segments)
         self._most_postings = most_postings
         self._known_norms: dict[int, Float64[np.ndarray, " n_papers"]] = {}
+        self._norming = Lock()  # of two threads that ask for the first time one computes
         self._starts = np.cumsum([0, *map(len, living)])
         self._n_papers = sum(int(np.count_nonzero(own)) for own in living)
         every = np.concatenate([np.empty(0, np.uint64), *(segment.words for segment in segments)])
@@ -162,14 +166,14 @@ class CollectionWords:
     ) -> list[int]:
         """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest of its words.
 
-        So a name is found however much else a text says. Papers with the same word come by position. Words
-        in very many papers are not looked up once ``most_postings`` were read.
+        So a name is found however much else a text says. Papers with the same word come by position. A bound
+        on the words that are looked up, and on their postings, keeps a long text from taking long.
         """
         places = _places(self._words, vector.hashes)
         known = places[places >= 0]
         found: dict[int, None] = {}
         n_read = 0
-        for place in known[np.argsort(-self._rarities[known], kind="stable")].tolist():
+        for place in known[np.argsort(-self._rarities[known], kind="stable")][:_MOST_RARE].tolist():
             if len(found) >= n_papers or n_read > self._most_postings:
                 break
             for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
@@ -179,6 +183,26 @@ class CollectionWords:
                     n_read += len(own)
                     found.update(dict.fromkeys(own[allowed[own]][:n_papers].tolist()))
         return list(found)[:n_papers]
+
+    def with_all(
+        self, stems: Sequence[str], *, allowed: Bool[np.ndarray, " n_positions"]
+    ) -> Int64[np.ndarray, " n_found"]:
+        """The ``allowed`` papers that have every one of the ``stems``, by position; without stems, none."""
+        hashes = np.unique(np.array([hash64(stem) for stem in stems], dtype=np.uint64))
+        found = [np.empty(0, dtype=np.int64)]
+        for segment, start in zip(self._segments, self._starts.tolist(), strict=False):
+            numbers = _places(segment.words, hashes)
+            if not len(numbers) or numbers.min() < 0:
+                continue
+            bounds = np.stack([segment.word_starts[numbers], segment.word_starts[numbers + 1]], axis=1)
+            bounds = bounds[np.argsort(bounds[:, 1] - bounds[:, 0], kind="stable")]  # the rarest first
+            own = segment.papers[slice(*bounds[0])]
+            for first, last in bounds[1:].tolist():
+                own = own[_places(segment.papers[first:last], own) >= 0]
+            found.append(own.astype(np.int64) + start)
+        positions = np.concatenate(found)
+        kept: Int64[np.ndarray, " n_found"] = positions[allowed[positions]]
+        return kept
 
     def _sums(self, number: int, vector: WordVector) -> Float64[np.ndarray, " n_papers"]:
         """What each paper of a segment shares with ``vector``, not yet divided by its own norm."""
@@ -196,16 +220,12 @@ class CollectionWords:
 
     def _norms(self, number: int) -> Float64[np.ndarray, " n_papers"]:
         """The norms of the papers of a segment, computed when first asked for."""
-        if number not in self._known_norms:
-            segment, rarities = self._segments[number], self._own_rarities[number]
-            squares = [
-                _squares(
-                    segment, rarities, first, min(first + _PAPERS_AT_ONCE, len(segment.paper_starts) - 1)
+        with self._norming:
+            if number not in self._known_norms:
+                self._known_norms[number] = np.sqrt(
+                    _squares(self._segments[number], self._own_rarities[number])
                 )
-                for first in range(0, len(segment.paper_starts) - 1, _PAPERS_AT_ONCE)
-            ]
-            self._known_norms[number] = np.sqrt(np.concatenate([np.empty(0), *squares]))
-        return self._known_norms[number]
+            return self._known_norms[number]
 
     def _tfidf(self, bag: WordCounts) -> Float64[np.ndarray, " n"]:
         counts = np.fromiter(bag.values(), dtype=np.int64, count=len(bag))
@@ -247,9 +267,21 @@ def _columns(vectors: Sequence[WordVector], hashes: UInt64[np.ndarray, " n_words
 
 
 def _squares(
+    segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"]
+) -> Float64[np.ndarray, " n_papers"]:
+    """The squared norms of the papers of a segment."""
+    n_papers = len(segment.paper_starts) - 1
+    squares = [
+        _squares_of(segment, rarities, first, min(first + _PAPERS_AT_ONCE, n_papers))
+        for first in range(0, n_papers, _PAPERS_AT_ONCE)
+    ]
+    return np.concatenate([np.empty(0), *squares])
+
+
+def _squares_of(
     segment: SegmentWords, rarities: Float64[np.ndarray, " n_words"], first: int, last: int
 ) -> Float64[np.ndarray, " n"]:
-    """The squared norms of the papers ``first`` to ``last`` of a segment."""
+    """Those of the papers ``first`` to ``last``."""
     starts = segment.paper_starts[first : last + 1]
     cells = slice(starts[0], starts[-1])
     tfidf = _TEMPERED[segment.counts[cells]] * rarities[segment.numbers[cells]]

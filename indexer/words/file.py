@@ -6,12 +6,13 @@ words.arrow, one row of lists:
   numbers, counts  of each cell a stem, ascending within a paper, and how often it counts there, up to 255
   word_starts      stem i owns postings word_starts[i]:word_starts[i + 1]
   papers, times    of each posting a paper, ascending within a stem, and how often the stem counts there
+Its schema says by which rules of models/words.py the words were counted.
 """
 
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -23,12 +24,13 @@ from scipy.sparse import csr_array
 
 from models.checksums import hash64
 from models.types import rows_of
-from models.words import WordCounts, count_words
+from models.words import RULES, WordCounts, count_words
 
 WORDS: Final = "words.arrow"
 MOST_COUNTED: Final = 255
 _PAPERS_AT_ONCE: Final = 1_024
 _CELLS_AT_ONCE: Final = 1 << 20
+_RULES_KEY: Final = b"rules"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +44,12 @@ class SegmentWords:
     word_starts: Int64[np.ndarray, " n_words_plus_1"]
     papers: UInt32[np.ndarray, " n_cells"]
     times: UInt8[np.ndarray, " n_cells"]
+    rules: str = field(kw_only=True)
+
+    @property
+    def is_of_today(self) -> bool:
+        """Whether they were counted by today's rules."""
+        return self.rules == RULES
 
     def frequencies(self, living: Bool[np.ndarray, " n_papers"]) -> Int64[np.ndarray, " n_words"]:
         """In how many of the ``living`` papers each stem occurs."""
@@ -53,10 +61,14 @@ class SegmentWords:
         return frequencies
 
 
+_LISTS: Final = tuple(each.name for each in fields(SegmentWords) if not each.kw_only)
+
+
 def open_words(path: Path) -> SegmentWords:
     """The words in a file, memory-mapped; compare its checksum first."""
     row = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
-    return SegmentWords(*(np.asarray(row.column(field.name).values) for field in fields(SegmentWords)))
+    rules = (row.schema.metadata or {}).get(_RULES_KEY, b"1").decode()
+    return SegmentWords(*(np.asarray(row.column(name).values) for name in _LISTS), rules=rules)
 
 
 def write_words(path: Path, papers: Path) -> None:
@@ -64,8 +76,8 @@ def write_words(path: Path, papers: Path) -> None:
     with pa.memory_map(str(papers)) as source:
         table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
         words = words_of(_counted(table))
-    lists = {field.name: _listed(getattr(words, field.name)) for field in fields(SegmentWords)}
-    row = pa.record_batch(lists)
+    row = pa.record_batch({name: _listed(getattr(words, name)) for name in _LISTS})
+    row = row.replace_schema_metadata({_RULES_KEY: words.rules})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, row.schema) as writer:
         writer.write_batch(row)
 
@@ -119,6 +131,7 @@ def _ordered(words: UInt64[np.ndarray, " n_words"], cells: csr_array) -> Segment
         by_word.indptr.astype(np.int64),
         by_word.indices.astype(np.int32, copy=False).view(np.uint32),
         by_word.data,
+        rules=RULES,
     )
 
 

@@ -1,7 +1,7 @@
-"""Candidates: papers that hold the sentences nearest to the query's (single match, semantics 3.3)."""
+"""Candidates: papers with the sentences nearest to the query's (single match, semantics 3.3) or its words."""
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from typing import Final
 
 import numpy as np
@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float32, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.sentences import wording
 from models.types import Candidate, Paper
+from models.words import plain
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
@@ -28,12 +29,15 @@ _WIDEN: Final = 2
 # So few papers not allowed, as the query itself, are dropped from a longer list of hits: telling the index
 # which of millions of rows it may return takes longer.
 _FEW_PAPERS: Final = 32
-# Where words count: one paper more is re-ranked for each so many, words look up one for each so many that
-# vectors look up, and one in so many of the list has a rare word, however far it lies by all else. Measured:
-# docs/why.md, "Candidates by words".
+# Where words count, a quarter more papers are re-ranked, words find half as many as vectors, and one in eight of
+# the list has a rare word or a quoted phrase, however far it lies by all else. Measured: docs/why.md, "Shared
+# words".
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8
+# Papers that have all words of the phrases a query quotes and are read for these: 50 ms.
+_TEXTS_READ: Final = 2_000
+_TEXTS_AT_ONCE: Final = 256
 # How many times as many papers each further search of a long list asks for.
 _DEEPER: Final = 2
 
@@ -84,12 +88,13 @@ def list_candidates(
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
+    quoted = [] if shared is None else list(_with_phrases(snapshot, shared, allowed))
     listed: dict[int, None] = {}
     seen: set[int] = set()
     n_searched = first
     while True:
         found = find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed, exact=not several)
-        ordered = _by_vectors_and_words(found, shared, n_searched, allowed)
+        ordered = _by_vectors_and_words(found, shared, n_searched, allowed, quoted)
         new = [position for position in ordered if position not in seen]
         seen.update(new)
         listed.update(dict.fromkeys(_without(snapshot, new, same)))
@@ -104,10 +109,13 @@ def _by_vectors_and_words(
     shared: SharedWords | None,
     n_searched: int,
     allowed: Bool[np.ndarray, " n_papers"],
+    quoted: Sequence[Sequence[int]],
 ) -> list[int]:
     """The positions of what vectors ``found`` and of what words find, nearest first by both together.
 
     What words alone find lies no nearer by vectors than the last that these found: it is taken to lie there.
+    Papers with the ``quoted`` phrases, a list for each, and those with the rarest words take turns in the
+    part of the list that is kept for them.
     """
     if shared is None or not found:
         return [each.position for each in found]
@@ -118,13 +126,36 @@ def _by_vectors_and_words(
     scores[: len(near)] = [each.score for each in found]
     scores += shared.weight * shared.cosines(positions)
     ordered: list[int] = positions[np.lexsort((positions, -scores))].tolist()
-    rare = iter(shared.rarest(n_searched // _ALL_TO_RARE, allowed))
+    n_rare = n_searched // _ALL_TO_RARE
+    turns = chain.from_iterable(zip_longest(*quoted, shared.rarest(n_rare, allowed)))
+    rare = islice((position for position in turns if position is not None), n_rare * (1 + len(quoted)))
     listed: dict[int, None] = {}
     for number, position in enumerate(ordered, start=1):
         listed[position] = None
         if number % _ALL_TO_RARE == 0:
             listed.update(dict.fromkeys(islice(rare, 1)))
     return list(listed | dict.fromkeys(rare))
+
+
+def _with_phrases(
+    snapshot: Snapshot, shared: SharedWords, allowed: Bool[np.ndarray, " n_papers"]
+) -> Iterator[list[int]]:
+    """For each phrase that the query quotes the papers with it, nearest by words first.
+
+    Raises DeadlineError.
+    """
+    for quoted in shared.phrases:
+        check_deadline()
+        phrase = plain(quoted)
+        having: list[int] = []
+        positions = shared.with_words_of(quoted, _TEXTS_READ // len(shared.phrases), allowed)
+        for batch in np.split(positions, range(_TEXTS_AT_ONCE, len(positions), _TEXTS_AT_ONCE)):
+            check_deadline()
+            texts = (snapshot.values(name, batch) for name in ("title", "abstract"))
+            for position, title, abstract in zip(batch.tolist(), *texts, strict=True):
+                if phrase in plain(title) or phrase in plain(abstract):
+                    having.append(position)
+        yield having
 
 
 def find_candidates(

@@ -35,6 +35,7 @@ from service.search.query import (
 )
 from service.search.rerank import Comparison, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
+from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
 
 
@@ -93,6 +94,11 @@ class SearchEngine:
         return Identifiers(self.snapshot)
 
     @cached_property
+    def strengths(self) -> Strengths:
+        """The scales that results are held against."""
+        return Strengths(self.snapshot)
+
+    @cached_property
     def titles(self) -> Titles:
         """The titles of the collection."""
         return Titles.of(self.snapshot)
@@ -142,7 +148,11 @@ class SearchEngine:
             generation=self.snapshot.generation,
             reason=page.reason,
             detail=_detail(page.reason, seeds),
-            warnings=(*_warnings(seeds, page), *self._words_missing(query)),
+            warnings=(
+                *_warnings(seeds, page),
+                *self._words_missing(query),
+                *(no_good_match(page.results) if not query.page.offset else ()),
+            ),
             took_ms=(time.perf_counter() - started) * 1000,
         )
 
@@ -219,6 +229,7 @@ class SearchEngine:
             settings=settings,
             words=words,
         )
+        respect = Respect.of([seed.aspect for seed in query.seeds], query.scorer, words=words.weight > 0)
         for stretch in shown:
             positions = np.array(candidates[stretch.start : stretch.stop], dtype=np.int64)
             ranked = comparison.rank(positions, akin_to=query.akin_to, negative_weight=query.negative_weight)
@@ -235,6 +246,7 @@ class SearchEngine:
                         include=query.include,
                         max_alignments=query.max_alignments,
                         words=comparison.words(ranked, place, paper),
+                        strength=self.strengths.of(float(ranked.reaches[place]), respect),
                     )
 
 

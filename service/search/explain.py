@@ -8,7 +8,17 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from models.transport import Plan
-from models.types import NO_WORDS, Alignment, Highlight, MatchedWords, Omitted, Paper, RankedPaper, Unit
+from models.types import (
+    NO_WORDS,
+    Alignment,
+    Highlight,
+    MatchedWords,
+    Omitted,
+    Paper,
+    RankedPaper,
+    Strength,
+    Unit,
+)
 from service.context import check_deadline
 from service.search.aspect import Part
 from service.search.query import MAX_ALIGNMENTS, Detail
@@ -43,6 +53,7 @@ def explain(
     include: Collection[Detail] = frozenset(Detail),
     max_alignments: int = MAX_ALIGNMENTS,
     words: MatchedWords = NO_WORDS,
+    strength: Strength | None = None,
 ) -> RankedPaper:
     """A paper with its score, and the cells of ``plans`` and the ``words`` that make it up.
 
@@ -77,6 +88,7 @@ def explain(
         converged=all(plan.converged for _, plan in plans),
         omitted=tuple(omitted),
         words=words,
+        strength=strength,
     )
 
 

@@ -1,7 +1,7 @@
 """A query and its answer: papers to start from, what of them matters; ranked and explained papers, in pages.
 
 The ranked list is the same however it is cut into pages after the first and however far it is read. It is
-made of stretches of ``depth`` papers: the nearest by single match, re-ranked among themselves, then the next
+made of stretches of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves, then the next
 nearest, re-ranked, and so on. So no page changes what an earlier one showed, and a page deep in the list
 costs no more re-ranking than the first. Within a stretch scores descend; from one to the next they may rise.
 """

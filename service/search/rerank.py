@@ -1,18 +1,20 @@
-"""Re-rank: candidates compared with the parts of a query by transport on full-precision vectors."""
+"""Re-rank: candidates compared with the parts of a query by transport on full-precision vectors.
+
+How the scores of the parts make one is at the end: which parts count for a paper, and how much.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Bool, Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
 from models.types import EncoderSpec, MatchedWords, Paper
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
-from service.search.combine import own_weights, seed_weights
 from service.search.query import Kinship
 from service.search.words import WITHOUT_WORDS, QueryVectors
 
@@ -31,6 +33,12 @@ _MAX_KEPT = 2
 _SAMPLE_PAPERS = 100
 # Distances below this are no measure of anything: all papers sampled are the seed over again.
 _MIN_DISTANCE = 1e-6
+# Measured: docs/why.md, "Several seeds".
+# A seed counts e times less for a paper than another when it is this much farther from it, as a share of what
+# is usual for it.
+_TEMPERATURE = 0.2
+# Papers akin to some seeds are compared with so many of them, the nearest.
+_NEAREST_SEEDS = 10
 
 
 def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
@@ -51,13 +59,15 @@ class Ranked:
 
     ``plans[b][p]`` are those of part ``p`` with batch ``b`` of the papers as they were compared, where they
     were kept; ``order[i]`` is where paper ``i`` stood then. ``word_distances`` are how far the papers are by
-    words, over all parts.
+    words, over all parts; ``reaches`` how far they are from what they should be like, by sentences and words,
+    as a share of what is usual for a paper of the collection.
     """
 
     positions: Int64[np.ndarray, " k"]
     weights: Float64[np.ndarray, "n_parts k"]
     order: Int64[np.ndarray, " k"]
     word_distances: Float64[np.ndarray, " k"]
+    reaches: Float64[np.ndarray, " k"]
     plans: tuple[tuple[Plans, ...], ...] = ()
 
 
@@ -85,7 +95,7 @@ class Comparison:
     def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
         """The papers at ``positions`` by their scores, ties by position.
 
-        Of one seed each part counts as it was asked; of several as ``combine.seed_weights`` has it. Raises
+        Of one seed each part counts as it was asked; of several as ``seed_weights`` has it. Raises
         DeadlineError.
         """
         with stage("rerank"):
@@ -102,12 +112,21 @@ class Comparison:
                     scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
                 )
             totals = (weights * scores).sum(axis=0)
-            word_distances = np.zeros(len(positions))
+            by_words = np.zeros_like(scores)
             if self._words.weight:
-                word_distances = (weights * self._words.distances(positions)).sum(axis=0)
-                totals -= self._words.weight * word_distances
+                by_words = self._words.distances(positions)
+                totals -= self._words.weight * (weights * by_words).sum(axis=0)
+            reaches = self._reaches(scores, by_words, weights)
         order = np.lexsort((positions, -totals))
-        return Ranked(positions[order], weights[:, order], order, word_distances[order], tuple(compared))
+        word_distances = (weights * by_words).sum(axis=0)
+        return Ranked(
+            positions[order],
+            weights[:, order],
+            order,
+            word_distances[order],
+            reaches[order],
+            tuple(compared),
+        )
 
     def words(self, ranked: Ranked, place: int, paper: Paper) -> MatchedWords:
         """What words have to do with the score of the ``paper`` at ``place`` of ``ranked``."""
@@ -148,13 +167,34 @@ class Comparison:
             own[:] = self._plans(part, rows, offsets).scores
         return scores
 
+    def _reaches(
+        self,
+        scores: Float64[np.ndarray, "n_parts k"],
+        by_words: Float64[np.ndarray, "n_parts k"],
+        weights: Float64[np.ndarray, "n_parts k"],
+    ) -> Float64[np.ndarray, " k"]:
+        """The distances of papers from what they should be like, as shares of the usual ones."""
+        like = [number for number, part in enumerate(self._parts) if not part.away]
+        weighed = self._words.weight
+        usual = self._usual + weighed * self._usual_by_words
+        distances = weights[like] * (weighed * by_words[like] - scores[like])
+        reaches: Float64[np.ndarray, " k"] = distances.sum(axis=0) / (usual[like] @ weights[like])
+        return reaches
+
+    @cached_property
+    def _usual_by_words(self) -> Float64[np.ndarray, " n_parts"]:
+        """The same by words."""
+        if not self._words.weight:
+            return np.zeros(len(self._parts))
+        distances: Float64[np.ndarray, " n_parts"] = self._words.distances(
+            self._snapshot.spread(_SAMPLE_PAPERS)
+        ).mean(axis=1)
+        return distances
+
     @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
-        living = self._snapshot.positions
-        n_sampled = min(_SAMPLE_PAPERS, len(living))
-        sample = living[np.linspace(0, len(living) - 1, n_sampled).astype(np.int64)]
-        distances = -self._scores(sample).mean(axis=1)
+        distances = -self._scores(self._snapshot.spread(_SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
 
@@ -211,3 +251,59 @@ def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], most: int) -> Iterator[tupl
         if last == n_papers:
             return
         first = last
+
+
+def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:
+    """How much the parts of a single seed count: what it should be like once, each contrast as was asked."""
+    given = np.array([-part.weight if part.away else part.weight for part in parts]) / parts[0].weight
+    weights: Float64[np.ndarray, "n_parts n_papers"] = np.repeat(given[:, None], n_papers, axis=1)
+    return weights
+
+
+def seed_weights(
+    scores: Float64[np.ndarray, "n_parts k"],
+    usual: Float64[np.ndarray, " n_parts"],
+    parts: Sequence[Part],
+    *,
+    akin_to: Kinship,
+    negative_weight: float,
+) -> Float64[np.ndarray, "n_parts k"]:
+    """How much each part of several seeds counts in the score of each paper: the sum of weight x score.
+
+    Each part's distances are taken in units of its ``usual`` one, so that a seed near to everything does not
+    decide alone. Weights sum to about 1 over the seeds, the nearer to a paper the heavier unless it should be
+    akin to all; over what it should be unlike to about minus ``negative_weight``, the nearest always counting
+    most.
+    """
+    away = np.array([part.away for part in parts])
+    given = np.array([part.weight for part in parts])
+    relative = scores / usual[:, None]
+    shares = np.zeros_like(scores)
+    # Back to distances: those usual for the seeds.
+    unit = float(np.average(usual[~away], weights=given[~away]))
+    for side, factor, kinship in ((~away, unit, akin_to), (away, -unit * negative_weight, Kinship.SOME)):
+        if side.any():
+            shares[side] = factor * _shares(relative[side], given[side], kinship)
+    weights: Float64[np.ndarray, "n_parts k"] = shares / usual[:, None]
+    return weights
+
+
+def _shares(
+    relative: Float64[np.ndarray, "n_parts k"], given: Float64[np.ndarray, " n_parts"], kinship: Kinship
+) -> Float64[np.ndarray, "n_parts k"]:
+    """What share of each paper's score each part makes; the shares sum to 1."""
+    if kinship is Kinship.ALL:
+        weighed = np.repeat(given[:, None], relative.shape[1], axis=1)
+    else:
+        nearness = np.exp((relative - relative.max(axis=0)) / _TEMPERATURE)
+        weighed = given[:, None] * nearness * _nearest(relative)
+    shares: Float64[np.ndarray, "n_parts k"] = weighed / weighed.sum(axis=0)
+    return shares
+
+
+def _nearest(relative: Float64[np.ndarray, "n_parts k"]) -> Bool[np.ndarray, "n_parts k"]:
+    """Which parts are among the nearest of each paper; of equally near ones, the first."""
+    nearest = np.zeros(relative.shape, dtype=bool)
+    order = np.argsort(-relative, axis=0, kind="stable")[:_NEAREST_SEEDS]
+    np.put_along_axis(nearest, order, True, axis=0)
+    return nearest

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -9,7 +10,8 @@ from jaxtyping import Bool, Float64, Int64
 
 from indexer.words.collection import CollectionWords, WordVector
 from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
-from models.words import WordCounts, count_words, written_as
+from models.words import WordCounts, count_words, phrases, stems, written_as
+from service.context import check_deadline
 
 # What words weigh beside distances between sentences, in units of these. Measured: docs/why.md, "Shared
 # words". Raw vectors, whose norms are about 10, lie as many times farther apart.
@@ -17,8 +19,9 @@ _WEIGHT_OF_UNIT_VECTORS = 1.0
 _WEIGHT_OF_RAW_VECTORS = 10.0
 MAX_WEIGHT = 1e6
 
-# The most words of one result.
+# The most words of one result, and the most quoted phrases of a query that are looked up.
 MAX_TERMS = 10
+MAX_PHRASES = 8
 
 
 def default_weight(spec: EncoderSpec) -> float:
@@ -44,6 +47,11 @@ class QueryWords:
             bags.append((self.share, count_words("", chosen)))
         return bags
 
+    @property
+    def phrases(self) -> list[str]:
+        """What is quoted in it, where it was typed or pasted."""
+        return [] if self.paper.id else phrases(f"{self.paper.title} {self.paper.abstract}")
+
 
 @dataclass(frozen=True, slots=True)
 class SharedWords:
@@ -52,12 +60,21 @@ class SharedWords:
     words: CollectionWords
     vector: WordVector
     weight: float
+    phrases: tuple[str, ...] = ()
 
     def nearest(
         self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
     ) -> Int64[np.ndarray, " n_found"]:
         """At most ``n_papers`` of the ``allowed`` papers, nearest first."""
         return self.words.nearest(self.vector, n_papers, allowed=allowed)
+
+    def with_words_of(
+        self, phrase: str, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
+    ) -> Int64[np.ndarray, " n_found"]:
+        """At most ``n_papers`` of the ``allowed`` papers with every word of ``phrase``, nearest first."""
+        having = np.zeros(len(allowed), dtype=bool)
+        having[self.words.with_all(stems(phrase, names=False), allowed=allowed)] = True
+        return self.nearest(n_papers, having)
 
     def rarest(self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]) -> list[int]:
         """At most ``n_papers`` of the ``allowed`` papers, those first that have the rarest word."""
@@ -77,15 +94,22 @@ class QueryVectors:
     ) -> None:
         self._words = words
         self._vectors: list[WordVector] = []
+        self._phrases: list[list[str]] = []
         self.weight = 0.0 if words is None else weight
         if words is not None:
-            self._vectors = [words.vector([] if part is None else part.bags()) for part in parts]
+            for part in parts:
+                check_deadline()
+                self._vectors.append(words.vector([] if part is None else part.bags()))
+                self._phrases.append([] if part is None else part.phrases)
 
     def together(self, counts: Float64[np.ndarray, " n_parts"]) -> "SharedWords | None":
         """The words of all parts, each as much as ``counts`` says; None where words do not count."""
         if self._words is None or not self.weight:
             return None
-        return SharedWords(self._words, self._words.joined(self._vectors, counts), self.weight)
+        together = self._words.joined(self._vectors, counts)
+        counted = (own for own, count in zip(self._phrases, counts.tolist(), strict=True) if count)
+        phrases_of_all = tuple(dict.fromkeys(chain.from_iterable(counted)))[:MAX_PHRASES]
+        return SharedWords(self._words, together, self.weight, phrases_of_all)
 
     def distances(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
         """How far each part is from each of the papers, from 0 to 1; no rows without words."""
@@ -112,6 +136,7 @@ class QueryVectors:
             return NO_WORDS
         added: dict[str, float] = {}
         for number in np.flatnonzero(counts).tolist():
+            check_deadline()
             for stem, product in self._words.shared(self._vectors[number], position).items():
                 added[stem] = added.get(stem, 0.0) + float(counts[number]) * product
         total = sum(map(abs, added.values()))

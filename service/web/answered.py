@@ -9,6 +9,7 @@ from service.api.schemas.base import pasted_paper
 from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search import SearchOut
 from service.resolve.analysis import analyze
+from service.resolve.identifiers import Names, names_of
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.web.asked import Asked
@@ -36,7 +37,8 @@ def named(engine: SearchEngine, asked: Asked) -> Asked:
         return asked
     position = engine.identifiers.position(given)
     if position is None:
-        return asked
+        # A name of a paper is no text to search for: the answer says that the collection does not hold it.
+        return replace(asked, paper=given, text="") if names_of(given) != Names() else asked
     return replace(asked, paper=engine.snapshot.paper(position).id, text="")
 
 

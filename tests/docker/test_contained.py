@@ -1,6 +1,6 @@
-"""The compose file's own command lines, confined as containers are, over PostgreSQL and Redis: a sample.
+"""The lines of the CPU image in an empty folder, and its service confined as compose does it.
 
-The whole of it, with an environment installed from the lock, is in tests/trials/test_containers.py.
+With compiled loops, more of compose's services and the CUDA image: tests/trials/test_containers.py.
 """
 
 import signal
@@ -9,48 +9,38 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from shutil import copy2, copytree
 
 import httpx
 import pytest
-from numba.core.caching import UserProvidedCacheLocator
 
-import models.transport
 from indexer.catalog.catalog import Catalog
-from indexer.index.backends import nearest
-from service.access.api_keys import Keys, Scope
-from service.resolve import near_ids
-from tests.support.annotators import hashing_annotator
-from tests.support.builds import ROOT, WHALES, collection
+from tests.support.builds import WHALES, many_papers, write_corpus
+from tests.support.containers.build import QUICK, QUICK_BUILD, build, placed
 from tests.support.containers.contained import Machine, confinement, prefix
-from tests.support.containers.images import DOCKERFILES, Image
+from tests.support.containers.images import DOCKERFILES, Image, stages
 from tests.support.servers.patience import soon
-from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 from tests.support.servers.redis import RedisServer
 
 __all__ = ["confinement", "prefix"]
 SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
+PYTHON = "python:{}.{}.".format(*sys.version_info)
 
 
 @pytest.fixture
-def machine(prefix: Path, tmp_path: Path, postgres_url: str, redis_server: RedisServer) -> Machine:
-    """A machine with a collection in its data volume and the compiled loops of this one in its cache."""
+def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machine:
+    """A machine with what the first stage of the CPU image makes, and a corpus."""
+    build(DOCKERFILES[0], prefix, {**QUICK_BUILD, **QUICK})
     machine = Machine(
         prefix,
         postgres_url,
         redis_server.url,
-        [sys.executable, *AKIN_WITHOUT_WEIGHTS],
-        variables={"NUMBA_CPU_FEATURES": None, "NUMBA_CPU_NAME": None, "PYTHONPATH": str(ROOT)},
+        [str(prefix / "opt/akin/bin" / Image(DOCKERFILES[0]).one("ENTRYPOINT").words[0])],
+        variables={name: placed(value, prefix) for name, value in QUICK.items()},
+        settings={"INDEX_OPTIONS": "--encoder hashing"},
     )
-    made = collection(tmp_path, n_papers=10, catalog=postgres_url, annotator=hashing_annotator())
-    copytree(made, machine.path("/var/lib/akin"))
-    for source in (models.transport, nearest, near_ids):
-        subpath = UserProvidedCacheLocator.get_suitable_cache_subpath(file := str(source.__file__))
-        kept = machine.path("/var/cache/akin/numba") / subpath
-        kept.mkdir(parents=True)
-        for compiled in (Path(file).parent / "__pycache__").glob("*.nb?"):
-            copy2(compiled, kept)
     machine.make_volumes()
+    machine.path("/corpus").mkdir(exist_ok=True)
+    write_corpus(machine.path("/corpus/papers.jsonl"), many_papers(10))
     return machine
 
 
@@ -68,11 +58,23 @@ def serving(machine: Machine) -> Iterator[tuple["subprocess.Popen[str]", int]]:
         process.communicate()
 
 
+@pytest.mark.skipif(
+    not stages(DOCKERFILES[0])[0][0].value.startswith(PYTHON), reason="the image has another Python"
+)
+@pytest.mark.timeout(900)  # half a gigabyte is downloaded where uv has not kept it
 def test_a_service_ends_and_starts_again_without_a_loss(machine: Machine) -> None:
     """As another user, over a read-only root: it answers whoever has a key, before and after a SIGTERM."""
-    with Keys.open(machine.catalog_url) as keys:
-        token = keys.create("an admin", scope=Scope.ADMIN, expires_days=None).token
-    key = {"X-API-Key": token}
+    check = [
+        machine.path("/opt/uv/bin/uv"),
+        "pip",
+        "check",
+        "--python",
+        machine.path("/opt/akin/bin/python3"),
+    ]
+    subprocess.run(check, check=True)
+    made, indexed = machine.run("keys"), machine.run("indexer")
+    assert (0, 0) == (made.returncode, indexed.returncode), made.stderr + indexed.stderr
+    key = {"X-API-Key": made.stdout.strip()}
     with serving(machine) as (process, port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
         assert 401 == client.post("/v1/search", json=SEARCH).status_code
         added = client.post("/v1/papers?wait=true", json={"papers": [WHALES]}, headers=key, timeout=60)
@@ -95,8 +97,7 @@ def test_a_service_ends_and_starts_again_without_a_loss(machine: Machine) -> Non
 def is_ready(machine: Machine, port: int) -> int:
     """The exit status of the image's health check."""
     program, *arguments = Image(DOCKERFILES[0]).healthcheck
-    assert "python3" == program
-    ask = [machine.program[0], *arguments]
+    ask = [machine.path("/opt/akin/bin") / program, *arguments]
     return subprocess.run(
         ask, env={"AKIN_PORT": str(port)}, stderr=subprocess.DEVNULL, check=False
     ).returncode

@@ -4,16 +4,19 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.builds import ROOT
 from tests.support.containers.images import DOCKERFILES, Image, copied, instructions, locked, project, stages
 
 CPU, CUDA = DOCKERFILES
-LOCK, CUDA_LOCK = ROOT / "requirements.lock", ROOT / "docker" / "cuda.lock"
+LOCK = ROOT / "requirements.lock"
+BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK = (ROOT / "docker" / f"{name}.lock" for name in ("build", "cpu", "cuda"))
 EXTRAS = ("postgres", "redis", "telemetry")
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 SECRET = re.compile("PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL")
@@ -184,22 +187,47 @@ def required() -> dict[str, Requirement]:
     }
 
 
-def test_the_cpu_image_takes_its_wheels_from_the_lock() -> None:
-    """Torch of the version that pyproject.toml names; the others with their hashes; then what extras name."""
+def needed() -> set[str]:
+    """What serving needs, and what that needs, by what the packages here say of themselves."""
+    locked_for = {"python_version": "3.11", "python_full_version": "3.11.0"}
+    found = set[tuple[str, str]]()
+    wanted = list(required().values())
+    while wanted:
+        requirement = wanted.pop()
+        name = canonicalize_name(requirement.name)
+        for extra in {"", *requirement.extras} - {extra for known, extra in found if known == name}:
+            found.add((name, extra))
+            further = map(Requirement, requires(name) or [])
+            given = {**locked_for, "extra": extra}
+            wanted += [each for each in further if not each.marker or each.marker.evaluate(given)]
+    return {name for name, _ in found}
+
+
+@pytest.mark.skipif(
+    not version("torch").endswith("+cpu"), reason="torch for GPUs needs more than the one for processors"
+)
+def test_the_cpu_image_takes_what_serving_needs_and_no_more() -> None:
+    """Torch of the version that pyproject.toml names; versions and hashes are those of the lock for tests."""
     (torch,) = (
         each.assigned["TORCH"] for each in stages(CPU)[0] if each.name == "ARG" and "TORCH" in each.assigned
     )
     assert f"torch{required()['torch'].specifier}" == torch
-    runs = " ".join(each.value for each in stages(CPU)[0] if each.name == "RUN")
-    assert "pip download --no-deps --dest=wheels --require-hashes --requirement=requirements.lock" in runs
-    assert f'--no-build-isolation ".[{",".join(EXTRAS)}]"' in runs
-    # Dependencies are a layer of their own, below the code, which changes more often.
-    order = [each.value for each in stages(CPU)[0] if each.name in {"COPY", "RUN"}]
-    dependencies = next(i for i, value in enumerate(order) if "--find-links=wheels" in value)
-    assert "akin akin" in order[dependencies + 1 :]
-    assert "/opt/akin/bin/pip install --no-index --no-deps --no-build-isolation ." == order[-2]
-    missing = {name for name in required() if name not in names(locked(LOCK))} - {"torch"}
-    assert set() == missing
+    image, every = locked(IMAGE_LOCK), locked(LOCK)
+    assert needed() == {canonicalize_name(name) for name in image} | {"torch"}
+    assert {name: every[name] for name in image} == image
+
+
+@each_dockerfile
+def test_what_is_installed_is_compared_with_its_hash(dockerfile: Path) -> None:
+    """All of the lock, and what unpacks it; both are layers below the code, which changes more often."""
+    order = [each.value for each in stages(dockerfile)[0] if each.name in {"COPY", "RUN"}]
+    for lock in ("docker/build.lock", f"docker/{dockerfile.stem}.lock"):
+        (installed,) = (i for i, value in enumerate(order) if f"--requirement={lock}" in value)
+        assert f"--require-hashes --requirement={lock}" in order[installed]
+        assert f"{lock} docker/" in order[:installed]
+        assert "akin akin" in order[installed + 1 :]
+    assert "/opt/uv/bin/uv pip install --no-index --no-deps --no-build-isolation ." == order[-2]
+    assert ["uv"] == list(locked(BUILD_LOCK))
 
 
 def names(lock: dict[str, tuple[str, set[str]]]) -> set[str]:

@@ -10,7 +10,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,73 +18,39 @@ from pathlib import Path
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
 from sqlalchemy import make_url
 
-from tests.support.builds import DEMO_CORPUS, ROOT, WHALES
+from tests.support.builds import DEMO_CORPUS, WHALES
+from tests.support.containers.build import build
 from tests.support.containers.contained import Machine, confinement, prefix
 from tests.support.containers.deploy_page import commands, of_akin
-from tests.support.containers.images import DOCKERFILES, Image, expanded, stages
+from tests.support.containers.images import DOCKERFILES, Image
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import find_programs
 from tests.support.servers.redis import RedisServer
 
+CPU, CUDA = DOCKERFILES
 pytestmark = pytest.mark.trial
 __all__ = ["confinement", "prefix"]
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 BATCH = {"seeds": IDS, "facet": "method", "limit": 3}
 IN_POSTGRES = ["docker", "compose", "exec", "-T", "postgres"]
 SEARCH = {"query": {"paper_id": IDS[0]}, "facet": "method", "limit": 3}
-# Where this machine's torch comes from: the index of the image's own is another than the tests'.
-INDEX = os.environ.get("AKIN_TEST_TORCH_INDEX", "")
 
 
-def build(prefix: Path) -> None:
-    """Run the first stage of the CPU image; its paths are under ``prefix``."""
-    working = prefix / "build"
-    working.mkdir()
-    variables: dict[str, str] = {}
-    for instruction in stages(DOCKERFILES[0])[0]:
-        match instruction.name:
-            case "ARG" | "ENV":
-                given = {key: expanded(value, variables) for key, value in instruction.assigned.items()}
-                variables |= {key: value.replace("/var/", f"{prefix}/var/") for key, value in given.items()}
-            case "WORKDIR":
-                working = prefix / instruction.value.lstrip("/")
-            case "COPY":
-                *sources, target = instruction.words
-                for source in map(Path, sources):
-                    if (ROOT / source).is_dir():
-                        ignored = shutil.ignore_patterns("__pycache__")
-                        shutil.copytree(ROOT / source, working / target, ignore=ignored)
-                    else:
-                        shutil.copy2(ROOT / source, working / target)
-            case "RUN":
-                run_line(instruction.value, prefix, working, variables)
-
-
-def run_line(line: str, prefix: Path, working: Path, variables: dict[str, str]) -> None:
-    """Run one line as a builder does, with this machine's index for torch where it is given."""
-    line = re.sub(r"(?<!\S)/opt/", f"{prefix}/opt/", line).replace("python3 -m", f"{sys.executable} -m", 1)
-    line = line.replace(f"bin/{sys.executable}", "bin/python3")
-    if not INDEX:
-        line = line.replace('--index-url="$TORCH_INDEX" ', "")
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA"))
-    }
-    given = {**environment, **variables, **({"TORCH_INDEX": INDEX} if INDEX else {})}
-    done = subprocess.run(
-        ["/bin/sh", "-c", line], cwd=working, env=given, capture_output=True, text=True, check=False
-    )
-    assert 0 == done.returncode, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-
-
-@pytest.fixture
-def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machine:
+def built(
+    dockerfile: Path,
+    prefix: Path,
+    postgres_url: str,
+    redis_server: RedisServer,
+    profile: str,
+    **settings: str,
+) -> Machine:
     """A machine with the image as its first stage makes it, and volumes as an engine makes them."""
-    build(prefix)
-    machine = Machine(
-        prefix, postgres_url, redis_server.url, [str(prefix / "opt/akin/bin/akin")], profile="demo"
-    )
+    build(dockerfile, prefix)
+    program = [str(prefix / "opt/akin/bin/akin")]
+    machine = Machine(prefix, postgres_url, redis_server.url, program, profile=profile, settings=settings)
     machine.make_volumes()
     return machine
 
@@ -103,16 +68,18 @@ def running(machine: Machine, name: str, ready: str) -> Iterator[tuple["subproce
 
 
 @contextmanager
-def serving(machine: Machine, key: str) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
+def serving(
+    machine: Machine, key: str, name: str = "service"
+) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
     """The service, and a client of it with a key."""
     started = time.monotonic()
-    with running(machine, "service", "Serving") as (process, line):
+    with running(machine, name, "Serving") as (process, line):
         print(f"ready after {time.monotonic() - started:.1f} s")  # noqa: T201 - `make trials` shows it
         port = line.split("http://0.0.0.0:")[1].split()[0]
         with httpx.Client(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=60
         ) as client:
-            python, *ask = Image(DOCKERFILES[0]).healthcheck
+            python, *ask = Image(CPU).healthcheck
             asked = [machine.path("/opt/akin/bin") / python, *ask]
             assert 0 == subprocess.run(asked, env={"AKIN_PORT": port}, check=False).returncode
             yield process, client
@@ -140,8 +107,9 @@ def compiled(machine: Machine) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_compose_does(machine: Machine) -> None:
+def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisServer) -> None:
     """Keys, indexer, two services and a worker of the demo: SIGTERM and a restored backup lose nothing."""
+    machine = built(CPU, prefix, postgres_url, redis_server, "demo")
     before = compiled(machine)
     assert before
     refused = machine.run("service")
@@ -178,6 +146,31 @@ def test_what_compose_does(machine: Machine) -> None:
         with serving(each, key) as (_, client):
             expect_all(client, answer, batch)
     assert before == compiled(machine)  # nothing was compiled anew, and nothing written beside it
+
+
+def test_the_cuda_image_works_on_processors(
+    prefix: Path, postgres_url: str, redis_server: RedisServer
+) -> None:
+    """Its lock lacks nothing but faiss-cpu; compose's commands work, and end with an error without a GPU."""
+    machine = built(CUDA, prefix, postgres_url, redis_server, "gpu", AKIN_DEVICE="cpu")
+    python = str(machine.path("/opt/akin/bin/python3"))
+    check = [machine.path("/opt/uv/bin/uv"), "pip", "check", "--python", python]
+    lacks = re.findall(
+        "requires `([^`]+)`", subprocess.run(check, capture_output=True, text=True, check=False).stderr
+    )
+    assert ["faiss-cpu"] == [Requirement(each).name for each in lacks]
+    for_gpus = "import faiss, torch; assert torch.version.cuda and hasattr(faiss, 'StandardGpuResources')"
+    assert 0 == machine.run("service-gpu", [python, "-c", for_gpus]).returncode
+    machine.path("/corpus").mkdir()
+    shutil.copy2(DEMO_CORPUS, machine.path("/corpus"))
+    key, indexed = machine.run("keys-gpu").stdout.strip(), machine.run("indexer-gpu")
+    assert (0, True) == (indexed.returncode, "Indexed 100 papers" in indexed.stdout), indexed.stderr
+    with serving(machine, key, "service-gpu") as (service, client):
+        assert 3 == len(client.post("/v1/search", json=SEARCH).json()["results"])
+        assert [-signal.SIGTERM] == ended(service)
+    if not Path("/dev/nvidiactl").exists():
+        again = replace(machine, settings={"INDEX_OPTIONS": "--again"}).run("indexer-gpu")
+        assert (1, True) == (again.returncode, "no usable CUDA" in again.stderr)
 
 
 def expect_all(client: httpx.Client, answer: object, batch: str) -> None:

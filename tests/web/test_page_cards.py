@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from models.encoder import Encoder
 from models.types import Facet
 from models.words import stems
 from service.web.asked import Asked
+from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
 
@@ -39,6 +41,21 @@ def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> No
     assert all(levels[a] >= levels[b] for a, b in heavier)
 
 
+def test_a_name_is_marked_as_a_whole(tmp_path: Path, hashing: Encoder) -> None:
+    """A name and the words in it overlap; each character of the text is there once."""
+    texts = {
+        "a": ("Asking GPT-4", ["Is GPT-4-based coding new?"]),
+        "b": ("GPT-4", ["We try GPT-4-based tools."]),
+    }
+    papers = [{"id": key, "title": title, "abstract": abstract} for key, (title, abstract) in texts.items()]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        html = client.get("/?paper=a").text
+    assert "<mark>GPT-4</mark></a>" in html
+    assert "We try <mark>GPT-4</mark>" in html
+    assert "We try GPT-4-based tools." in re.sub("</?mark>", "", html)
+
+
 def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
     """Those that count most stand below a card and are marked in its sentences, until they are left out."""
     out = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()
@@ -49,6 +66,9 @@ def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
     marked = {stem for word in re.findall("<mark>([^<]+)</mark>", html) for stem in stems(unescape(word))}
     assert marked
     assert marked <= {stem for term in terms for stem in stems(term)}
+    (title,) = re.findall(r'title="Start from this paper">(.*?)</a>', html)
+    assert out["results"][0]["paper"]["title"] == unescape(re.sub("</?mark>", "", title))
+    assert "<mark>" in title
     (link,) = page_at(client, address).all("a", id="words")
     assert 0 == asked_by(link["href"]).words
     without = page_at(client, link["href"])

@@ -134,7 +134,7 @@ class UnresolvedOut(BaseModel):
 class RecommendationsOut(BaseModel):
     """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
 
-    The papers nearest by their best matching sentences are re-ranked together, hundreds at a time, then the
+    The papers nearest by sentences and by shared words are re-ranked together, hundreds at a time, then the
     next nearest, and so on: within each such stretch scores descend, from one to the next they may rise. A
     score does not depend on its stretch, so whoever has read several pages may sort their papers by it.
 

@@ -8,7 +8,7 @@ from pydantic.config import JsonDict
 
 from indexer.corpus.rows import MAX_SENTENCES
 from models.transport import Scorer
-from models.types import Paper
+from models.types import Paper, StrengthLabel
 from service.api.schemas.base import (
     NOT_BLANK,
     WHOLE,
@@ -346,6 +346,18 @@ class WordsOut(Out):
     terms: tuple[SharedWordOut, ...]
 
 
+class StrengthOut(Out):
+    """How good a match is, on one scale for all queries of a collection.
+
+    ``nearer_than`` is the share of the collection's papers, of a sample, that are farther from their own
+    nearest paper than this one is from the query, each in units of what is usual. From 0.5 on a match is
+    strong, below 0.05 weak.
+    """
+
+    label: StrengthLabel
+    nearer_than: float
+
+
 class ResultOut(Out):
     """One paper with its score, higher is better; scores compare within one search, on whatever page.
 
@@ -361,6 +373,7 @@ class ResultOut(Out):
     highlights: tuple[HighlightOut, ...]
     words: WordsOut
     converged: bool
+    strength: StrengthOut | None = Field(description="Null where the collection is too small to tell.")
 
 
 class QuerySentenceOut(SentenceOut):
@@ -386,7 +399,7 @@ class QueryOut(BaseModel):
 class SearchOut(BaseModel):
     """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
 
-    The papers nearest by their best matching sentences are re-ranked together, hundreds at a time, then the
+    The papers nearest by sentences and by shared words are re-ranked together, hundreds at a time, then the
     next nearest, and so on: within each such stretch scores descend, from one to the next they may rise. A
     score does not depend on its stretch, so whoever has read several pages may sort their papers by it.
 

@@ -8,10 +8,10 @@ from typing import Final
 from urllib.parse import quote
 
 from models.types import Facet
-from models.words import places, stems
+from models.words import places, stem_of
 from service.api.schemas.base import PaperOut, SentenceOut
 from service.api.schemas.recommendations import SeedAlignmentOut
-from service.api.schemas.search import ResultOut
+from service.api.schemas.search import ResultOut, StrengthOut
 from service.web.asked import Asked
 from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
 
@@ -70,17 +70,22 @@ class AkinTo:
 class Card:
     """One result as it is shown; addresses are empty where there is none.
 
+    ``heading`` is the title in pieces, each with whether it is a shared word that counts.
     ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
-    within its page: 100 is the closest. ``alignment`` is that of an opened card, ``why`` opens it.
+    within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence on it.
+    ``alignment`` is that of an opened card, ``why`` opens it.
     """
 
     rank: int
     id: str
     title: str
+    heading: tuple[tuple[str, bool], ...]
     authors: str
     venue: str
     year: int | None
     score: str
+    strength: str
+    nearer_than: str
     bar: int
     sentences: tuple[CardSentence, ...]
     whole: tuple[CardSentence, ...]
@@ -135,10 +140,13 @@ def _card(
         rank=rank,
         id=paper.id,
         title=paper.title or "Without a title",
+        heading=tuple(_pieces(paper.title, _shared(result))) or (("Without a title", False),),
         authors=_authors(paper.authors),
         venue=paper.venue or "",
         year=paper.year,
         score=f"{result.score:.3f}".replace("-", "−"),
+        strength=result.strength.label if result.strength else "",
+        nearer_than=_nearer_than(result.strength) if result.strength else "",
         bar=bar,
         sentences=shown,
         whole=sentences if len(shown) < len(sentences) else (),
@@ -157,6 +165,10 @@ def _card(
     )
 
 
+def _nearer_than(strength: StrengthOut) -> str:
+    return f"Nearer than {strength.nearer_than:.0%} of the papers here are to their own nearest paper."
+
+
 def _bar(score: float, scores: Sequence[float]) -> int:
     best, worst = max(scores), min(scores)
     # A list of equals is a list of full bars; the last of a page still has one that can be seen.
@@ -166,7 +178,7 @@ def _bar(score: float, scores: Sequence[float]) -> int:
 def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
     shares = {each.sentence: each.weight for each in result.highlights}
     meets = _meets(result, n_chosen)
-    shared = frozenset(stem for each in result.words.terms[:_MOST_WORDS] for stem in stems(each.term))
+    shared = _shared(result)
     before: SentenceOut | None = None
     for number, sentence in enumerate(result.paper.sentences):
         share = shares.get(number, shares.get(None, 0.0))
@@ -182,14 +194,20 @@ def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
         before = sentence
 
 
+def _shared(result: ResultOut) -> frozenset[str]:
+    """The stems of the shared words that are shown, those held against the result aside."""
+    return frozenset(stem_of(each.term) for each in result.words.terms[:_MOST_WORDS] if each.share > 0)
+
+
 def _pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
     """``text`` in pieces, the words with ``shared`` stems apart."""
     done = 0
     for start, end, _ in places(text, shared):
         if start > done:
             yield text[done:start], False
-        yield text[max(start, done) : end], True  # words of unspaced scripts overlap
-        done = end
+        if end > done:  # words of unspaced scripts overlap, names hold words
+            yield text[max(start, done) : end], True
+            done = end
     if done < len(text):
         yield text[done:], False
 

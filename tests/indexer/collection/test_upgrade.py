@@ -97,6 +97,11 @@ def test_a_second_upgrade_changes_nothing(old: Path) -> None:
     assert (NEWEST, 0, before) == (again.schema, 0, generations(old))
 
 
+def stopped(*_: object, **__: object) -> None:
+    """In place of a stage: a stop before it."""
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("stage", ["migrate", "_with_words", "publish", "clear_away"])
 def test_an_interrupted_upgrade_goes_on(
     old: Path, today: Path, monkeypatch: pytest.MonkeyPatch, stage: str
@@ -127,6 +132,24 @@ def test_words_alone_may_be_missing(today: Path, tmp_path: Path) -> None:
     done = upgrade(data, data / CATALOG_FILE, keep=KEEP)
     assert (NEWEST, 2) == (done.schema, done.n_segments)
     assert open_snapshot(data).words is not None
+
+
+def test_words_of_older_rules_are_counted_again(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, also where a version with the older rules had begun to upgrade; one more call changes nothing."""
+    data = tmp_path / "data"
+    with monkeypatch.context() as before:
+        before.setattr("indexer.words.file.RULES", "1")
+        before.setattr(upgrading, "RULES", "1")
+        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), data, hashing)
+        strip_words(data)
+        before.setattr(upgrading, "_swapped", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            upgrade(data, data / CATALOG_FILE, keep=KEEP)
+    for expected in (1, 0):
+        assert expected == upgrade(data, data / CATALOG_FILE, keep=KEEP).n_segments
+        assert all(segment.has_words_of_today for segment in open_snapshot(data).segments)
 
 
 def test_damage_is_not_given_words(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from indexer.collection.merging import is_compact
+from indexer.collection.merging import compact, is_compact
 from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.collection import CollectionWords
 from indexer.words.file import SegmentWords, words_of
@@ -119,6 +119,18 @@ def test_rare_words_are_looked_up_within_a_bound(most_postings: int, found: list
     assert found == words.rarest(vector, 5, allowed=np.arange(50) == 49)
 
 
+def test_papers_with_all_of_some_words_are_found() -> None:
+    """In every segment, of those allowed; none have a word that nobody has, or no word."""
+    words = collection(["graph zymurgy", "graph", "zymurgy graph"], ["zymurgy"], ["graphs of zymurgy", ""])
+    allowed = np.ones(6, dtype=bool)
+    assert [0, 2, 4] == words.with_all(stems("zymurgy of graphs"), allowed=allowed).tolist()
+    allowed[2] = False
+    assert [0, 4] == words.with_all(stems("zymurgy of graphs"), allowed=allowed).tolist()
+    assert [] == words.with_all(stems("graph xylitol"), allowed=allowed).tolist()
+    assert [] == words.with_all([], allowed=allowed).tolist()
+    assert [] == collection([""]).with_all(["graph"], allowed=allowed[:1]).tolist()
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["the", "of"]])
 def test_without_a_word_nothing_is_alike(texts: list[str]) -> None:
     """Empty collections, papers and texts have cosine 0 with everything, and nothing is found."""
@@ -162,6 +174,21 @@ def test_a_collection_without_words_still_opens(
     assert not is_compact(snapshot)
 
 
+def test_words_counted_by_older_rules_are_counted_again(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They count in searches as they are; compacting the collection counts them by today's rules, once."""
+    with monkeypatch.context() as before:
+        before.setattr("indexer.words.file.RULES", "1")
+        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), tmp_path / "data", hashing)
+    snapshot = open_snapshot(tmp_path / "data")
+    assert snapshot.words is not None
+    assert ["1"] == [segment.words.rules for segment in snapshot.segments if segment.words is not None]
+    assert not is_compact(snapshot)
+    compact(tmp_path / "data", snapshot, device="cpu", keep=1)
+    assert is_compact(open_snapshot(tmp_path / "data"))
+
+
 def test_counts_past_what_is_kept_are_cut() -> None:
     """A word that stands there a thousand times counts as often as one with 255."""
     words = words_of(bags(["flood " * 1_000, "flood " * 255]))
@@ -184,8 +211,16 @@ def test_cells_stand_by_paper_and_by_word() -> None:
     by_word = np.repeat(np.arange(len(hashes)), np.diff(made.word_starts))
     turned = sorted((number, paper, times) for paper, number, times in cells)
     assert turned == list(zip(by_word, made.papers, made.times, strict=True))
-    types = [getattr(made, field.name).dtype.name for field in fields(made)]
+    types = [getattr(made, field.name).dtype.name for field in fields(made) if field.name != "rules"]
     assert ["uint64", "int64", "uint32", "uint8", "int64", "uint32", "uint8"] == types
+
+
+def test_of_very_many_rare_words_some_are_looked_up() -> None:
+    """A long text takes no longer than another: its rarest words come first, and then it ends."""
+    texts = [f"quokka{number}" for number in range(100)]
+    words = collection(texts)
+    vector = words.vector([(1.0, count_words("", " ".join(texts)))])
+    assert len(words.rarest(vector, 100, allowed=np.ones(100, dtype=bool))) == 64
 
 
 def test_papers_with_the_rarest_word_come_first() -> None:

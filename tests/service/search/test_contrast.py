@@ -15,8 +15,8 @@ from models.transport import SERVING, Scorer, score_papers
 from models.types import Paper, Sentence, Unit
 from service.app import create_app
 from service.search.aspect import Part
-from service.search.combine import own_weights
 from service.search.explain import explain
+from service.search.rerank import own_weights
 from service.settings import Settings
 from tests.support.scores import explained
 from tests.support.warned import warned

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.search.aspect import Part
-from service.search.combine import Kinship, seed_weights
+from service.search.query import Kinship
+from service.search.rerank import seed_weights
 
 
 def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> Part:

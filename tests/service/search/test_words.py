@@ -4,14 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
+from models.errors import DeadlineError
 from models.transport import Scorer
 from models.types import Paper
 from service.app import create_app
+from service.context import with_deadline
 from service.search.aspect import Aspect, Part
 from service.search.candidates import list_candidates
 from service.search.engine import SearchEngine
@@ -142,6 +145,61 @@ def test_a_rare_name_is_found(haystack: Path, length: int) -> None:
     allowed[snapshot.position("needle")] = False
     assert "needle" not in found(1.0)
     assert 25 == len(set(found(1.0)))
+
+
+def test_words_of_many_parts_end_with_the_request(hashed_data: Path) -> None:
+    """Whatever is counted for each seed stops when the time is up."""
+    snapshot = open_snapshot(hashed_data)
+    asked = [QueryWords(snapshot.paper(position)) for position in range(3)]
+    words = QueryVectors(snapshot.words, asked, weight=1.0)
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: QueryVectors(snapshot.words, asked, weight=1.0))
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: words.matched(5, np.ones(3), distance=1.0, paper=snapshot.paper(5)))
+
+
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Snapshot:
+    """Many papers that have the words of a phrase apart, a long one that has the phrase, one with a name."""
+    folder = tmp_path_factory.mktemp("apart")
+    papers = [{"id": f"a{i}", "title": f"Rivers {i}", "abstract": ["A delta."]} for i in range(500)]
+    papers += [
+        {"id": "phrase", "title": "Kelp in bays", "abstract": ["Long talk. " * 90 + "Deltas of rivers."]}
+    ]
+    papers += [{"id": "name", "title": "Kelp", "abstract": ["Long talk. " * 90 + "We name it ZYGH7."]}]
+    build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
+    return open_snapshot(folder / "data")
+
+
+def candidates(snapshot: Snapshot, text: str, *, away: str = "") -> set[str]:
+    """The ids of 25 candidates for a text, and what to be unlike."""
+    asked = [QueryWords(Paper("", "", each, ())) for each in (text, away)]
+    parts = [
+        Part(snapshot.vectors(0), (0,), words=asked[0]),
+        Part(snapshot.vectors(0), (0,), True, words=asked[1]),
+    ]
+    words = QueryVectors(snapshot.words, asked, weight=1.0)
+    near = list_candidates(snapshot, parts, n_papers=25, first=25, allowed=snapshot.living, words=words)
+    return {snapshot.paper(position).id for position in near}
+
+
+def test_a_quoted_phrase_is_found(apart: Snapshot) -> None:
+    """However many papers have its words apart; not where it is quoted in what to be unlike."""
+    assert "phrase" in candidates(apart, 'On the "deltas of rivers"')
+    assert "phrase" not in candidates(apart, "On the deltas of rivers")
+    assert "phrase" not in candidates(apart, "On the deltas of rivers", away='"deltas of rivers"')
+
+
+def test_a_phrase_leaves_room_for_a_name(apart: Snapshot) -> None:
+    """A phrase that very many papers have and a rare name are both found, and a second phrase."""
+    found = candidates(apart, '"a delta" with ZYGH7 and "deltas of rivers"')
+    assert {"phrase", "name"} < found
+
+
+def test_phrases_end_with_the_request(apart: Snapshot) -> None:
+    """Papers are not read for phrases past the deadline."""
+    with pytest.raises(DeadlineError):
+        with_deadline(0, lambda: candidates(apart, '"deltas of rivers"'))
 
 
 def test_no_paper_is_nearer_than_its_own_copy(client: TestClient) -> None:

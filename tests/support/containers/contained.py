@@ -75,12 +75,12 @@ class Machine:
     program: Sequence[str]
     profile: str = "cpu"
     read_only: Collection[str] = ()  # volumes that are for reading alone here
-    variables: Mapping[str, str | None] = field(
-        default_factory=dict
-    )  # in place of others; None takes one out
+    # In place of others of a process; None takes one out.
+    variables: Mapping[str, str | None] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)  # in place of those of `.env.example`
 
     def __post_init__(self) -> None:
-        self.services = services(self.profile)
+        self.services = services(self.profile, self.settings)
 
     def path(self, place: str) -> Path:
         """Where a path of the image is on this machine."""

@@ -1,0 +1,109 @@
+"""Strength: how good a match is beside those that the collection's own papers have in it.
+
+A distance says little by itself: some queries are near to everything. So a result's ``reach`` is its distance
+as a share of the query's usual one, over a sample of the collection (rerank.py); and the scale that reaches
+are held against is that of the collection's own papers, from each of a sample to its nearest neighbour, found
+in the same respect. Measured: docs/why.md, "How strong a match is".
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float64
+
+from indexer.snapshot.snapshot import Snapshot
+from models.transport import SERVING, Scorer
+from models.types import Facet, RankedPaper, Strength, StrengthLabel
+from service.answer_warnings import AnswerWarning, WarningCode, warning
+from service.search.aspect import Aspect, query_parts, select_sentences
+from service.search.candidates import find_candidates
+from service.search.query import Kinship
+from service.search.rerank import Comparison, default_tau
+from service.search.words import QueryVectors, default_weight
+
+# Papers whose nearest neighbours make a scale, evenly spread through the collection.
+_SAMPLE_PAPERS: Final = 32
+# Of each as many of its nearest by single match are compared.
+_NEIGHBOURS: Final = 5
+# Below so many a scale says nothing.
+_FEWEST: Final = 16
+# The share of the sample that has its nearest farther off than a result of that label.
+_STRONG: Final = 0.5
+_FAIR: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Respect:
+    """In which respect a scale is measured: of which facets (empty: whole papers), by which scorer."""
+
+    facets: tuple[Facet, ...]
+    scorer: Scorer
+    words: bool
+
+    @classmethod
+    def of(cls, aspects: Sequence[Aspect], scorer: Scorer, *, words: bool) -> "Respect":
+        """That of a query by its seeds: by facets where all have the same."""
+        (first, *others) = aspects
+        facets = first.facets if all(each.facets == first.facets for each in others) else ()
+        return cls(tuple(sorted(set(facets))), scorer, words)
+
+
+def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
+    """The warning where even the first of the ``results`` is a weak match."""
+    if results and (strength := results[0].strength) and strength.label is StrengthLabel.WEAK:
+        yield warning(WarningCode.NO_GOOD_MATCH, strength.label)
+
+
+class Strengths:
+    """The scales of one snapshot, each measured when first needed: a few searches without explanation.
+
+    A scale is the same for the same snapshot. Safe to share between threads: two that need a scale at once
+    measure it twice, alike.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._scales: dict[Respect, Float64[np.ndarray, " n_sampled"]] = {}
+
+    def of(self, reach: float, respect: Respect) -> Strength | None:
+        """How strong a match with that ``reach`` is; ``None`` in a collection too small to tell.
+
+        Raises DeadlineError.
+        """
+        if respect not in self._scales:
+            self._scales[respect] = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
+        scale = self._scales[respect]
+        if len(scale) < _FEWEST:
+            return None
+        nearer_than = 1 - float(np.searchsorted(scale, reach, side="right")) / len(scale)
+        if nearer_than >= _STRONG:
+            return Strength(StrengthLabel.STRONG, nearer_than)
+        return Strength(StrengthLabel.FAIR if nearer_than >= _FAIR else StrengthLabel.WEAK, nearer_than)
+
+    def _reaches(self, respect: Respect) -> Iterator[float]:
+        """From papers of the collection to their nearest; of those that have the facets."""
+        snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
+        aspect = Aspect(facets=respect.facets)
+        weight = default_weight(spec) if respect.words else 0.0
+        for position in snapshot.spread(_SAMPLE_PAPERS).tolist():
+            paper, vectors = snapshot.paper(position), snapshot.vectors(position)
+            selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=spec.unit)
+            if not selection.like:
+                continue
+            parts = query_parts(aspect, selection, paper, vectors, unit=spec.unit)
+            allowed = snapshot.living.copy()
+            allowed[position] = False
+            near = find_candidates(snapshot, parts[0].vectors, n_papers=_NEIGHBOURS, allowed=allowed)
+            if near:
+                words = QueryVectors(
+                    snapshot.words if weight else None, [part.words for part in parts], weight=weight
+                )
+                settings = replace(SERVING, tau=default_tau(spec))
+                comparison = Comparison(
+                    snapshot, parts, scorer=respect.scorer, settings=settings, words=words
+                )
+                positions = np.array([each.position for each in near], dtype=np.int64)
+                ranked = comparison.rank(positions, akin_to=Kinship.SOME, negative_weight=0.0)
+                yield float(ranked.reaches.min())

@@ -1,0 +1,91 @@
+"""The first stage of a Dockerfile without an engine: its lines run in a folder, under which its paths are.
+
+Lines are run as they are but for those paths. `python3` is the interpreter of the tests.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.support.builds import ROOT
+from tests.support.containers.images import expanded, stages
+
+# For tests that are run often: uv keeps what it unpacks, each module is compiled by the first process that
+# imports it, in a volume, and the loops are run as Python instead of compiled, which takes half a minute.
+QUICK_BUILD = {"UV_NO_CACHE": None, "UV_COMPILE_BYTECODE": None}
+QUICK = {"NUMBA_DISABLE_JIT": "1", "PYTHONPYCACHEPREFIX": "/var/cache/akin/python"}
+_PLACE = re.compile(r"(?<![\w/.])/(?=(?:opt|var)/)")
+
+
+def build(dockerfile: Path, prefix: Path, variables: Mapping[str, str | None] | None = None) -> None:
+    """Run the first stage; ``variables`` count before its own, and None takes one out."""
+    working = prefix
+    own = {key: value and placed(value, prefix) for key, value in (variables or {}).items()}
+    given: dict[str, str] = {}
+    arguments = torch_of_this_machine(dockerfile)
+    for instruction in stages(dockerfile)[0]:
+        match instruction.name:
+            case "ARG" | "ENV":
+                named = {key: expanded(value, given) for key, value in instruction.assigned.items()}
+                given |= {key: placed(value, prefix) for key, value in named.items()}
+                given |= {key: value for key, value in arguments.items() if key in named}
+            case "WORKDIR":
+                working = prefix / instruction.value.lstrip("/")
+                working.mkdir(parents=True, exist_ok=True)
+            case "COPY":
+                *sources, target = instruction.words
+                for source in sources:
+                    _copy(ROOT / source, working / target)
+            case "RUN":
+                _run(placed(instruction.value, prefix), working, {**given, **own})
+
+
+def placed(text: str, prefix: Path) -> str:
+    """``text`` with the image's paths as they are here."""
+    return _PLACE.sub(f"{prefix}/", text)
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+    else:
+        target.mkdir(exist_ok=True)
+        shutil.copy2(source, target)
+
+
+def _run(line: str, working: Path, variables: Mapping[str, str | None]) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA"))}
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    given = {name: value for name, value in variables.items() if value is not None}
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        cwd=working,
+        env={**kept, "PATH": path, **given},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+def torch_of_this_machine(dockerfile: Path) -> dict[str, str]:
+    """The argument TORCH: the wheel that pip finds, where the tests have one for processors.
+
+    Elsewhere pip would find one for GPUs, and the image's own index is the place to look.
+    """
+    wanted = f"torch=={version('torch').split('+')[0]}"
+    if not version("torch").endswith("+cpu") or f"TORCH={wanted}" not in dockerfile.read_text("utf-8"):
+        return {}
+    looked = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    done = subprocess.run(
+        [*looked, "--no-deps", "--report=-", wanted], capture_output=True, text=True, check=True
+    )
+    (found,) = json.loads(done.stdout)["install"]
+    wheel = found["download_info"]
+    return {"TORCH": f"torch @ {wheel['url']}#sha256={wheel['archive_info']['hashes']['sha256']}"}
