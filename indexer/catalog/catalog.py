@@ -6,7 +6,7 @@ it was damaged and its paper is added again: a paper whose content changes is a 
 ``current_papers`` points at the version that was added last.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,7 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import CurrentRow, IdentityRow, PaperRow, StagedRow
 from indexer.catalog.versions import (
     UNSTORABLE,
+    changed_after,
     check,
     in_batches,
     insert_papers,
@@ -218,18 +219,17 @@ class Catalog(Store):
             return connection.execute(select(func.coalesce(func.max(IdentityRow.id), ""))).scalar_one()
 
     def changed_since(self, change: int) -> dict[str, str | None]:
-        """The papers changed after ``change``, in the order in which their content first came in.
+        """What ``changes_since`` yields, by paper id."""
+        return dict(self.changes_since(change))
 
-        Each id with the content hash of its current version, or with ``None`` where it was deleted.
+    def changes_since(self, change: int) -> Generator[tuple[str, str | None]]:
+        """The papers changed after ``change``, read some at a time: those that were deleted first.
+
+        Each id with the content hash of its current version, in the order in which that first came in, or
+        with ``None`` where it was deleted.
         """
-        statement = (
-            select(CurrentRow.paper_id, PaperRow.content_hash)
-            .outerjoin(PaperRow, PaperRow.key == CurrentRow.paper_key)
-            .where(CurrentRow.change > change)
-            .order_by(CurrentRow.paper_key, CurrentRow.paper_id)
-        )
         with self._database.reading() as connection:
-            return {row.paper_id: row.content_hash for row in connection.execute(statement)}
+            yield from changed_after(connection, change)
 
     def holding(self, paper_ids: Iterable[str]) -> set[str]:
         """Which of the papers are there."""

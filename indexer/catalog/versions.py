@@ -26,6 +26,7 @@ from models.types import Facet, Paper, Sentence
 _Item = TypeVar("_Item")
 
 BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
+_READ_AT_ONCE: Final = 1_000  # rows
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")  # PostgreSQL keeps no NUL, UTF-8 no lone surrogate
 
 _REMEDY: Final = (
@@ -150,6 +151,19 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
         ),
         [{"paper_id": paper_id, "paper_key": None, "change": change} for paper_id in paper_ids],
     )
+
+
+def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, str | None]]:
+    """The papers changed after ``change`` with the hashes of their current versions, deleted ones first."""
+    statement = (
+        select(CurrentRow.paper_id, PaperRow.content_hash)
+        .outerjoin(PaperRow, PaperRow.key == CurrentRow.paper_key)
+        .where(CurrentRow.change > change)
+        .order_by(CurrentRow.paper_key.nulls_first(), CurrentRow.paper_id)
+        .execution_options(yield_per=_READ_AT_ONCE)
+    )
+    for row in connection.execute(statement):
+        yield row.paper_id, row.content_hash
 
 
 def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:

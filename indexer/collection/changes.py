@@ -5,9 +5,10 @@ stops a process in between, the next call goes on from there.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import grow, prepare_segments
@@ -20,6 +21,8 @@ from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
 from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
 from models.types import ProgressFn
+
+AT_ONCE: Final = 50_000  # papers that are published together; the others wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,9 @@ def absorb(
     base: Snapshot | None = None,
     since: int = 0,
     wait_s: float = LOCK_WAIT_S,
+    at_once: int = AT_ONCE,
 ) -> Absorbed:
-    """Publish a generation with the catalog's changes, if there are any that what is served does not show.
+    """Publish the catalog's changes that what is served does not show: ``at_once`` papers a generation.
 
     ``base`` spares opening the served generation where it is that one. Changes up to ``since`` are known to
     be shown. Papers are encoded while no lock is held: meanwhile others may publish, or change them again. A
@@ -60,7 +64,7 @@ def absorb(
                     base = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
                     expect_models(base.manifest, annotator)
                     last = expect_own_catalog(base.manifest, catalog)
-                    differing = differing_papers(catalog, base, since)
+                    differing = differing_papers(catalog, base, since, most=at_once)
                 if not differing:
                     _tidy(data, catalog)
                     return Absorbed(base.manifest, last)
@@ -75,14 +79,16 @@ def absorb(
                     if overtaken or not base.manifest.is_made_like(read.manifest):
                         continue  # what was read may be older than what is served by now
                     manifest = base.manifest
-                    if differing_papers(catalog, base, since):  # no other process did the same
+                    is_last = len(differing) < at_once
+                    if differing_papers(catalog, base, since, most=1):  # no other process did the same
                         deleted = [key for key, digest in (*differing.items(), *newer.items()) if not digest]
-                        change = max(last, manifest.change)
+                        change = max(last, manifest.change) if is_last else manifest.change
                         like = replace(manifest, change=change, catalog=catalog.identity())
                         new = [each.without(deleted) for each in new]
                         manifest = grow(data, base, new, deleted=deleted, like=like, keep=keep)
-                _tidy(data, catalog)
-                return Absorbed(manifest, last)
+                if is_last:
+                    _tidy(data, catalog)
+                    return Absorbed(manifest, last)
 
 
 def _encoded(
@@ -152,16 +158,26 @@ def _work(data: Path) -> Path:
     return data / "building" / "changes"
 
 
-def differing_papers(catalog: Catalog, base: Snapshot, since: int = 0) -> dict[str, str | None]:
+def differing_papers(
+    catalog: Catalog, base: Snapshot, since: int = 0, *, most: int | None = None
+) -> dict[str, str | None]:
     """The papers that ``base`` shows otherwise than the catalog, with their hashes there (none: deleted).
 
-    Changes up to ``since`` are known to be shown. A paper in quarantine is none of them: ``base`` goes on
-    showing what it was before, if it does. Raises StorageError.
+    At most ``most`` of them, those that are deleted first. Changes up to ``since`` are known to be shown. A
+    paper in quarantine is none of them: ``base`` goes on showing what it was before, if it does. Raises
+    StorageError.
     """
-    changed = catalog.changed_since(max(since, base.manifest.change))
-    differing = {key: digest for key, digest in changed.items() if digest != base.content_hash(key)}
-    refused = catalog.refused(base.manifest.models_key) if differing else {}
-    return {key: digest for key, digest in differing.items() if digest not in refused}
+    differing: dict[str, str | None] = {}
+    refused: Mapping[str, str] | None = None
+    with closing(catalog.changes_since(max(since, base.manifest.change))) as changes:
+        for key, digest in changes:
+            if digest != base.content_hash(key):
+                refused = catalog.refused(base.manifest.models_key) if refused is None else refused
+                if digest not in refused:
+                    differing[key] = digest
+            if len(differing) == most:
+                break
+    return differing
 
 
 def expect_own_catalog(manifest: Manifest, catalog: Catalog) -> int:

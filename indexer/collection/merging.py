@@ -33,8 +33,8 @@ class Tiers:
     """Which segments are merged.
 
     Sizes from ``fewest ** n`` vectors up to ``fewest ** (n + 1)`` are one tier; as many neighbours of one
-    tier are merged, unless the segment would pass ``most_rows``. A segment of which less than ``living``
-    is left is written anew.
+    tier are merged, with the smaller ones between them, unless the segment would pass ``most_rows``. A
+    segment of which less than ``living`` is left is written anew.
     """
 
     fewest: int = 8
@@ -47,11 +47,20 @@ class Tiers:
         for number, (segment, n_rows) in enumerate(zip(snapshot.segments, alive, strict=True)):
             if n_rows < self.living * segment.entry.n_rows:
                 return range(number, number + 1)
-        tiers = [math.floor(math.log(max(n_rows, 1), self.fewest)) for n_rows in alive]
-        for first in range(len(alive) - self.fewest + 1):
-            run = range(first, first + self.fewest)
-            if len(set(tiers[first : run.stop])) == 1 and sum(alive[first : run.stop]) <= self.most_rows:
-                return run
+        return self.run(alive)
+
+    def run(self, sizes: Sequence[int]) -> range | None:
+        """The same by the sizes of the segments in vectors, none of them mostly deleted."""
+        tiers = [math.floor(math.log(max(n_rows, 1), self.fewest)) for n_rows in sizes]
+        first = 0
+        while first < len(tiers):
+            # Up to the last of the largest: small ones that came between would keep these apart for good.
+            largest = max(tiers[first:])
+            end = len(tiers) - tiers[::-1].index(largest)
+            for start in range(first, end - self.fewest + 1):
+                if sum(sizes[start : start + self.fewest]) <= self.most_rows:
+                    return range(start, start + self.fewest)
+            first = end
         return None
 
 

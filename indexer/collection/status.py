@@ -1,6 +1,7 @@
 """What a collection is made of: papers, segments, what waits, generations and disk. Nothing is changed."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -103,8 +104,9 @@ def _segment(data: Path, entry: SegmentEntry) -> SegmentStatus:
 
 def _count_pending(data: Path, manifest: Manifest, catalog: Catalog) -> int:
     # A change may have been taken back since: only what stands there tells.
-    if not catalog.changed_since(manifest.change):
-        return 0
+    with closing(catalog.changes_since(manifest.change)) as changes:
+        if next(changes, None) is None:
+            return 0
     return len(differing_papers(catalog, open_snapshot(data, manifest.generation, reread=False)))
 
 

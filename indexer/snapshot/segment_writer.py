@@ -210,10 +210,13 @@ def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -
 def _write_hash64es(path: Path, papers: Path) -> None:
     """Write the hashes of the ids of ``papers``, a file of columns, sorted, each with its position."""
     with pa.memory_map(str(papers)) as source:
-        ids = pa.ipc.open_file(source).read_all()["id"].to_pylist()
-    table = np.empty(len(ids), dtype=ID_HASHES)
-    table["hash"] = [hash64(paper_id) for paper_id in ids]
-    table["position"] = np.arange(len(ids))
+        ids = pa.ipc.open_file(source).read_all()["id"]
+        table = np.empty(len(ids), dtype=ID_HASHES)
+        start = 0
+        for chunk in ids.chunks:  # a batch at a time
+            table["hash"][start : start + len(chunk)] = [hash64(paper_id) for paper_id in chunk.to_pylist()]
+            start += len(chunk)
+    table["position"] = np.arange(len(table))
     table.sort(order=["hash", "position"])
     write_array(path, [table], shape=table.shape, dtype=table.dtype)
 

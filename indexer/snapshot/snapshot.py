@@ -73,8 +73,12 @@ class Snapshot:
     @cached_property
     def living_rows(self) -> list[int]:
         """How many rows of each segment are of papers that are there."""
-        living = zip(self.segments, np.split(self.living, self._starts[1:-1]), strict=False)
-        return [int(np.diff(segment.vectors.offsets)[own].sum()) for segment, own in living]
+        gone = self.of_segments(~self.living)
+        lost = (
+            own.vectors.offsets[places + 1] - own.vectors.offsets[places]
+            for own, places in zip(self.segments, gone, strict=True)
+        )
+        return [own.entry.n_rows - int(rows.sum()) for own, rows in zip(self.segments, lost, strict=True)]
 
     @cached_property
     def positions(self) -> Int64[np.ndarray, " n_papers"]:

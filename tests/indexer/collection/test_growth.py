@@ -324,7 +324,7 @@ def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
     assert ["000001", "000005", "000006", "000007"] == generations(data)
     assert "p5" == read.paper(5).id
     del read
-    add(data, many_papers(80))
+    add(data, many_papers(70))
     assert ["000006", "000007", "000008"] == generations(data)
     snapshots = [open_snapshot(data, generation) for generation in generations(data)]
     named = {segment.entry.name for snapshot in snapshots for segment in snapshot.segments}

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -96,6 +97,31 @@ def test_neighbours_of_like_size_become_one(data: Path) -> None:
 def test_which_are_due(data: Path, tiers: Tiers, expected: range | None) -> None:
     """The first neighbours that are enough, of one tier, and together within the bound."""
     assert expected == tiers.due(open_snapshot(data))
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        lambda draw, _: draw.randint(1, 15),
+        lambda _, number: 7_000 if number % 2 else 7,
+        lambda _, number: 7_000 if number % 9 == 8 else 7,
+        lambda draw, _: round(draw.lognormvariate(3, 3)) + 1,
+    ],
+    ids=["single papers", "in turns", "seldom many", "any"],
+)
+def test_segments_stay_few_whatever_is_added(drawn: Callable[[Random, int], int]) -> None:
+    """However sizes follow each other, their number grows with the logarithm; no vector is copied often."""
+    draw, sizes, n_added, n_copied, most = Random(0), [2_000_000], 0, 0, 0
+    for number in range(2_000):
+        sizes.append(drawn(draw, number))
+        n_added += sizes[-1]
+        while (run := Tiers(most_rows=1 << 40).run(sizes)) is not None:
+            merged = sum(sizes[run.start : run.stop])
+            n_copied += merged * (run.start > 0)
+            sizes[run.start : run.stop] = [merged]
+        most = max(most, len(sizes))
+    assert most < 40
+    assert n_copied < 5 * n_added
 
 
 def test_what_is_mostly_deleted_is_written_anew(data: Path) -> None:

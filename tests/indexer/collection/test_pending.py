@@ -101,8 +101,8 @@ def stop(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
-    """Builds end before their n-th publication; how many papers were served after each before it."""
+def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int, *, of: str = "build") -> list[int]:
+    """Builds, or changes, end after ``n`` publications; how many papers were served after each."""
     served: list[int] = []
 
     def stopping(*given: object, **named: object) -> Manifest:
@@ -112,7 +112,7 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int) -> list[int]:
         served.append(manifest.n_papers)
         return manifest
 
-    monkeypatch.setattr("indexer.collection.build.grow", stopping)
+    monkeypatch.setattr(f"indexer.collection.{of}.grow", stopping)
     return served
 
 
@@ -153,6 +153,29 @@ def test_what_waits_is_nobodys_to_encode(
         assert (0, 30, 30) == (counting.n_encoded, catalog.count_staged(), catalog.count())
     report = build_quietly(corpus, data, counting, bounds=Bounds(part=10))
     assert (0, 30, 60) == (counting.n_encoded, report.reused_papers, len(titles(data)))
+
+
+def test_what_is_pending_is_published_some_at_a_time(
+    data: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much waits: deletions first; who was killed in between left a generation that says so."""
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(55)[30:])
+    counting = annotated(Counting(hashing))
+    before = open_snapshot(data).manifest.change
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add(read_corpus(more))
+        catalog.delete(["p3", "p4"])
+        with monkeypatch.context() as patched:
+            served = stopped_after(patched, 2, of="changes")
+            with pytest.raises(KeyboardInterrupt):
+                absorb(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
+        assert ([36, 46], before) == (served, open_snapshot(data).manifest.change)
+        assert 7 == len(differing_papers(catalog, open_snapshot(data)))
+        assert 2 == len(differing_papers(catalog, open_snapshot(data), most=2))
+        done = absorb(data, counting, catalog, on_progress=quiet, keep=KEEP, at_once=10)
+        assert catalog.last_change() == done.change == done.manifest.change
+    assert {f"p{number}" for number in range(55)} - {"p3", "p4"} == titles(data).keys()
+    assert not (data / "building" / "changes").exists()
 
 
 def test_segments_of_a_build_are_bounded(data: Path, corpus: Path, hashing: Encoder) -> None:

@@ -1,6 +1,7 @@
 """The words of a collection: how rare each is over all segments, and which papers share which."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from indexer.collection.merging import compact, is_compact
 from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.collection import CollectionWords
 from indexer.words.file import SegmentWords, words_of
+from models.checksums import hash64
 from models.encoder import Encoder
 from models.words import WordCounts, count_words, stems
 from tests.support.builds import build_quietly, many_papers, write_corpus
@@ -192,6 +194,25 @@ def test_counts_past_what_is_kept_are_cut() -> None:
     words = words_of(bags(["flood " * 1_000, "flood " * 255]))
     assert isinstance(words, SegmentWords)
     assert [255, 255] == words.counts.tolist()
+
+
+def test_cells_stand_by_paper_and_by_word() -> None:
+    """Each paper's words ascend, each word's papers too, with how often it counts; empty papers have none."""
+    papers: list[WordCounts] = [{}, {"b": 2, "c": 300, "a": 1}, {}, {"a": 4}, {"c": 1, "a": 255}, {}]
+    made = words_of(papers)
+    hashes = made.words.tolist()
+    assert sorted(hashes) == hashes
+    numbers = {stem: hashes.index(hash64(stem)) for stem in "abc"}
+    cells = [
+        (i, numbers[stem], min(times, 255)) for i, own in enumerate(papers) for stem, times in own.items()
+    ]
+    by_paper = np.repeat(np.arange(len(papers)), np.diff(made.paper_starts))
+    assert sorted(cells) == list(zip(by_paper, made.numbers, made.counts, strict=True))
+    by_word = np.repeat(np.arange(len(hashes)), np.diff(made.word_starts))
+    turned = sorted((number, paper, times) for paper, number, times in cells)
+    assert turned == list(zip(by_word, made.papers, made.times, strict=True))
+    types = [getattr(made, field.name).dtype.name for field in fields(made) if field.name != "rules"]
+    assert ["uint64", "int64", "uint32", "uint8", "int64", "uint32", "uint8"] == types
 
 
 def test_of_very_many_rare_words_some_are_looked_up() -> None:

@@ -1,0 +1,92 @@
+"""A corpus of any size: real papers in a drawn order, then made-up ones of the same lengths and words.
+
+``python -m benchmarks.made_corpus CORPUS.jsonl.gz FOLDER --papers 100000 --added 1000 --single 1000``
+
+Writes ``papers.jsonl``, ``added.jsonl`` and ``single.jsonl`` into the folder, always the same ones. A made-up
+paper is a real one of which every word is drawn anew, by how often it occurs, so its sentences are as many
+and as long; its words do not belong together, and there are no new ones however large the corpus is.
+"""
+
+import argparse
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+SEED = 16
+_COUNTED_PAPERS = 50_000  # whose words are counted: 34 s for all of 188,635
+_DRAWN_AT_ONCE = 1_000_000  # words
+_WORD = re.compile(r"\w+")
+
+
+def real_papers(path: Path) -> list[dict[str, Any]]:
+    """The papers of a corpus in a drawn order, so that each size has papers of every kind."""
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        lines = stream.readlines()
+    order = np.random.default_rng(SEED).permutation(len(lines))
+    kept = ("id", "title", "abstract", "year", "authors")
+    return [{name: paper[name] for name in kept} for paper in (json.loads(lines[i]) for i in order)]
+
+
+def drawn_words(papers: Sequence[dict[str, Any]], generator: np.random.Generator) -> Iterator[str]:
+    """Words of ``papers`` without end, each as often as it occurs there."""
+    counts = Counter(word for paper in papers for word in _WORD.findall(paper["abstract"].lower()))
+    words = np.array(list(counts), dtype=object)
+    shares = np.cumsum(np.fromiter(counts.values(), dtype=np.float64, count=len(counts)))
+    while True:
+        places = np.searchsorted(shares, generator.random(_DRAWN_AT_ONCE) * shares[-1], side="right")
+        yield from words[places]
+
+
+def made_papers(papers: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Made-up papers without end."""
+    generator = np.random.default_rng(SEED)
+    words = drawn_words(papers[:_COUNTED_PAPERS], generator)
+
+    def another(match: re.Match[str]) -> str:
+        drawn = next(words)
+        return drawn.capitalize() if match.group()[0].isupper() else drawn  # a sentence begins so
+
+    number = 0
+    while True:
+        for place in generator.integers(len(papers), size=1_000).tolist():
+            number += 1
+            like = papers[place]
+            texts = {name: _WORD.sub(another, like[name]) for name in ("title", "abstract")}
+            yield {**like, "id": f"made:{number}", **texts}
+
+
+def every_paper(path: Path) -> Iterator[dict[str, Any]]:
+    """The real papers, then made-up ones."""
+    papers = real_papers(path)
+    yield from papers
+    yield from made_papers(papers)
+
+
+def write(stream: TextIO, papers: Iterator[dict[str, Any]]) -> None:
+    """Write papers as JSON lines."""
+    stream.writelines(json.dumps(paper, ensure_ascii=False) + "\n" for paper in papers)
+
+
+def main() -> None:
+    """Write the files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("folder", type=Path)
+    for name in ("papers", "added", "single"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    given = parser.parse_args()
+    papers = every_paper(given.corpus)
+    for name in ("papers", "added", "single"):
+        with (given.folder / f"{name}.jsonl").open("w", encoding="utf-8") as stream:
+            write(stream, islice(papers, getattr(given, name)))
+
+
+if __name__ == "__main__":
+    main()

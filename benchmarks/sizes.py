@@ -1,0 +1,189 @@
+"""What every command costs against the size of the collection: time, peak memory, and how they grow.
+
+``python -m benchmarks.sizes CORPUS.jsonl.gz --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
+
+Each command is a process of its own, with the ``hashing`` encoder; texts are those of ``made_corpus``. Sizes
+that the file of results has already are not measured again. Nothing large is imported here: a process that
+is started counts the memory of the one that started it.
+"""
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.sizes_chart import Line, chart
+
+ADDED = 1_000
+_POLL_S = 0.02
+Figures = dict[str, Any]
+# Every step, as the table names it; those that are processes have a peak memory.
+STEPS = {
+    "nothing": "Python and the packages alone",
+    "index": "index",
+    "first open": "open, the first time",
+    "open": "open, as commands do",
+    "start": "start, as the service does",
+    "queries": "query by id, p50",
+    "add": f"add {ADDED:,}",
+    "delete": "delete 1",
+    "singles": f"add 1, {ADDED:,} times, p50",
+    "queries after": f"query after {ADDED:,} single additions, p50",
+    "merge": "merge all (compact)",
+    "queries merged": "query after the merge, p50",
+}
+
+SHOWN = {
+    "processor_s": "seconds of the processor",
+    "wall_s": "seconds on the clock",
+    "peak_mib": "peak memory, MiB",
+    "private_mib": "peak of the process's own memory, MiB",
+}
+
+
+def measured(command: Sequence[str]) -> Figures:
+    """Run a command of Python: its times, peak memory in MiB, and what it prints if that is JSON.
+
+    ``private_mib`` is what of it belongs to the process alone, looked at all the time: mapped files are not
+    in it, which the system takes back where others need memory.
+    """
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    began = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen([sys.executable, *command], stdout=printed, env=environment)  # noqa: S603
+        private_kib = 0
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            private_kib = max(private_kib, _private_kib(process.pid))
+            time.sleep(_POLL_S)
+        took_s = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)}: ended with {process.returncode}")
+        printed.seek(0)
+        text = printed.read()
+    told = json.loads(text) if text.startswith("{") else {}
+    figures = {
+        "wall_s": took_s,
+        "processor_s": usage.ru_utime + usage.ru_stime,
+        "peak_mib": usage.ru_maxrss / 1024,
+        "private_mib": private_kib / 1024,
+        **told,
+    }
+    return {name: float(f"{value:.4g}") for name, value in figures.items()}
+
+
+def _private_kib(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    except OSError:  # it has just ended, or there is no such file here
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
+
+
+def measure(corpus: Path, folder: Path, size: int) -> dict[str, Figures]:
+    """The figures of every step at one size."""
+    made = ["--papers", str(size), "--added", str(ADDED), "--single", str(ADDED)]
+    measured(["-m", "benchmarks.made_corpus", str(corpus), str(folder), *made])
+    data, papers = str(folder / "data"), folder / "papers.jsonl"
+    first = json.loads(papers.open(encoding="utf-8").readline())["id"]
+
+    def inside(what: str, *more: str) -> list[str]:
+        return ["-m", "benchmarks.sizes_inside", what, data, *more]
+
+    def akin(*arguments: str) -> list[str]:
+        return ["-m", "akin", *arguments, "--data", data]
+
+    commands = {
+        "nothing": inside("nothing"),
+        "index": akin("index", str(papers), "--encoder", "hashing", "--device", "cpu"),
+        "first open": inside("open"),
+        "open": inside("open"),
+        "start": inside("start"),
+        "queries": inside("queries"),
+        "add": akin("index", str(folder / "added.jsonl"), "--encoder", "hashing", "--device", "cpu"),
+        "delete": akin("delete", first),
+        "singles": inside("singles", str(folder / "single.jsonl")),
+        "queries after": inside("queries"),
+        "merge": akin("compact", "--device", "cpu"),
+        "queries merged": inside("queries"),
+    }
+    figures: dict[str, Figures] = {}
+    for name, command in commands.items():
+        figures[name] = measured(command)
+        print(f"{size:,} papers, {name}: {figures[name]}", file=sys.stderr)
+    return figures
+
+
+def exponents(values: Iterable[tuple[int, float]]) -> list[float]:
+    """By which power of the size a figure grows, from each size to the next."""
+    return [
+        math.log(b / a) / math.log(larger / smaller)
+        for (smaller, a), (larger, b) in pairwise(values)
+        if a * b
+    ]
+
+
+def table(results: dict[int, dict[str, Figures]], what: str, title: str) -> Table:
+    """One figure of every step at every size, with the exponents."""
+    shown = Table("", *(f"{size:,}" for size in results), "exponents", title=title)
+    for name, words in STEPS.items():
+        values = [(size, figures[name][what]) for size, figures in results.items()]
+        powers = ", ".join(f"{power:.2f}" for power in exponents(values))
+        shown.add_row(
+            words, *(f"{value:,.3g}" if value < 10 else f"{value:,.0f}" for _, value in values), powers
+        )
+    return shown
+
+
+def lines_of(results: dict[int, dict[str, Figures]], what: str) -> list[Line]:
+    """The same as lines of a chart."""
+    return [
+        Line(words, [(size, figures[name][what]) for size, figures in results.items()])
+        for name, words in STEPS.items()
+        if name != "nothing"
+    ]
+
+
+def main() -> None:
+    """Measure what is not measured yet; print two tables, write the results and the chart."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--into", type=Path, default=None)
+    parser.add_argument("--out", type=Path, default=Path("sizes.json"))
+    parser.add_argument("--chart", type=Path, default=Path("sizes.svg"))
+    given = parser.parse_args()
+    results: dict[int, dict[str, Figures]] = {}
+    if given.out.exists():
+        results = {int(size): own for size, own in json.loads(given.out.read_text(encoding="utf-8")).items()}
+    missing = sorted({*given.sizes} - results.keys())
+    if missing:  # else the first process would pay for all others
+        measured(["-m", "akin.compiling"])
+    for size in missing:
+        with tempfile.TemporaryDirectory(dir=given.into) as folder:
+            results[size] = measure(given.corpus, Path(folder), size)
+        lines = (f' "{n}": {json.dumps(own)}' for n, own in sorted(results.items()))
+        given.out.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    results = dict(sorted(results.items()))
+    for what, title in SHOWN.items():
+        Console(width=140).print(table(results, what, title))
+    panels = [(title, lines_of(results, what)) for what, title in SHOWN.items() if what != "wall_s"]
+    given.chart.write_text(chart(panels), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What a process does that ``benchmarks.sizes`` measures, where no command of the shell does it.
+
+``python -m benchmarks.sizes_inside {nothing,open,start,queries,singles} DATA [PAPERS.jsonl]``
+
+Prints one JSON object: its times do not count the loading of Python and the packages.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb
+from indexer.collection.merging import TIERS, merge
+from indexer.corpus.read import read_corpus
+from indexer.snapshot.snapshot import open_snapshot
+from models.annotator import load_annotator
+from models.types import unseen
+from service.collection.generations import open_engine
+from service.search.query import SearchQuery, Seed
+from service.settings import Settings
+
+_QUERIES, _WARM_UP = 200, 20
+Figures = dict[str, Any]
+
+
+class Watch:
+    """Wall and processor time of something that is done again and again."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.processor: list[float] = []
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Take the time of what is done meanwhile."""
+        wall, processor = time.perf_counter(), time.process_time()
+        yield
+        self.wall.append(time.perf_counter() - wall)
+        self.processor.append(time.process_time() - processor)
+
+    @property
+    def medians(self) -> Figures:
+        """The middle of each, and what one in a hundred exceeds."""
+        slowest = sorted(self.wall)[int(0.99 * len(self.wall))]
+        return {
+            "wall_s": statistics.median(self.wall),
+            "processor_s": statistics.median(self.processor),
+            "p99_wall_s": slowest,
+        }
+
+
+def opened(data: Path) -> Figures:
+    """Open the collection as commands do: what was compared before is not read again."""
+    watch = Watch()
+    with watch.measuring():
+        snapshot = open_snapshot(data, reread=False)
+    return {**watch.medians, "papers": len(snapshot), "segments": len(snapshot.segments)}
+
+
+def started(data: Path) -> Figures:
+    """Open it as the service does: every file is compared, indexes are loaded, one query is answered."""
+    watch = Watch()
+    with watch.measuring():
+        open_engine(Settings(data=data)).warm_up()
+    return watch.medians
+
+
+def queried(data: Path) -> Figures:
+    """Ask for the papers akin to some of the first segment, one after another."""
+    engine, watch = open_engine(Settings(data=data)), Watch()
+    engine.warm_up()
+    snapshot = engine.snapshot
+    own = snapshot.of_segments(snapshot.living)[0]
+    drawn = np.random.default_rng(0).choice(own, _WARM_UP + _QUERIES)
+    queries = [SearchQuery((Seed(snapshot.paper(position).id),), limit=20) for position in drawn.tolist()]
+    for query in queries[:_WARM_UP]:
+        engine.search(query)
+    for query in queries[_WARM_UP:]:
+        with watch.measuring():
+            engine.search(query)
+    return {**watch.medians, "segments": len(snapshot.segments)}
+
+
+def added_singly(data: Path, corpus: Path) -> Figures:
+    """Add papers one by one and merge when merges are due, as the service does."""
+    annotator, snapshot = load_annotator("hashing", device="cpu"), open_snapshot(data, reread=False)
+    adding, merging = Watch(), Watch()
+    shown, most = 0, 0
+    with Catalog.open_existing(data / CATALOG_FILE) as catalog:
+        for paper in read_corpus(corpus):
+            with adding.measuring():
+                catalog.add([paper])
+                shown = absorb(
+                    data, annotator, catalog, on_progress=unseen, keep=KEEP, base=snapshot, since=shown
+                ).change
+                snapshot = open_snapshot(data, beside=snapshot)
+            if TIERS.due(snapshot) is not None:
+                with merging.measuring():
+                    merge(data, snapshot, keep=KEEP)
+                    snapshot = open_snapshot(data, beside=snapshot)
+            most = max(most, len(snapshot.segments))
+    return {
+        **adding.medians,
+        "merging_wall_s": sum(merging.wall),
+        "longest_merge_wall_s": max(merging.wall, default=0.0),
+        "segments": len(snapshot.segments),
+        "most_segments": most,
+    }
+
+
+def main() -> None:
+    """Do one of them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["nothing", "open", "start", "singles", "queries"])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("papers", type=Path, nargs="?")
+    given = parser.parse_args()
+    if given.what == "singles":
+        done = added_singly(given.data, given.papers)
+    else:
+        do = {"nothing": lambda _: {}, "open": opened, "start": started, "queries": queried}
+        done = do[given.what](given.data)
+    print(json.dumps(done))
+
+
+if __name__ == "__main__":
+    main()
