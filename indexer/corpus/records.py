@@ -1,4 +1,4 @@
-"""The records of a corpus file, one at a time: JSON lines or arrays and XML elements, with the line each begins on."""
+"""The records of a corpus file, one at a time: JSON and XML, with the line each begins on."""
 
 import json
 import re
