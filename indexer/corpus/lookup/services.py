@@ -83,8 +83,7 @@ def _arxiv_papers(body: bytes) -> dict[str, RawPaper]:
 
 def _arxiv_paper(entry: Element) -> RawPaper | None:
     """The paper of an entry; an error has another kind of address."""
-    address = entry.findtext(f"{_ATOM}id", "")
-    number = bare_arxiv(address) if "/abs/" in address else None
+    number = bare_arxiv(entry.findtext(f"{_ATOM}id", ""))
     if number is None:
         return None
     return RawPaper(
