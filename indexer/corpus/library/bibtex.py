@@ -8,7 +8,7 @@ from bibtexparser.entrypoint import parse_string
 from bibtexparser.middlewares.names import split_multiple_persons_names
 from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
 
-from indexer.corpus.library.chunks import entry_chunks
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import entry_names
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
@@ -39,7 +39,7 @@ class BibtexReader:
         """One row for each entry; comments and preambles are none."""
         # It warns of each broken entry, which goes into the report.
         logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
-        strings: dict[str, str] = {}
+        strings = _Strings()
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
             if isinstance(text, InputError):
                 yield Row(line, text)
@@ -53,16 +53,34 @@ def _ends(line: bytes) -> bool:
     return line.rstrip().endswith((b"}", b")"))
 
 
-def _rows(block: Block, line: int, strings: dict[str, str]) -> Iterator[Row]:
+class _Strings(dict[str, str]):
+    """What the names of @string stand for, up to MAX_ENTRY_BYTES characters of all."""
+
+    n_chars = 0
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep what a name stands for; raises InputError where that is too much."""
+        self.n_chars += len(name) + len(value)
+        if self.n_chars > MAX_ENTRY_BYTES:
+            raise InputError(f"all @string together have more than {MAX_ENTRY_BYTES:,} characters")
+        self[name.lower()] = value
+
+
+def _rows(block: Block, line: int, strings: "_Strings") -> Iterator[Row]:
     """What a block gives: a paper, a reason why not, or a name for later entries."""
     at = line + (block.start_line or 0)
     # One with a field or a key twice is whole beside that; of the fields the first counts.
     whole = block.ignore_error_block if isinstance(block, ParsingFailedBlock) else block
-    if isinstance(whole, String):
-        strings[whole.key.lower()] = _value(whole.value, strings)
-    elif isinstance(whole, Entry):
-        yield Row(at, _raw(whole, strings))
-    elif isinstance(block, ParsingFailedBlock):
+    try:
+        if isinstance(whole, String):
+            strings.remember(whole.key, _value(whole.value, strings))
+            return
+        if isinstance(whole, Entry):
+            yield Row(at, _raw(whole, strings))
+            return
+    except InputError as error:
+        yield Row(at, error)
+    if isinstance(block, ParsingFailedBlock):
         reason = clean(str(getattr(block.error, "abort_reason", block.error)))
         yield Row(at, InputError(f"no valid BibTeX entry: {reason} Are its braces and quotes closed?"))
 
@@ -104,7 +122,11 @@ def _value(value: str, strings: Mapping[str, str]) -> str:
         elif sign[0] == "#" and not depth and not quoted:
             parts.append(value[begin : sign.start()])
             begin = sign.end()
-    return "".join(_part(part.strip(), strings) for part in [*parts, value[begin:]])
+    said = [_part(part.strip(), strings) for part in [*parts, value[begin:]]]
+    # Names of names of names can grow without bounds.
+    if sum(map(len, said)) > MAX_ENTRY_BYTES:
+        raise InputError(f"a value has more than {MAX_ENTRY_BYTES:,} characters, its names replaced")
+    return "".join(said)
 
 
 def _part(part: str, strings: Mapping[str, str]) -> str:

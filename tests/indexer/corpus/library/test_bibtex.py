@@ -125,6 +125,18 @@ def test_values(tmp_path: Path, fields: dict[str, str], title: str) -> None:
     assert [title] == [paper.title for paper in papers]
 
 
+def test_names_of_names_are_bounded(tmp_path: Path) -> None:
+    """Each twice the one before: what is too long is refused, and so is too much together."""
+    doubling = "".join(f"@string{{s{n + 1} = s{n} # s{n}}}\n" for n in range(60))
+    papers, report = read(tmp_path, '@string{s0 = "xx"}\n' + doubling + entry("a"))
+    assert ["a"] == [paper.id for paper in papers]
+    assert "all @string together have more than 1,048,576 characters" in report.broken_rows[0].reason
+    content = '@string{s = "' + "x" * 500_000 + '"}\n' + entry("b", note="s # s # s") + entry("a")
+    papers, report = read(tmp_path, content)
+    assert (["a"], [2]) == ([paper.id for paper in papers], [each.line for each in report.broken_rows])
+    assert "its names replaced" in report.broken_rows[0].reason
+
+
 def test_a_field_given_twice(tmp_path: Path) -> None:
     """The entry is used; of the two the first counts."""
     papers, report = read(tmp_path, "@misc{a, title={One}, title={Two}, abstract={A.}}")
