@@ -11,6 +11,8 @@ import typer
 from rich.console import Console, Group
 from rich.text import Text
 
+from akin.lookups import fetch as look_up_entries
+from akin.lookups import without_abstract
 from akin.progress import show_progress
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -23,6 +25,7 @@ from indexer.collection.build import (
     build,
     built_with,
 )
+from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
@@ -113,6 +116,13 @@ def index(
     first: Annotated[
         bool, typer.Option("--first/--again", help="Do nothing where there is a collection already.")
     ] = False,
+    fetch: Annotated[
+        bool,
+        typer.Option(
+            "--fetch", help="Look up entries without an abstract at Crossref, the arXiv and PubMed first."
+        ),
+    ] = False,
+    contact: Annotated[str, typer.Option(help="Your e-mail address for those services (with --fetch).")] = "",
 ) -> None:
     """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
 
@@ -144,6 +154,11 @@ def index(
         functions=path_of(arguments.functions),
     )
     with show_progress(_err) as on_progress:
+        if fetch:
+            looked_up = look_up_entries(
+                corpora, data, format_name=corpus_format, contact=contact, on_progress=on_progress
+            )
+            _err.print(looked_up)
         report = build(
             corpora,
             data,
@@ -156,7 +171,7 @@ def index(
             # A first collection that was published in part would pass for the whole at the next start.
             bounds=Bounds(publish_every=0 if first else publish_every),
         )
-    _err.print(_refused_rows(report.reading.refusals))
+    _err.print(_refused_rows(report.reading))
     _err.print(quarantined_papers(report.quarantined))
     _out.print(_build_summary(report))
     _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
@@ -212,16 +227,17 @@ def embed(
         _err.print(f"skipped: {row}", markup=False, soft_wrap=True)
 
 
-def _refused_rows(refusals: CorpusReport) -> Group:
+def _refused_rows(reading: Reading) -> Group:
     """What was passed over while reading, with the first reasons."""
     lines = []
+    refusals = reading.refusals
     if refusals.broken:
         duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
         lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
         lines += _first_of(refusals.broken, refusals.broken_rows)
-    if refusals.without_abstract:
-        lines.append(Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over."))
-    return Group(*lines)
+    if refusals.looked_up:
+        lines.append(Text(f"{refusals.looked_up:,} abstracts came from what was looked up."))
+    return Group(*lines, *without_abstract(refusals, reading.unresolved))
 
 
 def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:

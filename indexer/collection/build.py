@@ -26,6 +26,7 @@ from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
+from indexer.corpus.lookup.found import LOOKUPS
 from indexer.encoding.versions import (
     PART_PAPERS,
     EncodedVersions,
@@ -195,7 +196,7 @@ class _Load:
         """Stage what is new; what was served before stays open no longer than that takes."""
         base = self._base()
         self.like = self.like if base is None else base.manifest
-        options = self.arguments.options
+        options = replaced(self.arguments.options, lookups=str(self.data / LOOKUPS))
         self.key = load_key(corpora, options, replace=self.replace)
         return stage_corpora(corpora, self.catalog, self.key, base, options, self.on_progress)
 

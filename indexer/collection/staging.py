@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from indexer.catalog.catalog import Catalog
 from indexer.content_hash import content_hash
+from indexer.corpus.lookup.found import FOUND_FILE, FoundPapers, note_unresolved
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
@@ -25,24 +26,27 @@ _SHOWN: Final = 3  # broken rows
 
 @dataclass(frozen=True, slots=True)
 class CorpusOptions:
-    """How corpora are read; ``limit`` counts papers."""
+    """How corpora are read; ``limit`` counts papers, ``lookups`` is the folder of what was looked up."""
 
     format_name: str = "auto"
     on_error: Literal["skip", "fail"] = "skip"
     limit: int | None = None
+    lookups: str | None = None
 
 
 @dataclass(slots=True)
 class Reading:
     """What was read: ``n_papers`` wait for their publication, ``unchanged`` ones are served as they are.
 
-    ``refusals`` says what else there was, ``languages`` how many of those that wait are in another language.
+    ``refusals`` says what else there was, ``languages`` how many of those that wait are in another language,
+    ``unresolved`` is the table of what can be looked up.
     """
 
     n_papers: int = 0
     unchanged: int = 0
     refusals: CorpusReport = dataclass_field(default_factory=CorpusReport)
     languages: dict[str, int] = dataclass_field(default_factory=dict)
+    unresolved: Path | None = None
 
 
 def load_key(corpora: Sequence[Path], options: CorpusOptions, *, replace: bool) -> str:
@@ -50,8 +54,11 @@ def load_key(corpora: Sequence[Path], options: CorpusOptions, *, replace: bool) 
 
     OSError where one is not there.
     """
-    stats = [path.stat() for path in corpora]
-    files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(corpora, stats, strict=True)]
+    paths = list(corpora)
+    if options.lookups is not None and (found := Path(options.lookups) / FOUND_FILE).exists():
+        paths.append(found)
+    stats = [path.stat() for path in paths]
+    files = [(str(path.resolve()), s.st_size, s.st_mtime_ns) for path, s in zip(paths, stats, strict=True)]
     # Readers of another release may find other rows.
     readers = {"splitter": SPLITTER_VERSION, "akin": version("akin")}
     return digest_of({"files": files, "options": asdict(options), "replace": replace, **readers})
@@ -77,6 +84,7 @@ def stage_corpora(
         format_name=options.format_name,
         on_error=options.on_error,
         report=reading.refusals,
+        found=FoundPapers(Path(options.lookups)) if options.lookups else None,
     )
     papers = islice(chain.from_iterable(map(read, corpora)), options.limit)
     while some := list(islice(papers, _AT_ONCE)):
@@ -88,11 +96,21 @@ def stage_corpora(
             reading.languages[language] = reading.languages.get(language, 0) + 1
         on_progress("Reading", reading.n_papers, options.limit)
     on_progress("Reading", reading.n_papers, reading.n_papers)
+    if options.lookups:
+        reading.unresolved = note_unresolved(Path(options.lookups), reading.refusals.unresolved, corpora)
     if not reading.n_papers and not reading.unchanged:
-        refused = "; ".join(map(str, reading.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
-        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({refused})")
+        raise CorpusError(f"{', '.join(map(str, corpora))}: no usable paper ({_why_none(reading)})")
     reading.languages = dict(sorted(reading.languages.items(), key=lambda item: -item[1]))
     return reading
+
+
+def _why_none(reading: Reading) -> str:
+    refused = "; ".join(map(str, reading.refusals.broken_rows[:_SHOWN])) or "no row has an abstract"
+    if not reading.refusals.unresolved:
+        return refused
+    return (
+        f"{refused}; {len(reading.refusals.unresolved):,} can be looked up with --fetch: {reading.unresolved}"
+    )
 
 
 def _new(papers: Sequence[Paper], catalog: Catalog, base: Snapshot | None) -> Iterator[Paper]:

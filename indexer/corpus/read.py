@@ -1,16 +1,17 @@
 """Reads papers from corpus files of many formats; the format is found by looking.
 
-A new format is one file in ``indexer/corpus/formats/`` and one line in READERS (docs/adding/reader.md).
+A new format is one file in ``indexer/corpus/formats/`` (of reference managers: ``library/``) and one line in
+READERS (docs/adding/reader.md).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, cast, runtime_checkable
 
 from indexer.corpus.records import head_records
-from indexer.corpus.rows import RawPaper, Row, to_paper
+from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, Row, clean, completed, to_paper
 from indexer.corpus.seen import FirstSeen
 from indexer.corpus.source import Lines, open_source, read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError, InputError
@@ -20,16 +21,25 @@ from models.types import Paper
 READERS: dict[str, str] = {
     "acl": "indexer.corpus.formats.acl:AclReader",
     "arxiv": "indexer.corpus.formats.arxiv:ArxivReader",
+    "bibtex": "indexer.corpus.library.bibtex:BibtexReader",
+    "csl": "indexer.corpus.library.csl:CslReader",
     "csv": "indexer.corpus.formats.table:TableReader",
+    "ids": "indexer.corpus.library.ids:IdsReader",
     "jsonl": "indexer.corpus.formats.jsonl:JsonlReader",
     "openalex": "indexer.corpus.formats.openalex:OpenAlexReader",
     "pubmed": "indexer.corpus.formats.pubmed:PubmedReader",
+    "ris": "indexer.corpus.library.ris:RisReader",
     "s2": "indexer.corpus.formats.s2:S2Reader",
     "unarxive": "indexer.corpus.formats.unarxive:UnarxiveReader",
+    "zotero": "indexer.corpus.library.zotero:ZoteroReader",
 }
+# The format of a file whose beginning does not tell it, by the end of its name.
+EXTENSIONS = {".bib": "bibtex", ".ris": "ris"}
 
 # Enough to see what is wrong with a file; a million broken rows must not fill the memory.
 MAX_REPORTED_ROWS = 20
+# A list of so many takes 30 MB; a library has thousands.
+MAX_UNRESOLVED = 100_000
 # A file has fewer than 2**40 lines.
 _LINE_BITS = 40
 
@@ -58,13 +68,25 @@ class CorpusReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """An entry without an abstract that a public service knows as ``lookup``; ``title`` may be empty."""
+
+    lookup: str
+    title: str
+    path: str
+    line: int
+
+
 @dataclass(slots=True)
 class CorpusReport:
     """What was read, over all the files it was passed with; filled while their papers are consumed.
 
     ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
     MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
-    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept.
+    ``(path, line)``. A file that breaks off counts as one broken row, which is always kept. Of the rows
+    without an abstract the first MAX_UNRESOLVED that can be looked up are ``unresolved``; ``looked_up``
+    counts those whose abstract came from there.
     """
 
     papers: int = 0
@@ -73,6 +95,8 @@ class CorpusReport:
     duplicates: int = 0
     broken_rows: list[BrokenRowError] = field(default_factory=list)
     rows_without_abstract: list[tuple[str, int]] = field(default_factory=list)
+    looked_up: int = 0
+    unresolved: list[Unresolved] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _first_seen: FirstSeen = field(default_factory=FirstSeen)
 
@@ -103,9 +127,12 @@ class CorpusReport:
         reason = f"the file breaks off here: {error.reason}; what follows was not read"
         self.broken_rows.append(BrokenRowError(error.path, error.line, reason))
 
-    def note_without_abstract(self, path: Path, line: int) -> None:
+    def note_without_abstract(self, path: Path, line: int, raw: RawPaper) -> None:
         """Count a row that has no abstract where that is no fault."""
         self.without_abstract += 1
+        if raw.lookup and len(self.unresolved) < MAX_UNRESOLVED:
+            title = clean(raw.title)[:MAX_TITLE_CHARS] if isinstance(raw.title, str) else ""
+            self.unresolved.append(Unresolved(raw.lookup, title, str(path), line))
         if len(self.rows_without_abstract) < MAX_REPORTED_ROWS:
             self.rows_without_abstract.append((str(path), line))
 
@@ -116,20 +143,23 @@ def read_corpus(
     format_name: str = "auto",
     on_error: Literal["skip", "fail"] = "skip",
     report: CorpusReport | None = None,
+    found: Mapping[str, RawPaper] | None = None,
 ) -> Iterator[Paper]:
     """Return the papers of ``path`` (plain or gzipped), in its order, their sentences split.
 
     Pass one ``report`` with every file of a corpus: it counts, and finds ids that several files share. With
     ``on_error="skip"`` a broken row is reported and passed over, and a file that breaks off after its last
     whole paper is reported as a broken row there; with ``"fail"`` they raise BrokenRowError and
-    BrokenFileError. A file that cannot be opened or has no known format always raises StorageError,
-    CorpusFormatError or UnknownNameError at once.
+    BrokenFileError. What an entry lacks is taken from ``found``, which has papers by their ``lookup``. A file
+    that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
+    UnknownNameError at once.
     """
     head = read_head(path)
     reader = (
         _reader_for(path, head) if format_name == "auto" else resolve(READERS, format_name, "corpus format")()
     )
-    return _papers(path, reader, on_error=on_error, report=CorpusReport() if report is None else report)
+    report = CorpusReport() if report is None else report
+    return _papers(path, reader, on_error=on_error, report=report, found=found or {})
 
 
 def _reader_for(path: Path, head: str) -> CorpusReader:
@@ -140,6 +170,8 @@ def _reader_for(path: Path, head: str) -> CorpusReader:
         for reader in readers:
             if reader.recognises(candidate):
                 return reader
+    if name := EXTENSIONS.get(Path(path.name.lower().removesuffix(".gz")).suffix):
+        return cast("CorpusReader", resolve(READERS, name, "corpus format")())
     raise CorpusFormatError(
         f"{path} has no known corpus format; it begins with {head.lstrip()[:60]!r}. "
         f"Known: {', '.join(READERS)}. "
@@ -147,15 +179,20 @@ def _reader_for(path: Path, head: str) -> CorpusReader:
     )
 
 
-def _papers(path: Path, reader: CorpusReader, *, on_error: str, report: CorpusReport) -> Iterator[Paper]:
+def _papers(
+    path: Path, reader: CorpusReader, *, on_error: str, report: CorpusReport, found: Mapping[str, RawPaper]
+) -> Iterator[Paper]:
     file = report.begin_file(path)
     with open_source(path) as stream:
         rows = reader.rows(Lines(stream, path))
         for row in rows if on_error == "fail" else _until_break(rows, report):
             content = row.content
             if isinstance(content, RawPaper) and content.lacks_abstract and not reader.needs_abstract:
-                report.note_without_abstract(path, row.line)
-                continue
+                content = completed(content, found.get(content.lookup or ""))
+                if content.lacks_abstract:
+                    report.note_without_abstract(path, row.line, content)
+                    continue
+                report.looked_up += 1
             try:
                 if isinstance(content, InputError):
                     raise content

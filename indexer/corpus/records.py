@@ -1,8 +1,11 @@
-"""The records of a corpus file, one at a time: JSON lines and XML elements, with the line each begins on."""
+"""The records of a corpus file, one at a time: JSON and XML, with the line each begins on."""
 
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from io import BufferedReader, BytesIO
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
@@ -10,6 +13,7 @@ import orjson
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
+from indexer.corpus.arrays import array_elements
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import MAX_LINE_BYTES, Lines
 from models.errors import BrokenFileError, InputError
@@ -29,27 +33,53 @@ _JSON_KEY = re.compile(r'\s*[{,]\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def json_rows(lines: Lines, to_paper: Callable[[JsonObject], RawPaper]) -> Iterator[Row]:
-    """Yield a row for each line that is not blank; ``to_paper`` raises InputError for one it cannot use."""
+    """Yield a row for each line that is not blank, or for each element of a JSON array.
+
+    ``to_paper`` raises InputError for one it cannot use.
+    """
+    for line, text in array_elements(lines) if _is_array(lines.peek()) else _each_line(lines):
+        try:
+            yield Row(line, to_paper(_object(text)))
+        except InputError as error:
+            yield Row(line, error)
+
+
+def _is_array(begin: bytes) -> bool:
+    """Whether a file that begins so is one list, rather than lines of which the first is a list."""
+    line, _, rest = begin.lstrip().partition(b"\n")
+    if not line.startswith(b"["):
+        return False
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return True
+    return not rest.strip()
+
+
+def _each_line(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
     while True:
         try:
             line = next(lines)
-            if not line.isspace():
-                yield Row(lines.number, to_paper(_object(line)))
         except StopIteration:
             return
         except BrokenFileError:  # the file ends here, not a row of it
             raise
         except InputError as error:
-            yield Row(lines.number, error)
+            yield lines.number, error
+        else:
+            if not line.isspace():
+                yield lines.number, line
 
 
-def _object(line: bytes) -> JsonObject:
+def _object(line: bytes | InputError) -> JsonObject:
+    if isinstance(line, InputError):
+        raise line
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         raise InputError(f"no valid JSON: {error.msg} at character {error.pos + 1}") from error
     if not isinstance(record, dict):
-        raise InputError("the line holds no JSON object {...}")
+        raise InputError("what stands here is no JSON object {...}")
     return record
 
 
@@ -60,6 +90,9 @@ def first_record(head: str) -> JsonObject:
 
 def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield ``(line, object)`` for each whole JSON object of ``head``, then what it holds of its last one."""
+    if _is_array(head.encode()):
+        yield from _head_elements(head)
+        return
     *lines, last = head.split("\n")  # not splitlines: JSON texts hold other line ends
     for line in lines:
         try:
@@ -70,6 +103,22 @@ def head_records(head: str) -> Iterator[tuple[str, JsonObject]]:
             yield line, record
     if last.lstrip().startswith("{"):
         yield last, _leading_keys(last)
+
+
+def _head_elements(head: str) -> Iterator[tuple[str, JsonObject]]:
+    """The objects of an array as lines, else what there is of the first."""
+    found = False
+    try:
+        for _, text in array_elements(Lines(BufferedReader(BytesIO(head.encode())), Path())):
+            with suppress(InputError):
+                record = _object(text)
+                found = True
+                yield orjson.dumps(record).decode(), record
+    except BrokenFileError:  # it is cut off by the end of the head
+        begin = head.find("{")
+        if not found and begin >= 0:
+            record = _leading_keys(head[begin:])
+            yield orjson.dumps(record).decode(), record
 
 
 def _leading_keys(line: str) -> JsonObject:

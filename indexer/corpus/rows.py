@@ -47,6 +47,8 @@ class RawPaper:
     """A paper as its file gives it; nothing in it is checked yet, so a field may hold anything.
 
     ``abstract`` is a text or a list of sentences; ``facets`` names the facet of each sentence, if any.
+    ``lookup`` is what a public service knows it by: ``arxiv:…``, ``pmid:…`` or ``doi:…``; None where
+    there is nothing to look up, or the source is such a service itself.
     """
 
     id: object
@@ -59,6 +61,7 @@ class RawPaper:
     doi: object = None
     fields: object = None
     facets: object = None
+    lookup: str | None = None
 
     @property
     def lacks_abstract(self) -> bool:
@@ -93,6 +96,24 @@ def to_paper(raw: RawPaper) -> Paper:
         url=_url(raw.url),
         doi=_doi(raw.doi),
         fields=_names(raw.fields, "fields"),
+    )
+
+
+def completed(raw: RawPaper, found: RawPaper | None) -> RawPaper:
+    """Return ``raw`` with what it lacks taken from ``found``, and with its abstract; the id stays."""
+    if found is None:
+        return raw
+    return replace(
+        raw,
+        abstract=found.abstract,
+        facets=found.facets,
+        title=raw.title or found.title,
+        year=raw.year or found.year,
+        venue=raw.venue or found.venue,
+        authors=raw.authors or found.authors,
+        url=raw.url or found.url,
+        doi=raw.doi or found.doi,
+        fields=raw.fields or found.fields,
     )
 
 

@@ -118,6 +118,11 @@ class Lines:
     def __iter__(self) -> Iterator[bytes]:
         return self
 
+    def peek(self) -> bytes:
+        """Return some bytes of what comes next, without going on."""
+        with read_errors(self.path, line=self.number + 1):
+            return self._stream.peek()
+
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes of a line, whole or not: for XML, whose lines have no bounds."""
         number = self.number + self._at_line_start

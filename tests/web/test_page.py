@@ -333,6 +333,27 @@ def test_papers_link_to_the_web_alone(doi: str | None, url: str | None, expected
     assert expected == web_address(paper)
 
 
+@pytest.mark.parametrize(
+    ("paper_id", "expected"),
+    [
+        ("arxiv:math/0309136", "https://arxiv.org/abs/math/0309136"),
+        ("acl:2021.eacl-main.1", "https://aclanthology.org/2021.eacl-main.1"),
+        ("pmid:31452104", "https://pubmed.ncbi.nlm.nih.gov/31452104"),
+        ("doi:10.5555/a<b", "https://doi.org/10.5555/a%3Cb"),
+        ("arxiv:", ""),
+        ("javascript:alert(1)", ""),
+        ("quill2019", ""),
+    ],
+)
+def test_papers_link_to_their_archive(paper_id: str, expected: str) -> None:
+    """Where neither a DOI nor an address is known, the id may tell it; an address goes before it."""
+    fields = {"title": "", "abstract": "", "sentences": (), "year": None, "venue": None, "authors": ()}
+    paper = PaperOut(id=paper_id, url=None, doi=None, fields=(), **fields)
+    assert expected == web_address(paper)
+    elsewhere = paper.model_copy(update={"url": "https://example.org/p"})
+    assert "https://example.org/p" == web_address(elsewhere)
+
+
 def test_what_is_no_text_does_not_break_a_page() -> None:
     """Halves of surrogate pairs and markup in a problem are shown as text."""
     answer = render(

@@ -1,4 +1,7 @@
-"""Our JSON lines: ``id, title, abstract`` and any of ``year, venue, authors, url, doi, fields, facets``."""
+"""Our JSON, in lines or a list.
+
+``id, title, abstract`` and any of ``year, venue, authors, url, doi, fields, facets``.
+"""
 
 from collections.abc import Iterator
 
@@ -7,7 +10,10 @@ from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 
 # Keys that other formats have beside an id: a file with one of them is theirs.
-_FOREIGN_KEYS = frozenset({"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"})
+_FOREIGN_KEYS = frozenset(
+    {"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"}
+    | {"issued", "container-title", "citation-key"}
+)
 
 
 class JsonlReader:
@@ -24,7 +30,7 @@ class JsonlReader:
         return "id" in keys and ("title" in keys or "abstract" in keys) and not keys & _FOREIGN_KEYS
 
     def rows(self, lines: Lines) -> Iterator[Row]:
-        """One row for each line."""
+        """One row for each object."""
         return json_rows(lines, _raw)
 
 

@@ -33,10 +33,11 @@ class PubmedReader:
     def rows(self, lines: Lines) -> Iterator[Row]:
         """One row for each article; books are passed over."""
         for line, article, _ in xml_records(lines, "PubmedArticle"):
-            yield Row(line, _raw(article))
+            yield Row(line, raw_paper(article))
 
 
-def _raw(record: Element) -> RawPaper:
+def raw_paper(record: Element) -> RawPaper:
+    """Return the paper of one ``PubmedArticle``."""
     name = _text(record.find("MedlineCitation/PMID"))
     abstract, facets = _abstract(record.findall("MedlineCitation/Article/Abstract/AbstractText"))
     journal = record.find("MedlineCitation/Article/Journal")

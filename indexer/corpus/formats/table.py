@@ -1,7 +1,7 @@
 """Tables with a header line: CSV, TSV and their kin with semicolons or bars."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
@@ -34,51 +34,68 @@ class TableReader:
     def recognises(self, head: str) -> bool:
         """A first line whose names, split at some delimiter, include the three required ones."""
         # No JSON object, whose texts may hold any words between commas.
-        return not head.startswith("{") and set(_columns(head.partition("\n")[0])[1]) >= _REQUIRED
+        return not head.startswith(("{", "[")) and is_table(head, _COLUMNS)
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """One row for each record, which begins on its line: a quoted field may hold line ends."""
-        header = next(lines, b"").decode(errors="replace")
-        delimiter, columns = _columns(header)
-        if missing := _REQUIRED - set(columns):
-            raise CorpusFormatError(
-                f"{lines.path}:1: no column {' and no '.join(sorted(missing))} in {header.strip()[:80]!r}."
-            )
-        records = csv.reader(_TextLines(lines), delimiter=delimiter)
-        while True:
-            line = lines.number + 1
-            try:
-                values = next(records)
-            except StopIteration:
-                return
-            except CorpusFormatError:  # the file ends here, not a row of it
-                raise
-            except csv.Error as error:
-                yield Row(line, InputError(f"no valid row: {error}; is a quote never closed?"))
-            except InputError as error:
-                yield Row(lines.number, error)
-            else:
-                if any(values):
-                    yield Row(line, _raw(columns, values))
+        return table_rows(lines, _COLUMNS, _raw)
 
 
-def _columns(header: str) -> tuple[str, list[str]]:
+def is_table(head: str, known: Mapping[str, str]) -> bool:
+    """Whether the first line names columns of ``known`` that give an id, a title and an abstract."""
+    return set(_columns(head.partition("\n")[0], known)[1]) >= _REQUIRED
+
+
+def table_rows(
+    lines: Lines, known: Mapping[str, str], to_paper: Callable[[Mapping[str, str]], RawPaper]
+) -> Iterator[Row]:
+    """Yield a row for each record; ``known`` says which field a column is, by its name in lower case.
+
+    ``to_paper`` is given the fields that are not empty.
+    """
+    header = next(lines, b"").decode(errors="replace")
+    delimiter, columns = _columns(header, known)
+    if missing := _REQUIRED - set(columns):
+        raise CorpusFormatError(
+            f"{lines.path}:1: no column {' and no '.join(sorted(missing))} in {header.strip()[:80]!r}."
+        )
+    records = csv.reader(_TextLines(lines), delimiter=delimiter)
+    while True:
+        line = lines.number + 1
+        try:
+            values = next(records)
+        except StopIteration:
+            return
+        except CorpusFormatError:  # the file ends here, not a row of it
+            raise
+        except csv.Error as error:
+            yield Row(line, InputError(f"no valid row: {error}; is a quote never closed?"))
+        except InputError as error:
+            yield Row(lines.number, error)
+        else:
+            if len(values) != len(columns) and any(values):
+                yield Row(line, _uneven(values, columns))
+            elif any(values):
+                fields = {c: v for c, v in zip(columns, values, strict=True) if c and v}
+                yield Row(line, to_paper(fields))
+
+
+def _columns(header: str, known: Mapping[str, str]) -> tuple[str, list[str]]:
     """Return the delimiter that gives most known names, and which field each column is, or ``""``."""
-    candidates = [(delimiter, _fields(header, delimiter)) for delimiter in _DELIMITERS]
+    candidates = [(delimiter, _fields(header, delimiter, known)) for delimiter in _DELIMITERS]
     return max(candidates, key=lambda candidate: sum(map(bool, candidate[1])))
 
 
-def _fields(header: str, delimiter: str) -> list[str]:
-    return [_COLUMNS.get(name.strip().strip('"').lower(), "") for name in header.split(delimiter)]
+def _fields(header: str, delimiter: str, known: Mapping[str, str]) -> list[str]:
+    return [known.get(name.strip().strip('"').lower(), "") for name in header.split(delimiter)]
 
 
-def _raw(columns: Sequence[str], values: Sequence[str]) -> RawPaper | InputError:
-    if len(values) != len(columns):
-        return InputError(f"{len(values)} values for {len(columns)} columns; is a delimiter not quoted?")
-    return RawPaper(
-        **{"id": None, "title": None, "abstract": None}
-        | {c: v for c, v in zip(columns, values, strict=True) if c and v}
-    )
+def _uneven(values: Sequence[str], columns: Sequence[str]) -> InputError:
+    return InputError(f"{len(values)} values for {len(columns)} columns; is a delimiter not quoted?")
+
+
+def _raw(fields: Mapping[str, str]) -> RawPaper:
+    return RawPaper(**{"id": None, "title": None, "abstract": None, **fields})
 
 
 class _TextLines:

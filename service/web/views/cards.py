@@ -25,6 +25,13 @@ _WHOLE: Final = 12
 _SHORT: Final = 6
 _MOST_AUTHORS: Final = 6
 _MOST_WORDS: Final = 8
+# Where papers are that ids begin with.
+_ARCHIVES: Final = {
+    "arxiv": "https://arxiv.org/abs/",
+    "acl": "https://aclanthology.org/",
+    "pmid": "https://pubmed.ncbi.nlm.nih.gov/",
+    "doi": "https://doi.org/",
+}
 # A DOI as it is written into an address.
 _SAFE_IN_DOI: Final = "/:;()._-"
 
@@ -116,12 +123,18 @@ def make_cards(
 
 
 def web_address(paper: PaperOut) -> str:
-    """Where a paper is on the web: by its DOI, or as its corpus says; nothing but addresses of the web."""
+    """Where a paper is on the web: by its DOI, as its corpus says, or by its id; never but on the web."""
     if paper.doi:
         doi = paper.doi.lower().removeprefix("https://doi.org/").removeprefix("doi:")
         return f"https://doi.org/{quote(doi, safe=_SAFE_IN_DOI)}" if doi.startswith("10.") else ""
     url = paper.url or ""
-    return url if url.lower().startswith(("https://", "http://")) else ""
+    return url if url.lower().startswith(("https://", "http://")) else _archive_address(paper.id)
+
+
+def _archive_address(paper_id: str) -> str:
+    """Where a paper is by its id, if that is one of the arXiv, the ACL Anthology, PubMed or a DOI."""
+    archive, _, name = paper_id.partition(":")
+    return f"{_ARCHIVES[archive]}{quote(name, safe=_SAFE_IN_DOI)}" if name and archive in _ARCHIVES else ""
 
 
 def _card(

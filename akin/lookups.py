@@ -1,0 +1,58 @@
+"""``akin index --fetch``: entries of which only the name is known, asked of public services."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Group
+from rich.text import Text
+
+from indexer.corpus.lookup.found import LOOKUPS
+from indexer.corpus.lookup.look_up import LookupReport, look_up
+from indexer.corpus.lookup.polite import PoliteClient
+from indexer.corpus.read import CorpusReport
+from models.types import ProgressFn
+
+_SHOWN = 20
+
+
+def fetch(
+    corpora: Sequence[Path], data: Path, *, format_name: str, contact: str, on_progress: ProgressFn
+) -> Group:
+    """Look up what can be, and say what came of it."""
+    with PoliteClient(contact=contact) as client:
+        report = look_up(corpora, data / LOOKUPS, client, format_name=format_name, on_progress=on_progress)
+    return _summary(report)
+
+
+def _summary(report: LookupReport) -> Group:
+    lines = [Text(f"Looked up {report.n_asked:,} entries, found {report.n_found:,}.")]
+    if report.without_abstract:
+        lines.append(Text(f"{report.without_abstract:,} of them have no abstract there either."))
+    if report.unknown:
+        lines.append(Text(f"{len(report.unknown):,} are not known there:", style="yellow"))
+        lines += [Text(f"  {lookup}") for lookup in report.unknown[:_SHOWN]]
+    lines += [
+        Text(f"{name} was given up ({why}). The same command goes on later.", style="yellow")
+        for name, why in report.failed.items()
+    ]
+    return Group(*lines)
+
+
+def without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
+    """Where entries without an abstract stand, and how many of them can be looked up."""
+    if not refusals.without_abstract:
+        return []
+    lines = [Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over:")]
+    known = {(each.path, each.line): f" ({each.lookup})" for each in refusals.unresolved}
+    shown = refusals.rows_without_abstract
+    lines += [Text(f"  {path}:{line}: no abstract{known.get((path, line), '')}") for path, line in shown]
+    if refusals.without_abstract > len(shown):
+        lines.append(Text(f"  ... and {refusals.without_abstract - len(shown):,} more"))
+    if refusals.unresolved:
+        lines.append(
+            Text(
+                f"{len(refusals.unresolved):,} of them can be looked up at Crossref, the arXiv or PubMed: "
+                f"--fetch does so. {table} lists them."
+            )
+        )
+    return lines

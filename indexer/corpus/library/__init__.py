@@ -1,0 +1,1 @@
+"""What reference managers export, and lists of ids: one file a format, and how their entries are named."""

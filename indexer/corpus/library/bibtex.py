@@ -1,0 +1,161 @@
+"""BibTeX and BibLaTeX: ``@article{key, title = {...}, abstract = {...}}``."""
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+
+from bibtexparser.entrypoint import parse_string
+from bibtexparser.middlewares.names import split_multiple_persons_names
+from bibtexparser.model import Block, Entry, ParsingFailedBlock, String
+
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
+from indexer.corpus.library.latex import from_latex
+from indexer.corpus.library.names import entry_names
+from indexer.corpus.rows import RawPaper, Row, clean, without_tags
+from indexer.corpus.source import Lines
+from models.errors import InputError
+
+_BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
+_FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
+_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
+_SIGNS = re.compile(r'(?<!\\)[{}"#]')
+_ESCAPED = re.compile(r"\\([_%&#~$])|[{}]|\\url\b")
+_VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", "school", "institution")
+
+
+class BibtexReader:
+    """Ids are those of ``library.names``; LaTeX becomes Unicode, @string names their values."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A first line, behind comments, that begins an entry."""
+        for line in head.splitlines():
+            if line.strip() and not line.lstrip().startswith("%"):
+                return _FIRST_LINE.match(line.lstrip()) is not None
+        return False
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each entry; comments and preambles are none."""
+        # It warns of each broken entry, which goes into the report.
+        logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
+        strings = _Strings()
+        for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+            if isinstance(text, InputError):
+                yield Row(line, text)
+                continue
+            whole = "@" + text.lstrip()[1:].lstrip()  # "@ article" is no entry to the parser
+            for block in parse_string(whole, parse_stack=[]).blocks:
+                yield from _rows(block, line, strings)
+
+
+def _ends(line: bytes) -> bool:
+    return line.rstrip().endswith((b"}", b")"))
+
+
+class _Strings(dict[str, str]):
+    """What the names of @string stand for, up to MAX_ENTRY_BYTES characters of all."""
+
+    n_chars = 0
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep what a name stands for; raises InputError where that is too much."""
+        self.n_chars += len(name) + len(value)
+        if self.n_chars > MAX_ENTRY_BYTES:
+            raise InputError(f"all @string together have more than {MAX_ENTRY_BYTES:,} characters")
+        self[name.lower()] = value
+
+
+def _rows(block: Block, line: int, strings: "_Strings") -> Iterator[Row]:
+    """What a block gives: a paper, a reason why not, or a name for later entries."""
+    at = line + (block.start_line or 0)
+    # One with a field or a key twice is whole beside that; of the fields the first counts.
+    whole = block.ignore_error_block if isinstance(block, ParsingFailedBlock) else block
+    try:
+        if isinstance(whole, String):
+            strings.remember(whole.key, _value(whole.value, strings))
+            return
+        if isinstance(whole, Entry):
+            yield Row(at, _raw(whole, strings))
+            return
+    except InputError as error:
+        yield Row(at, error)
+    if isinstance(block, ParsingFailedBlock):
+        reason = clean(str(getattr(block.error, "abort_reason", block.error)))
+        yield Row(at, InputError(f"no valid BibTeX entry: {reason} Are its braces and quotes closed?"))
+
+
+def _raw(entry: Entry, strings: Mapping[str, str]) -> RawPaper:
+    values: dict[str, str] = {}
+    for field in entry.fields:
+        values.setdefault(field.key.lower(), _value(str(field.value), strings))
+    address = _verbatim(values.get("url")) or None
+    names = entry_names(
+        doi=_verbatim(values.get("doi")),
+        arxiv=_arxiv(values),
+        pmid=_verbatim(values.get("pmid")),
+        key=entry.key,
+        others=(address, values.get("journal"), _verbatim(values.get("howpublished"))),
+    )
+    year = _YEAR.search(values.get("year") or values.get("date") or "")
+    return RawPaper(
+        id=names.id,
+        title=_text(values.get("title")),
+        abstract=_text(values.get("abstract")),
+        year=year[0] if year else None,
+        venue=_text(next((values[name] for name in _VENUES if values.get(name)), None)),
+        authors=_people(values.get("author") or values.get("editor") or ""),
+        url=address,
+        doi=names.doi,
+        lookup=names.lookup,
+    )
+
+
+def _value(value: str, strings: Mapping[str, str]) -> str:
+    """What a value says: its parts, joined by #, without quotes and outer braces, names replaced."""
+    parts, depth, quoted, begin = [], 0, False, 0
+    for sign in _SIGNS.finditer(value):
+        if sign[0] == '"' and not depth:
+            quoted = not quoted
+        elif sign[0] in "{}":
+            depth += 1 if sign[0] == "{" else -1
+        elif sign[0] == "#" and not depth and not quoted:
+            parts.append(value[begin : sign.start()])
+            begin = sign.end()
+    said = [_part(part.strip(), strings) for part in [*parts, value[begin:]]]
+    # Names of names of names can grow without bounds.
+    if sum(map(len, said)) > MAX_ENTRY_BYTES:
+        raise InputError(f"a value has more than {MAX_ENTRY_BYTES:,} characters, its names replaced")
+    return "".join(said)
+
+
+def _part(part: str, strings: Mapping[str, str]) -> str:
+    if len(part) > 1 and (part[0], part[-1]) in {("{", "}"), ('"', '"')}:
+        return part[1:-1]
+    return strings.get(part.lower(), part)
+
+
+def _text(value: str | None) -> object:
+    return None if value is None else without_tags(from_latex(value))
+
+
+def _verbatim(value: str | None) -> str:
+    """An address or an id, of which LaTeX escapes some characters."""
+    return _ESCAPED.sub(lambda found: found[1] or "", value or "").strip()
+
+
+def _arxiv(values: Mapping[str, str]) -> str | None:
+    """The number of a preprint, where it is one of the arXiv."""
+    kind = values.get("archiveprefix") or values.get("eprinttype") or "arxiv"
+    return _verbatim(values.get("eprint")) or None if clean(kind).lower() == "arxiv" else None
+
+
+def _people(value: str) -> list[str]:
+    """``Last, First and Last, Jr, First and {A Group} and others`` as names in their usual order."""
+    names = []
+    for name in split_multiple_persons_names(value):
+        text = clean(from_latex(name))
+        # Last, Jr, First is the only form of three parts.
+        last, *rest = [part.strip() for part in ([text] if name.startswith("{") else text.split(","))]
+        names.append(" ".join(filter(None, [*rest[-1:], last, *rest[:-1]])))
+    return [name for name in names if name not in {"", "others"}]

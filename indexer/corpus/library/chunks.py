@@ -1,0 +1,95 @@
+"""The entries of a text file whose entries begin lines, one at a time: BibTeX and RIS."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from indexer.corpus.source import Lines
+from models.errors import BrokenFileError, InputError
+
+# Ten times the longest abstract that is taken; a parser is given no more at a time.
+MAX_ENTRY_BYTES: Final = 1024 * 1024
+# Parsers join the lines of a field one by one, which takes quadratic time.
+MAX_ENTRY_LINES: Final = 10_000
+
+
+def entry_chunks(
+    lines: Lines, *, begins: "re.Pattern[bytes]", ends: Callable[[bytes], bool]
+) -> Iterator[tuple[int, str | InputError]]:
+    """Yield ``(line, text)`` from each line that ``begins`` matches up to the next of them.
+
+    What stands before the first is passed over. One entry is held at a time; one over the limits, or with
+    bytes that are no text, becomes an InputError. Where the file breaks off, the last entry counts if
+    ``ends`` takes its last line.
+    """
+    chunk: _Chunk | None = None
+    while True:
+        try:
+            line = next(lines)
+        except StopIteration:
+            break
+        except BrokenFileError:
+            if chunk is not None and ends(chunk.last):
+                yield chunk.line, chunk.content()
+            raise
+        except InputError as error:
+            chunk = chunk or _Chunk(lines.number)
+            chunk.error = error
+            continue
+        if begins.match(line):
+            if chunk is not None:
+                yield chunk.line, chunk.content()
+            chunk = _Chunk(lines.number)
+        if chunk is not None:
+            chunk.add(line)
+    if chunk is not None:
+        yield chunk.line, chunk.content()
+
+
+class _Chunk:
+    """The lines of an entry, which begins at ``line``; ``error`` says why it cannot be used."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.last = b""
+        self.error: InputError | None = None
+        self._lines: list[bytes] = []
+        self._bytes = 0
+
+    def add(self, line: bytes) -> None:
+        """Hold one more line, or nothing where there are too many."""
+        self._bytes += len(line)
+        if self._bytes > MAX_ENTRY_BYTES or len(self._lines) == MAX_ENTRY_LINES:
+            self._lines.clear()
+            self.error = InputError(
+                f"the entry has more than {MAX_ENTRY_BYTES:,} bytes or {MAX_ENTRY_LINES:,} lines; shorten it"
+            )
+        if self.error is None:
+            self._lines.append(line)
+        self.last = line if line.strip() else self.last
+
+    def content(self) -> str | InputError:
+        """The text of the entry, or why there is none."""
+        if self.error is not None:
+            return self.error
+        try:
+            return decoded(b"".join(self._lines))
+        except InputError as error:
+            return error
+
+
+def decoded(text: bytes) -> str:
+    """Return ``text`` read as UTF-8 or, where it is none, as Windows-1252, of which Latin-1 is a part.
+
+    Raises InputError for bytes that are neither.
+    """
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        pass
+    try:
+        return text.decode("cp1252")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"neither UTF-8 nor Latin-1 at byte {error.start + 1} of the entry; save the file as UTF-8"
+        ) from error

@@ -1,0 +1,68 @@
+"""CSL-JSON, as Zotero, Mendeley and Pandoc write it: a list of ``{"type": ..., "issued": ...}``."""
+
+from collections.abc import Iterator
+
+from indexer.corpus.library.names import entry_names
+from indexer.corpus.records import JsonObject, first_record, json_rows
+from indexer.corpus.rows import RawPaper, Row, at, without_tags
+from indexer.corpus.source import Lines
+
+_KEYS = frozenset({"issued", "container-title", "citation-key"})
+
+
+class CslReader:
+    """Ids are those of ``library.names``; the key is ``citation-key``, or else ``id``."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A ``type`` beside a key that only CSL has."""
+        keys = first_record(head).keys()
+        return "type" in keys and "title" in keys and bool(keys & _KEYS)
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each object."""
+        return json_rows(lines, _raw)
+
+
+def _raw(record: JsonObject) -> RawPaper:
+    names = entry_names(
+        doi=_text(record.get("DOI")),
+        arxiv=None,
+        pmid=_text(record.get("PMID")),
+        key=_text(record.get("citation-key")) or _text(record.get("id")),
+        others=(_text(record.get("URL")), _text(record.get("number")), _text(record.get("note"))),
+    )
+    return RawPaper(
+        id=names.id,
+        title=without_tags(record.get("title")),
+        abstract=without_tags(record.get("abstract")),
+        year=_year(record.get("issued")),
+        venue=record.get("container-title") or record.get("event-title") or None,
+        authors=_people(record.get("author")),
+        url=record.get("URL"),
+        doi=names.doi,
+        lookup=names.lookup,
+    )
+
+
+def _text(given: object) -> str | None:
+    return str(given) if isinstance(given, str | int) and not isinstance(given, bool) and given else None
+
+
+def _year(issued: object) -> object:
+    """The first number of ``{"date-parts": [[2020, 5]]}``."""
+    parts = at(issued, "date-parts")
+    while isinstance(parts, list) and parts:
+        parts = parts[0]
+    return parts if isinstance(parts, str | int) and parts else None
+
+
+def _people(given: object) -> object:
+    """``First particle Last`` of each, or the name of a group."""
+    if not isinstance(given, list):
+        return None
+    keys = ("given", "non-dropping-particle", "family", "suffix")
+    named = [[at(each, key) for key in keys] for each in given]
+    names = [" ".join(part for part in parts if isinstance(part, str) and part) for parts in named]
+    return [name or at(each, "literal") or "" for name, each in zip(names, given, strict=True)]

@@ -1,0 +1,59 @@
+"""Lists of DOIs, arXiv ids and PubMed numbers, one a line: papers of which only the name is known."""
+
+from collections.abc import Iterator
+
+from indexer.corpus.library.names import doi_in, reference_of
+from indexer.corpus.rows import RawPaper, Row
+from indexer.corpus.source import Lines
+from models.errors import BrokenFileError, InputError
+
+# Lines that are looked at to recognise a list.
+_LOOKED_AT = 20
+_MAX_WORDS = 3  # "arXiv: 2212.11867 v2"
+_MAX_CHARS = 400
+
+
+class IdsReader:
+    """Ids become ``doi:10.…``, ``arxiv:…`` or ``pmid:…``; blank lines and notes (#) are none."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """Lines of which most name a paper, and nothing else, the first among them."""
+        lines = [line for line in head.splitlines()[:_LOOKED_AT] if line.strip() and not _is_note(line)]
+        named = [_reference(line) is not None for line in lines]
+        return bool(named) and named[0] and 2 * sum(named) > len(named)
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each line."""
+        while True:
+            try:
+                line = next(lines).decode(errors="replace")
+            except StopIteration:
+                return
+            except BrokenFileError:  # the file ends here, not a row of it
+                raise
+            except InputError as error:
+                yield Row(lines.number, error)
+                continue
+            if line.strip() and not _is_note(line):
+                yield Row(lines.number, _row(line))
+
+
+def _is_note(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def _row(line: str) -> RawPaper | InputError:
+    name = _reference(line)
+    if name is None:
+        return InputError(f"{line.strip()[:50]!r} is no DOI, arXiv id or PubMed number")
+    return RawPaper(id=name, title=None, abstract=None, doi=doi_in(line), lookup=name)
+
+
+def _reference(line: str) -> str | None:
+    """What a line names, if it holds nothing else."""
+    text = line.strip().strip("\"',")
+    if len(text) > _MAX_CHARS or len(text.split()) > _MAX_WORDS or text.startswith(("{", "[", "<", "@")):
+        return None
+    return reference_of(text)

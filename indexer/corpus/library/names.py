@@ -1,0 +1,108 @@
+"""The id of an entry of a library, and the name by which a public service knows it."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+_DOI = re.compile(r"(?<![\w.])10\.\d{4,9}/[^\s\"<>{}]+")
+_ARXIV_NUMBER = r"(\d{4}\.\d{4,5}|[a-z]{2,8}(?:-[a-z]{2,3})?(?:\.[A-Za-z]{2})?/\d{7})(?:v\d{1,3})?"
+_ARXIV_BARE = re.compile(_ARXIV_NUMBER)
+_ARXIV_NAMED = re.compile(
+    r"(?:\barxiv:\s{0,5}|arxiv\.org/(?:abs|pdf|html)/|\b10\.48550/arxiv\.)" + _ARXIV_NUMBER, re.IGNORECASE
+)
+_PMID_NAMED = re.compile(
+    r"(?:\bpmid:?\s{0,5}|pubmed\.ncbi\.nlm\.nih\.gov/)([0-9]{1,8})(?![0-9])", re.IGNORECASE
+)
+_ACL = re.compile(
+    r"\b(?:aclanthology\.org|aclweb\.org/anthology)/"
+    r"([A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]{1,30}-[a-z0-9]{1,20}\.[0-9]{1,4})"
+)
+_PMID_BARE = re.compile(r"[0-9]{1,8}")
+# What ends a sentence ends no DOI.
+_NOT_AT_THE_END = ".,;:"
+_MAX_CHARS = 4_000  # twice the longest address of a paper
+
+
+@dataclass(frozen=True, slots=True)
+class EntryNames:
+    """``id`` in a collection, ``doi`` if there is one, ``lookup``: ``arxiv:…``, ``pmid:…`` or ``doi:…``."""
+
+    id: str | None
+    doi: str | None
+    lookup: str | None
+
+
+def entry_names(
+    *, doi: str | None, arxiv: str | None, pmid: str | None, key: str | None, others: tuple[str | None, ...]
+) -> EntryNames:
+    """Name an entry by what its fields say; ``others`` are fields that may hold an id, such as its address.
+
+    An id is the DOI where there is one, or that of the arXiv, the ACL Anthology or PubMed, so that it stays
+    the same in every export; else the citation key. What the arXiv or PubMed has is looked up there, for
+    Crossref has few abstracts.
+    """
+    paper = arxiv_in(doi, *others) or (bare_arxiv(arxiv) if arxiv else None)
+    found = doi_in(doi, *others)
+    doi_name = found if found is not None and not found.lower().startswith("10.48550/arxiv.") else None
+    number = pmid if pmid and _PMID_BARE.fullmatch(pmid) else pmid_in(pmid, *others)
+    by_doi = f"doi:{doi_name.lower()}" if doi_name else None
+    by_arxiv = f"arxiv:{paper}" if paper else None
+    by_pmid = f"pmid:{number}" if number else None
+    return EntryNames(
+        by_doi or by_arxiv or acl_in(*others) or by_pmid or key, found, by_arxiv or by_pmid or by_doi
+    )
+
+
+def reference_of(text: str) -> str | None:
+    """The ``doi:…``, ``arxiv:…`` or ``pmid:…`` that a line of a list means; ``None`` where it means none."""
+    text = text.strip()
+    if paper := arxiv_in(text) or bare_arxiv(text):
+        return f"arxiv:{paper}"
+    if doi := doi_in(text):
+        return f"doi:{doi.lower()}"
+    number = text if _PMID_BARE.fullmatch(text) else pmid_in(text)
+    return f"pmid:{number}" if number else None
+
+
+def doi_in(*texts: str | None) -> str | None:
+    """The first DOI of these texts."""
+    for text in texts:
+        if text and (found := _DOI.search(unquote(text[:_MAX_CHARS]))):
+            return found[0].rstrip(_NOT_AT_THE_END)
+    return None
+
+
+def arxiv_in(*texts: str | None) -> str | None:
+    """The first arXiv id of these texts that is said to be one, without its version."""
+    for text in texts:
+        if text and (found := _ARXIV_NAMED.search(text[:_MAX_CHARS])):
+            return found[1].lower()
+    return None
+
+
+def bare_arxiv(text: str) -> str | None:
+    """An arXiv id that stands alone, with or without its prefix."""
+    found = _ARXIV_BARE.fullmatch(text.strip())
+    return found[1].lower() if found else arxiv_in(text)
+
+
+def acl_in(*texts: str | None) -> str | None:
+    """``acl:…`` for the first of these texts that is an address of the ACL Anthology."""
+    for text in texts:
+        if text and (found := _ACL.search(text[:_MAX_CHARS])):
+            return f"acl:{found[1]}"
+    return None
+
+
+def pmid_in(*texts: str | None) -> str | None:
+    """The first PubMed number of these texts that is said to be one."""
+    for text in texts:
+        if text and (found := _PMID_NAMED.search(text[:_MAX_CHARS])):
+            return found[1]
+    return None
+
+
+def usual_order(name: str) -> str:
+    """``Last, First, Suffix`` as ``First Last Suffix``."""
+    last, *rest = [part.strip() for part in name.split(",")]
+    return " ".join(filter(None, [*rest[:1], last, *rest[1:]]))

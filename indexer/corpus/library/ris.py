@@ -1,0 +1,82 @@
+"""RIS, which most reference managers and publishers export: ``TY  - JOUR`` to ``ER  -``."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import rispy
+
+from indexer.corpus.library.chunks import entry_chunks
+from indexer.corpus.library.names import entry_names, usual_order
+from indexer.corpus.rows import RawPaper, Row, without_tags
+from indexer.corpus.source import Lines
+from models.errors import InputError
+
+_BEGINS = re.compile(rb"TY  -")
+_NOT_BLANK = re.compile(r"\s*+TY  -")
+_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
+_TITLES = ("title", "primary_title")
+_ABSTRACTS = ("abstract", "notes_abstract")
+_YEARS = ("year", "publication_year", "date")
+_VENUES = ("journal_name", "alternate_title3", "secondary_title", "alternate_title2", "publisher")
+
+
+class RisReader:
+    """Ids are those of ``library.names``; the key is ``ID``, or else ``AN``."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A first line that begins an entry."""
+        return _NOT_BLANK.match(head) is not None
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each entry."""
+        for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+            yield Row(line, text if isinstance(text, InputError) else _content(text))
+
+
+def _ends(line: bytes) -> bool:
+    return line.startswith(b"ER  -")
+
+
+def _content(text: str) -> RawPaper | InputError:
+    entries = rispy.RisParser().parse_lines(iter(text.splitlines()))
+    if len(entries) != 1:
+        return InputError("no valid RIS entry: it has no line ER that ends it")
+    return _raw(entries[0])
+
+
+def _raw(entry: Mapping[str, Any]) -> RawPaper:
+    addresses = [url for url in entry.get("urls", []) if url]
+    names = entry_names(
+        doi=_first(entry, "doi"),
+        arxiv=None,
+        pmid=None,
+        key=_first(entry, "id", "accession_number"),
+        others=(*addresses, _first(entry, "custom7"), _pmid(entry)),
+    )
+    year = _YEAR.search(_first(entry, *_YEARS) or "")
+    return RawPaper(
+        id=names.id,
+        title=without_tags(_first(entry, *_TITLES)),
+        abstract=without_tags(_first(entry, *_ABSTRACTS)),
+        year=year[0] if year else None,
+        venue=_first(entry, *_VENUES),
+        authors=[usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []],
+        url=addresses[0] if addresses else None,
+        doi=names.doi,
+        lookup=names.lookup,
+    )
+
+
+def _first(entry: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that says something."""
+    return next((str(entry[name]) for name in names if entry.get(name)), None)
+
+
+def _pmid(entry: Mapping[str, Any]) -> str | None:
+    """The accession number, where the database is PubMed."""
+    number = _first(entry, "accession_number")
+    database = (_first(entry, "name_of_database", "database_provider") or "").lower()
+    return f"pmid:{number}" if number and ("pubmed" in database or "medline" in database) else None

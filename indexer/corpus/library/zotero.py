@@ -1,0 +1,59 @@
+"""Zotero's CSV: a table with the columns ``Key``, ``Title`` and ``Abstract Note``."""
+
+from collections.abc import Iterator, Mapping
+
+from indexer.corpus.formats.table import is_table, table_rows
+from indexer.corpus.library.names import entry_names, usual_order
+from indexer.corpus.rows import RawPaper, Row, without_tags
+from indexer.corpus.source import Lines
+
+# Which field of a paper, or of what names it, a column is.
+_COLUMNS = {
+    "key": "id",
+    "title": "title",
+    "abstract note": "abstract",
+    "publication year": "year",
+    "date": "date",
+    "publication title": "venue",
+    "conference name": "conference",
+    "author": "authors",
+    "url": "url",
+    "doi": "doi",
+    "extra": "extra",
+    "archive id": "archive",
+}
+
+
+class ZoteroReader:
+    """Ids are those of ``library.names``; the key is ``Key``."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A first line with Zotero's own names of columns."""
+        return not head.startswith(("{", "[")) and is_table(head, _COLUMNS)
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each record, which begins on its line."""
+        return table_rows(lines, _COLUMNS, _raw)
+
+
+def _raw(values: Mapping[str, str]) -> RawPaper:
+    names = entry_names(
+        doi=values.get("doi"),
+        arxiv=values.get("archive"),
+        pmid=None,
+        key=values.get("id"),
+        others=(values.get("url"), values.get("extra")),
+    )
+    return RawPaper(
+        id=names.id,
+        title=without_tags(values.get("title")),
+        abstract=without_tags(values.get("abstract")),
+        year=values.get("year") or None,
+        venue=values.get("venue") or values.get("conference"),
+        authors=[usual_order(name) for name in values.get("authors", "").split(";")],
+        url=values.get("url"),
+        doi=names.doi,
+        lookup=names.lookup,
+    )

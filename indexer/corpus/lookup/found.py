@@ -1,0 +1,89 @@
+"""What was looked up, and what still can be: two files of a data folder, ``lookups/``."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from indexer.corpus.read import Unresolved
+from indexer.corpus.rows import RawPaper
+from indexer.files.durable import replace_file, storage_errors
+
+LOOKUPS: Final = "lookups"  # the folder, below a data folder
+FOUND_FILE: Final = "found.jsonl"
+UNRESOLVED_FILE: Final = "unresolved.csv"
+_COLUMNS: Final = ("id", "title", "file", "line")
+_FIELDS: Final = {each.name for each in fields(RawPaper)}
+
+
+class FoundPapers(Mapping[str, RawPaper]):
+    """The papers of ``folder`` by their ``lookup``: a line each, added at the end; all are held."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FOUND_FILE
+        self._papers: dict[str, RawPaper] = {}
+        with storage_errors(self._path):
+            lines = self._path.read_bytes().split(b"\n") if self._path.exists() else []
+        for line in lines:
+            self._take(line)
+
+    def __getitem__(self, lookup: str) -> RawPaper:
+        return self._papers[lookup]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._papers)
+
+    def __len__(self) -> int:
+        return len(self._papers)
+
+    def add(self, papers: Mapping[str, RawPaper]) -> None:
+        """Write papers down; half a line, which an interruption leaves, is passed over later."""
+        lines = [orjson.dumps(asdict(paper) | {"lookup": lookup}) for lookup, paper in papers.items()]
+        with storage_errors(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab") as stream:
+                stream.write(b"".join(b"\n" + line for line in lines) + b"\n")
+        for line in lines:
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(record, dict) and record.keys() == _FIELDS and isinstance(record["lookup"], str):
+            self._papers[record["lookup"]] = RawPaper(**record)
+
+
+def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Iterable[Path]) -> Path | None:
+    """Write the table of what can be looked up; rows of files other than ``corpora`` stay.
+
+    Returns its path, ``None`` where there is nothing to note.
+    """
+    path = folder / UNRESOLVED_FILE
+    read = {str(corpus) for corpus in corpora}
+    with storage_errors(path):
+        before = _rows(path) if path.exists() else []
+        rows = [row for row in before if row[2] not in read]
+        rows += [[each.lookup, _no_formula(each.title), each.path, str(each.line)] for each in unresolved]
+        if not rows and not before:
+            return None
+        table = io.StringIO(newline="")
+        csv.writer(table, quoting=csv.QUOTE_ALL).writerows([_COLUMNS, *rows])
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(path, table.getvalue().encode())
+    return path if rows else None
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return [row for row in csv.reader(stream) if len(row) == len(_COLUMNS)][1:]
+
+
+def _no_formula(title: str) -> str:
+    """A title that no spreadsheet computes."""
+    return f"'{title}" if title.startswith(("=", "+", "-", "@")) else title

@@ -1,0 +1,102 @@
+"""Requests to public services: one at a time, slowly, with pauses where they ask for them."""
+
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Final, Self
+
+import httpx
+
+from models.errors import ServiceError
+
+# The longest pause that a service may ask for, in seconds.
+_LONGEST_PAUSE_S: Final = 60.0
+_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
+_TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class PoliteClient:
+    """Waits between requests, says who asks, and tries again a few times with growing pauses.
+
+    ``contact`` is an e-mail address by which the services reach who asks. Use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        *,
+        contact: str = "",
+        transport: httpx.BaseTransport | None = None,
+        timeout_s: float = 30.0,
+        tries: int = 4,
+        back_off_s: float = 2.0,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.contact = contact
+        who = f"akin/{version('akin')}" + (f" (mailto:{contact})" if contact else "")
+        self._http = httpx.Client(headers={"User-Agent": who}, timeout=timeout_s, transport=transport)
+        self._tries = tries
+        self._back_off_s = back_off_s
+        self._sleep = sleep
+        self._clock = clock
+        self._last: dict[str, float] = {}  # when each host was last asked
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, url: str, params: Mapping[str, str], *, every_s: float) -> bytes | None:
+        """Return what is at ``url``, or ``None`` where there is nothing; raises ServiceError.
+
+        Two requests to one host begin at least ``every_s`` seconds apart.
+        """
+        reason, status = "", None
+        for attempt in range(self._tries):
+            self._wait(httpx.URL(url).host, every_s)
+            pause = self._back_off_s * 2**attempt
+            try:
+                with self._http.stream("GET", url, params=dict(params)) as response:
+                    if response.status_code == httpx.codes.NOT_FOUND:
+                        return None
+                    if response.status_code == httpx.codes.OK:
+                        return _body(response)
+                    reason, status = f"it answers {response.status_code}", response.status_code
+                    asked_s = _asked_pause(response)
+            except httpx.TransportError as error:
+                reason, status, asked_s = (
+                    f"it cannot be reached ({str(error) or type(error).__name__})",
+                    None,
+                    0.0,
+                )
+            if asked_s > _LONGEST_PAUSE_S or (status is not None and status not in _TRY_AGAIN):
+                break
+            if attempt + 1 < self._tries:
+                self._sleep(max(pause, asked_s))
+        raise ServiceError(f"{httpx.URL(url).host}: {reason}", type="lookup", status=status)
+
+    def _wait(self, host: str, every_s: float) -> None:
+        """Let ``every_s`` seconds pass since the last request."""
+        if host in self._last and (left_s := self._last[host] + every_s - self._clock()) > 0:
+            self._sleep(left_s)
+        self._last[host] = self._clock()
+
+
+def _asked_pause(response: httpx.Response) -> float:
+    """The seconds of ``Retry-After``; dates, which few send, count as none."""
+    given = response.headers.get("Retry-After", "")
+    return float(given) if given.isascii() and given.isdecimal() else 0.0
+
+
+def _body(response: httpx.Response) -> bytes:
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        if len(body) > _MAX_BODY_BYTES:
+            raise ServiceError(
+                f"{response.url.host}: the answer is larger than {_MAX_BODY_BYTES:,} bytes",
+                type="lookup",
+                status=None,
+            )
+    return bytes(body)

@@ -1,0 +1,134 @@
+"""Crossref, the arXiv and PubMed: how each is asked for papers, and what it answers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+from xml.etree.ElementTree import Element, ParseError
+
+import orjson
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from indexer.corpus.formats.pubmed import raw_paper as pubmed_paper
+from indexer.corpus.library.names import bare_arxiv
+from indexer.corpus.rows import RawPaper, at, without_tags
+from models.errors import ServiceError
+
+_ATOM: Final = "{http://www.w3.org/2005/Atom}"
+_ARXIV: Final = "{http://arxiv.org/schemas/atom}"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A public service: ``at_once`` papers are asked for in one request, one begins ``every_s`` seconds.
+
+    ``address`` is that of a request for papers, ``papers`` what an answer holds, by what they were asked by.
+    """
+
+    name: str
+    at_once: int
+    every_s: float
+    address: Callable[[Sequence[str], str], tuple[str, dict[str, str]]]
+    papers: Callable[[bytes], dict[str, RawPaper]]
+
+
+def _crossref_address(dois: Sequence[str], _contact: str) -> tuple[str, dict[str, str]]:
+    return f"https://api.crossref.org/works/{quote(dois[0], safe='')}", {}
+
+
+def _crossref_papers(body: bytes) -> dict[str, RawPaper]:
+    try:
+        work = at(orjson.loads(body), "message")
+    except orjson.JSONDecodeError as error:
+        raise _unreadable("Crossref", error) from error
+    doi = at(work, "DOI")
+    if not isinstance(doi, str):
+        return {}
+    lookup = f"doi:{doi.lower()}"
+    people = at(work, "author")
+    paper = RawPaper(
+        id=lookup,
+        title=without_tags(_first(at(work, "title"))),
+        abstract=without_tags(at(work, "abstract")),
+        year=_first(_first(at(work, "issued", "date-parts"))),
+        venue=_first(at(work, "container-title")),
+        authors=[_person(each) for each in people] if isinstance(people, list) else None,
+        url=at(work, "URL"),
+        doi=doi,
+        lookup=lookup,
+    )
+    return {lookup: paper}
+
+
+def _first(given: object) -> object:
+    return given[0] if isinstance(given, list) and given else None
+
+
+def _person(given: object) -> str:
+    names = [at(given, key) for key in ("given", "family", "name")]
+    return " ".join(name for name in names if isinstance(name, str))
+
+
+def _arxiv_address(numbers: Sequence[str], _contact: str) -> tuple[str, dict[str, str]]:
+    asked = {"id_list": ",".join(numbers), "max_results": str(len(numbers))}
+    return "https://export.arxiv.org/api/query", asked
+
+
+def _arxiv_papers(body: bytes) -> dict[str, RawPaper]:
+    entries = _xml("arXiv", body).iter(f"{_ATOM}entry")
+    papers = [paper for paper in map(_arxiv_paper, entries) if paper is not None]
+    return {str(paper.lookup): paper for paper in papers}
+
+
+def _arxiv_paper(entry: Element) -> RawPaper | None:
+    """The paper of an entry; an error has another kind of address."""
+    number = bare_arxiv(entry.findtext(f"{_ATOM}id", ""))
+    if number is None:
+        return None
+    return RawPaper(
+        id=f"arxiv:{number}",
+        title=entry.findtext(f"{_ATOM}title"),
+        abstract=entry.findtext(f"{_ATOM}summary"),
+        year=entry.findtext(f"{_ATOM}published", "")[:4] or None,
+        venue=entry.findtext(f"{_ARXIV}journal_ref"),
+        authors=[name.text or "" for name in entry.iter(f"{_ATOM}name")],
+        url=f"https://arxiv.org/abs/{number}",
+        doi=entry.findtext(f"{_ARXIV}doi"),
+        fields=[each.get("term", "") for each in entry.iter(f"{_ATOM}category")],
+        lookup=f"arxiv:{number}",
+    )
+
+
+def _pubmed_address(numbers: Sequence[str], contact: str) -> tuple[str, dict[str, str]]:
+    asked = {"db": "pubmed", "id": ",".join(numbers), "retmode": "xml", "tool": "akin"}
+    return (
+        "https://eutils.ncbi.nlm.nih.gov/entrez/eutils/efetch.fcgi",
+        asked | ({"email": contact} if contact else {}),
+    )
+
+
+def _pubmed_papers(body: bytes) -> dict[str, RawPaper]:
+    papers = map(pubmed_paper, _xml("PubMed", body).iter("PubmedArticle"))
+    return {paper.id: paper for paper in papers if isinstance(paper.id, str)}
+
+
+def _xml(name: str, body: bytes) -> Element:
+    try:
+        root: Element = fromstring(body)
+    except (ParseError, DefusedXmlException, ValueError) as error:
+        raise _unreadable(name, error) from error
+    return root
+
+
+def _unreadable(name: str, error: Exception) -> ServiceError:
+    return ServiceError(f"{name}: its answer cannot be read ({error})", type="lookup", status=None)
+
+
+# By what a lookup begins with. The arXiv asks for a request every three seconds, PubMed and Crossref allow
+# three and five a second.
+SERVICES: Final[Mapping[str, Service]] = {
+    "arxiv": Service("arXiv", 50, 3.0, _arxiv_address, _arxiv_papers),
+    "pmid": Service("PubMed", 100, 0.4, _pubmed_address, _pubmed_papers),
+    "doi": Service("Crossref", 1, 0.25, _crossref_address, _crossref_papers),
+}

@@ -1,0 +1,82 @@
+"""``akin index`` with a library: what lacks abstracts is listed, and looked up where it is said to."""
+
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+import akin.lookups
+from indexer.corpus.lookup.polite import PoliteClient
+from tests.support.commands import flat, run
+from tests.support.examples.corpus_examples import write_lines
+from tests.support.examples.lookup_answers import LookupServices
+
+ENTRIES = (
+    "@misc{a, title={Whole}, abstract={We have an abstract.}}",
+    "@misc{b, title={Primes}, eprint={9912.00007}}",
+    "@misc{c, title={Nowhere}}",
+)
+
+
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> LookupServices:
+    """The public services; nobody else can be asked."""
+    answering = LookupServices()
+    client = partial(PoliteClient, transport=httpx.MockTransport(answering), sleep=lambda _: None)
+    monkeypatch.setattr(akin.lookups, "PoliteClient", client)
+    return answering
+
+
+def index(*arguments: str | Path, status: int = 0) -> str:
+    """What a user sees who indexes into a collection of hashed words."""
+    given = ("--encoder", "hashing", "--device", "cpu", *arguments)
+    return flat(run("index", *given, status=status, width=400))
+
+
+def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: LookupServices) -> None:
+    """With file and line and what they can be looked up by; nobody is asked."""
+    corpus = write_lines(tmp_path, *ENTRIES, name="my.bib")
+    shown = index(corpus, "--data", tmp_path / "data")
+    assert "Indexed 1 papers" in shown
+    assert (
+        f"2 rows have no abstract and were passed over: {corpus}:2: no abstract (arxiv:9912.00007)" in shown
+    )
+    assert f"{corpus}:3: no abstract 1 of them can be looked up" in shown
+    table = tmp_path / "data" / "lookups" / "unresolved.csv"
+    assert f"--fetch does so. {table} lists them." in shown
+    assert '"arxiv:9912.00007","Primes"' in table.read_text(encoding="utf-8")
+    assert [] == services.asked
+
+
+def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
+    """They are indexed with the rest, and stay so without another request."""
+    corpus = write_lines(tmp_path, *ENTRIES, name="my.bib")
+    shown = index(corpus, "--data", tmp_path / "data", "--fetch", "--contact", "ada@example.org")
+    assert "Looked up 1 entries, found 1." in shown
+    assert "Indexed 2 papers" in shown
+    assert "1 abstracts came from what was looked up." in shown
+    assert 1 == len(services.asked)
+    assert "2 papers were there already" in index(corpus, "--data", tmp_path / "data")
+    assert 1 == len(services.asked)
+
+
+def test_a_list_of_ids_alone(tmp_path: Path, services: LookupServices) -> None:
+    """It holds no paper yet, which is said with the table and the way on; what is unknown is named."""
+    corpus = write_lines(tmp_path, "9912.00007", "10.5555/b", name="ids.txt")
+    shown = index(corpus, "--data", tmp_path / "data", status=1)
+    assert "no usable paper (no row has an abstract; 2 can be looked up with --fetch: " in shown
+    assert (tmp_path / "data" / "lookups" / "unresolved.csv").exists()
+    shown = index(corpus, "--data", tmp_path / "data", "--fetch")
+    assert "1 are not known there: doi:10.5555/b" in shown
+    assert "Indexed 1 papers" in shown
+
+
+def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What there is is indexed all the same."""
+    down = httpx.MockTransport(LookupServices("export.arxiv.org"))
+    client = partial(PoliteClient, transport=down, sleep=lambda _: None)
+    monkeypatch.setattr(akin.lookups, "PoliteClient", client)
+    shown = index(write_lines(tmp_path, *ENTRIES, name="my.bib"), "--data", tmp_path / "data", "--fetch")
+    assert "arXiv was given up (export.arxiv.org: it answers 503)." in shown
+    assert "Indexed 1 papers" in shown

@@ -1,0 +1,170 @@
+"""BibTeX: odd and broken files."""
+
+import gzip
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, MAX_ENTRY_LINES
+from indexer.corpus.read import CorpusReport, read_corpus
+from models.errors import BrokenRowError, CorpusError, CorpusFormatError
+from models.types import Paper
+from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons
+
+
+def entry(key: str = "a", **fields: str) -> str:
+    """An entry that is whole unless ``fields`` break it."""
+    given = {"title": "{A Title}", "abstract": "{An abstract.}"} | fields
+    return f"@article{{{key},\n" + "".join(f"  {name} = {text},\n" for name, text in given.items()) + "}\n"
+
+
+def read(folder: Path, content: str | bytes, name: str = "my.bib") -> tuple[list[Paper], CorpusReport]:
+    """The papers of a file, and what else it holds."""
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    report = CorpusReport()
+    return list(read_corpus(path, report=report)), report
+
+
+words = st.text(st.sampled_from("abc é 中 ,;:.@#%&=_)\n"), min_size=1).map(lambda text: f"x{text}x")
+
+
+@given(st.lists(words, min_size=1, max_size=5), st.sampled_from(["{}", '""']), st.booleans())
+@settings(deadline=None)
+def test_what_is_written_is_read(texts: list[str], around: str, crlf: bool) -> None:
+    """Whatever stands in a value: signs of BibTeX, line ends, other scripts."""
+    content = "".join(entry(f"k{n}", title=around[0] + text + around[1]) for n, text in enumerate(texts))
+    content = content.replace("\n", "\r\n") if crlf else content
+    expected = [(f"k{n}", " ".join(text.split())) for n, text in enumerate(texts)]
+    with TemporaryDirectory() as folder:
+        assert expected == [(paper.id, paper.title) for paper in read(Path(folder), content)[0]]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("@article{b,\n title = {Never {closed},\n", "Unexpectedly reached end of file. Are its braces"),
+        ('@article{b,\n title = "Never closed,\n', "Unexpectedly reached end of file"),
+        ("@article{b title = {No comma}}\n", "Expected comma after entry key"),
+        ("@article{b,\n title}\n", "Expected a `=`"),
+        (entry("b", title="{}"), "the title is empty"),
+        (entry("b", abstract="{" + "x" * 100_001 + "}"), "the abstract has 100,001 characters"),
+        (entry("b", note="{" + "x" * MAX_ENTRY_BYTES + "}"), "the entry has more than 1,048,576 bytes"),
+        (entry("b", note="{" + "x\n" * MAX_ENTRY_LINES + "}"), "or 10,000 lines; shorten it"),
+        (entry("b", note="{" + "x" * 9_000_000 + "}"), "the line is longer than 8,388,608 bytes"),
+        (entry("a"), "duplicate id 'a', first seen at line 1"),
+    ],
+)
+def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str) -> None:
+    """Its line and reason are reported, its neighbours are read; in fail mode it raises."""
+    papers, report = read(tmp_path, entry("a") + broken + entry("c"))
+    assert ["a", "c"] == [paper.id for paper in papers]
+    ((line, given),) = [(each.line, each.reason) for each in report.broken_rows]
+    assert 5 == line
+    assert reason in given
+    with pytest.raises(BrokenRowError, match=r"my\.bib:5: "):
+        list(read_corpus(tmp_path / "my.bib", on_error="fail"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "cp1252"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    """UTF-8, with and without its mark, and what is none is Western European."""
+    papers, _ = read(tmp_path, entry(title="{Café Müller}").encode(encoding))
+    assert ["Café Müller"] == [paper.title for paper in papers]
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    """An entry with bytes of neither is refused alone."""
+    papers, report = read(
+        tmp_path, entry("a").encode() + b"@article{b, title = {\x81}}\n" + entry("c").encode()
+    )
+    assert ["a", "c"] == [paper.id for paper in papers]
+    assert "neither UTF-8 nor Latin-1 at byte 22 of the entry" in report.broken_rows[0].reason
+
+
+def test_line_ends_and_gzip(tmp_path: Path) -> None:
+    """CRLF and compression change nothing."""
+    content = (CORPORA / "library.bib").read_bytes().replace(b"\n", b"\r\n")
+    papers, _ = read(tmp_path, gzip.compress(content), name="no-telling-name")
+    assert list(EXAMPLES["bibtex"].papers) == papers
+
+
+def test_the_name_tells_where_the_beginning_does_not(tmp_path: Path) -> None:
+    """Any text may stand before the first entry."""
+    content = "My papers\n" + entry("a")
+    assert ["a"] == [paper.id for paper in read(tmp_path, content)[0]]
+    gzipped = gzip.compress(content.encode())
+    assert ["a"] == [paper.id for paper in read(tmp_path, gzipped, name="MY.BIB.GZ")[0]]
+    with pytest.raises(CorpusFormatError, match="no known corpus format"):
+        read(tmp_path, content, name="my.txt")
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    """It is named as such."""
+    with pytest.raises(CorpusError, match="is empty"):
+        read(tmp_path, "\n \n")
+
+
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"title": 'abbr # " of " # {{La}mps}'}, "Journal of Lamps"),
+        ({"title": "ABBR"}, "Journal"),
+        ({"title": "unknown"}, "unknown"),
+        ({"title": '"with a {"}quote{"} # inside"'}, 'with a "quote" # inside'),
+        ({"TITLE": "{First}", "title": "{first}"}, "First"),
+    ],
+)
+def test_values(tmp_path: Path, fields: dict[str, str], title: str) -> None:
+    """Parts are joined, names replaced, and of a field that comes twice the first counts."""
+    fields = {"title": fields.pop("TITLE"), "Title": fields["title"]} if "TITLE" in fields else fields
+    papers, _ = read(tmp_path, '@string{abbr = "Journal"}\n' + entry(**fields))
+    assert [title] == [paper.title for paper in papers]
+
+
+def test_names_of_names_are_bounded(tmp_path: Path) -> None:
+    """Each twice the one before: what is too long is refused, and so is too much together."""
+    doubling = "".join(f"@string{{s{n + 1} = s{n} # s{n}}}\n" for n in range(60))
+    papers, report = read(tmp_path, '@string{s0 = "xx"}\n' + doubling + entry("a"))
+    assert ["a"] == [paper.id for paper in papers]
+    assert "all @string together have more than 1,048,576 characters" in report.broken_rows[0].reason
+    content = '@string{s = "' + "x" * 500_000 + '"}\n' + entry("b", note="s # s # s") + entry("a")
+    papers, report = read(tmp_path, content)
+    assert (["a"], [2]) == ([paper.id for paper in papers], [each.line for each in report.broken_rows])
+    assert "its names replaced" in report.broken_rows[0].reason
+
+
+def test_a_field_given_twice(tmp_path: Path) -> None:
+    """The entry is used; of the two the first counts."""
+    papers, report = read(tmp_path, "@misc{a, title={One}, title={Two}, abstract={A.}}")
+    assert (["One"], 0) == ([paper.title for paper in papers], report.broken)
+
+
+def test_what_is_no_entry(tmp_path: Path) -> None:
+    """Comments and preambles are passed over, blanks may stand behind the @, brackets may be round."""
+    content = "@preamble{ {x} }\n@comment{jabref-meta: y;}\n% c\n@ article (a, title={T}, abstract={A.})\nz\n"
+    papers, report = read(tmp_path, content)
+    assert (["a"], 0) == ([paper.id for paper in papers], report.broken)
+
+
+def test_entries_without_an_abstract_are_listed(tmp_path: Path) -> None:
+    """With their lines; those that can be looked up with what they are looked up by."""
+    content = "@misc{a, title={T}}\n@misc{b, title={\\'E}, doi={10.5555/b}}\n"
+    papers, report = read(tmp_path, content)
+    path = str(tmp_path / "my.bib")
+    assert ([], 2, 0) == (papers, report.without_abstract, report.broken)
+    assert [(path, 1), (path, 2)] == report.rows_without_abstract
+    assert [("doi:10.5555/b", "É", path, 2)] == [
+        (each.lookup, each.title, each.path, each.line) for each in report.unresolved
+    ]
+
+
+def test_an_export_that_is_cut_short(tmp_path: Path) -> None:
+    """What is not whole is reported once, as a break."""
+    path = tmp_path / "cut.bib"
+    whole = (entry("a") + entry("b")).encode()
+    path.write_bytes(gzip.compress(whole + b"@article{c,\n  title = {T},\n", compresslevel=0)[:-8])
+    assert [(11, True)] == [(line, "breaks off" in reason) for line, reason in reasons(path)]

@@ -1,0 +1,22 @@
+"""CSL-JSON: odd shapes."""
+
+import json
+from pathlib import Path
+
+from indexer.corpus.read import CorpusReport, read_corpus
+from tests.support.examples.corpus_examples import write_lines
+
+
+def test_csl_of_odd_shapes(tmp_path: Path) -> None:
+    """Dates, names and ids as programs write them; also as lines, and spread over many."""
+    records = [
+        {"id": 7, "type": "book", "title": "T", "abstract": "A.", "issued": {"date-parts": [["2015"]]}},
+        {"id": "b", "type": "book", "title": "T", "abstract": "A.", "issued": {"raw": "1999"}, "author": {}},
+        {"id": "c", "type": "book", "title": "T", "issued": None, "note": "PMID: 41\nhttps://x.y"},
+    ]
+    report = CorpusReport()
+    path = write_lines(tmp_path, json.dumps(records, indent=2))
+    papers = list(read_corpus(path, report=report))
+    assert [("7", 2015), ("b", None)] == [(paper.id, paper.year) for paper in papers]
+    assert ["pmid:41"] == [each.lookup for each in report.unresolved]
+    assert papers == list(read_corpus(write_lines(tmp_path, *records)))

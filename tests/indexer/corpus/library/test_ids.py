@@ -1,0 +1,67 @@
+"""Lists of ids, and what becomes of entries of which only the name is known."""
+
+from pathlib import Path
+
+import pytest
+
+from indexer.corpus.read import MAX_UNRESOLVED, CorpusReport, read_corpus
+from indexer.corpus.rows import RawPaper
+from models.errors import BrokenRowError, CorpusFormatError
+from tests.support.examples.corpus_examples import CORPORA, reasons, write_lines
+
+
+def test_every_id_is_listed() -> None:
+    """None is a paper yet, and each is kept with its line."""
+    report = CorpusReport()
+    assert [] == list(read_corpus(CORPORA / "ids.txt", report=report))
+    assert [(2, "doi:10.5555/lamp.1"), (3, "arxiv:9912.00007"), (5, "pmid:31452104")] == [
+        (each.line, each.lookup) for each in report.unresolved
+    ]
+    with pytest.raises(BrokenRowError, match=r"ids\.txt:4: 'not an id' is no DOI"):
+        list(read_corpus(CORPORA / "ids.txt", on_error="fail"))
+
+
+def test_what_was_found_completes_an_entry() -> None:
+    """The id stays, what the entry says itself counts, the rest comes from what was found."""
+    found = {
+        "doi:10.5555/lamp.1": RawPaper("x", "Lamps", "We fit lamps.", 2019, "V", ["A"], doi="10.5555/Lamp.1"),
+        "arxiv:9912.00007": RawPaper("x", "Found", "We found it.", 2020),
+    }
+    report = CorpusReport()
+    (lamps, other) = read_corpus(CORPORA / "ids.txt", report=report, found=found)
+    assert ("doi:10.5555/lamp.1", "Lamps", "We fit lamps.", 2019) == (
+        lamps.id,
+        lamps.title,
+        lamps.abstract,
+        lamps.year,
+    )
+    assert "arxiv:9912.00007" == other.id
+    assert (2, 1, ["pmid:31452104"]) == (
+        report.looked_up,
+        report.without_abstract,
+        [each.lookup for each in report.unresolved],
+    )
+    (lamps, umber, _) = read_corpus(CORPORA / "library.bib", found=found)
+    assert ("Lamps of Old", "We found it.", 2021) == (umber.title, umber.abstract, umber.year)
+    assert "Lamps are dim." == lamps.sentences[0].text
+
+
+def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
+    """Most lines name papers, and the first does; a long line or a table is none."""
+    assert [(2, "'x' is no DOI, arXiv id or PubMed number")] == reasons(
+        write_lines(tmp_path, "10.5555/a", "x", "41", name="a.txt")
+    )
+    assert [] == reasons(write_lines(tmp_path, "title,abstract,id", "10.5555/a,b,c", name="b.csv"))
+    with pytest.raises(CorpusFormatError, match="no known corpus format"):
+        reasons(write_lines(tmp_path, "10.5555/a", "Dear colleagues", "see above", name="d.txt"))
+    long_line = "10.5555/" + "x" * 500
+    assert [2] == [line for line, _ in reasons(write_lines(tmp_path, "41", long_line, "42", name="c.txt"))]
+
+
+def test_the_list_of_unresolved_entries_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted beyond that."""
+    assert MAX_UNRESOLVED >= 10_000
+    monkeypatch.setattr("indexer.corpus.read.MAX_UNRESOLVED", 2)
+    report = CorpusReport()
+    assert [] == list(read_corpus(write_lines(tmp_path, "1", "2", "3"), report=report))
+    assert (3, 2) == (report.without_abstract, len(report.unresolved))

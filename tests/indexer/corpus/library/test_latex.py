@@ -1,0 +1,38 @@
+"""LaTeX in titles, names and abstracts."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.corpus.library.latex import from_latex
+
+
+@pytest.mark.parametrize(
+    ("latex", "text"),
+    [
+        (r"M{\"u}ller, \'Etienne, {\O}re, \v{S}koda, \c{c}", "Müller, Étienne, Øre, Škoda, ç"),
+        (r"{{\L}ukasz} \aa ngstrom Erd{\H{o}}s na{\"\i}ve \'{\i}", "Łukasz ångstrom Erdős naïve í"),
+        (r"{B}ayesian {LSTM}s: a {\emph{very}} \textit{long} title", "Bayesian LSTMs: a very long title"),
+        (r"50\% of R\&D, a\_b, \#1, \$5", "50% of R&D, a_b, #1, $5"),
+        (r"50% of R&D", "50% of R&D"),
+        (r"let $p_1 \leq {3}$ and \(a \leq {b}\) be", r"let $p_1 \leq {3}$ and \(a \leq {b}\) be"),
+        (r"costs $5, caf{\'e}", "costs $5, café"),
+        (r"a~b -- c --- d ``q''", "a b – c — d “q”"),
+        (r"{\textquoteright}s \ldots", "’s …"),
+        (r"as shown\cite[p.~3]{a,b} by\label{x} us", "as shown by us"),
+        (r"\href{http://x.y}{text}, \url{http://a.b/c}", "text, http://a.b/c"),
+        (r"\made{up} on \today", "up on "),
+        ("unbalanced { and }", "unbalanced  and "),
+        ("a last \\", "a last \\"),
+    ],
+)
+def test_latex_becomes_unicode(latex: str, text: str) -> None:
+    """Accents, signs and dashes are characters, markup goes, mathematics stays."""
+    assert text == from_latex(latex)
+
+
+@given(st.text(st.characters(exclude_characters="\\${}~-`'")))
+@settings(deadline=None)
+def test_other_text_stays(text: str) -> None:
+    """What has no LaTeX in it is as it was."""
+    assert text == from_latex(text)

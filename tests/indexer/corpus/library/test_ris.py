@@ -1,0 +1,79 @@
+"""RIS: odd and broken files."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import rispy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.corpus.library.chunks import MAX_ENTRY_BYTES
+from indexer.corpus.read import CorpusReport, read_corpus
+from models.types import Paper
+from tests.support.examples.corpus_examples import CORPORA, EXAMPLES
+
+
+def entry(key: str, *lines: str) -> str:
+    """An entry that is whole unless ``lines`` break it."""
+    return "\r\n".join(["TY  - JOUR", f"ID  - {key}", *(lines or ("TI  - T", "AB  - A.")), "ER  - ", "", ""])
+
+
+def read(folder: Path, content: str | bytes) -> tuple[list[Paper], CorpusReport]:
+    """The papers of a file, and what else it holds."""
+    path = folder / "my.ris"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    report = CorpusReport()
+    return list(read_corpus(path, report=report)), report
+
+
+texts = st.text(st.sampled_from("abc é中,;:.-{}TY%"), min_size=1).map(lambda text: f"x{text}x")
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
+@settings(deadline=None)
+def test_what_is_written_is_read(given_texts: list[tuple[str, str]]) -> None:
+    """Whatever stands in a title or an abstract."""
+    entries = [
+        {"type_of_reference": "JOUR", "id": f"k{n}", "title": title, "abstract": abstract}
+        for n, (title, abstract) in enumerate(given_texts)
+    ]
+    with TemporaryDirectory() as folder:
+        papers, _ = read(Path(folder), rispy.dumps(entries))
+    expected = [(f"k{n}", " ".join(t.split()), " ".join(a.split())) for n, (t, a) in enumerate(given_texts)]
+    assert expected == [(paper.id, paper.title, paper.abstract) for paper in papers]
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ("TY  - JOUR\r\nTI  - T\r\nAB  - A.\r\n\r\n", "it has no line ER that ends it"),
+        (entry("b", "AB  - A."), "no title"),
+        (entry("b", "TI  - T", "AB  - A.", "N1  - " + "x" * MAX_ENTRY_BYTES), "more than 1,048,576 bytes"),
+        (entry("a"), "duplicate id 'a', first seen at line 1"),
+    ],
+)
+def test_a_broken_entry_is_passed_over(tmp_path: Path, broken: str, reason: str) -> None:
+    """Its line and reason are reported, its neighbours are read."""
+    papers, report = read(tmp_path, entry("a") + broken + entry("c"))
+    assert ["a", "c"] == [paper.id for paper in papers]
+    ((line, given_reason),) = [(each.line, each.reason) for each in report.broken_rows]
+    assert 7 == line
+    assert reason in given_reason
+
+
+def test_encodings_marks_and_line_ends(tmp_path: Path) -> None:
+    """Latin-1 is read, and neither a mark nor blank lines before the first entry matter."""
+    content = entry("a", "TI  - Café", "AB  - A.")
+    assert ["Café"] == [paper.title for paper in read(tmp_path, content.encode("latin-1"))[0]]
+    assert ["Café"] == [paper.title for paper in read(tmp_path, ("\ufeff\r\n" + content).encode())[0]]
+    assert ["a"] == [paper.id for paper in read(tmp_path, "Provider: P\r\n" + content)[0]]
+    whole = (CORPORA / "library.ris").read_bytes().replace(b"\n", b"\r\n")
+    assert list(EXAMPLES["ris"].papers) == read(tmp_path, whole)[0]
+
+
+def test_numbers_of_other_databases_are_no_pubmed_numbers(tmp_path: Path) -> None:
+    """An accession number is one only where PubMed gave it; anywhere else it may be the key."""
+    lines = ("TI  - T", "AB  - A.", "AN  - 7")
+    content = entry("a", *lines, "DB  - PubMed") + entry("b", *lines) + entry("", *lines, "DB  - Scopus")
+    assert ["pmid:7", "b", "7"] == [paper.id for paper in read(tmp_path, content)[0]]

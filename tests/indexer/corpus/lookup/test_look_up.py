@@ -1,0 +1,132 @@
+"""Looking up entries of which only the name is known, against answers of the documented shapes."""
+
+import csv
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+
+from indexer.corpus.lookup.found import FoundPapers, note_unresolved
+from indexer.corpus.lookup.look_up import LookupReport, look_up
+from indexer.corpus.lookup.polite import PoliteClient
+from indexer.corpus.read import CorpusReport, Unresolved, read_corpus
+from models.types import Facet
+from tests.support.builds import quiet
+from tests.support.examples.corpus_examples import write_lines
+from tests.support.examples.lookup_answers import CROSSREF, LookupServices
+
+
+def ask(services: LookupServices, folder: Path, *corpora: Path) -> LookupReport:
+    """Look up what ``corpora`` name."""
+    transport = httpx.MockTransport(services)
+    with PoliteClient(contact="ada@example.org", transport=transport, sleep=lambda _: None) as client:
+        return look_up(corpora, folder, client, on_progress=quiet)
+
+
+def ask_text(text: str, folder: Path, corpus: Path) -> LookupReport:
+    """Look up what ``corpus`` names, all answers being ``text``."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, text=text))
+    with PoliteClient(transport=transport, sleep=lambda _: None) as client:
+        return look_up([corpus], folder, client, on_progress=quiet)
+
+
+def test_names_are_asked_of_the_service_that_knows_them(tmp_path: Path) -> None:
+    """In as few requests as it takes; what is unknown is listed."""
+    corpus = write_lines(tmp_path, "10.5555/Lamp.1", "9912.00007", "9912.00008", "pmid:41", "10.5555/b")
+    services = LookupServices()
+    report = ask(services, tmp_path / "lookups", corpus)
+    assert (5, 3, ["arxiv:9912.00008", "doi:10.5555/b"], {}) == (
+        report.n_asked,
+        report.n_found,
+        report.unknown,
+        report.failed,
+    )
+    assert [
+        "/api/query?id_list=9912.00007%2C9912.00008&max_results=2",
+        "/entrez/eutils/efetch.fcgi?db=pubmed&id=41&retmode=xml&tool=akin&email=ada%40example.org",
+        "/works/10.5555%2Flamp.1",
+        "/works/10.5555%2Fb",
+    ] == [url.raw_path.decode() for url in services.asked]
+
+
+def test_names_become_papers(tmp_path: Path) -> None:
+    """With all that the services say of them; the others stay unresolved."""
+    corpus = write_lines(tmp_path, "10.5555/Lamp.1", "9912.00007", "9912.00008", "pmid:41")
+    ask(LookupServices(), tmp_path / "lookups", corpus)
+    rows = CorpusReport()
+    lamps, primes, salt = read_corpus(corpus, report=rows, found=FoundPapers(tmp_path / "lookups"))
+    assert ("doi:10.5555/lamp.1", "Lamps of Old", "Lamps are dim. We fit bulbs.", 2019, "Lamp Letters") == (
+        lamps.id,
+        lamps.title,
+        lamps.abstract,
+        lamps.year,
+        lamps.venue,
+    )
+    assert ("Ada Quill", "The Lamp Group") == lamps.authors
+    assert ("Gaps between Invented Primes", 2020, "10.5555/primes", ("math.PR",)) == (
+        primes.title,
+        primes.year,
+        primes.doi,
+        primes.fields,
+    )
+    assert ("pmid:41", Facet.METHOD) == (salt.id, salt.sentences[0].facet)
+    assert ["arxiv:9912.00008"] == [each.lookup for each in rows.unresolved]
+
+
+def test_what_was_found_is_not_asked_for_again(tmp_path: Path) -> None:
+    """Also behind half a line, which an interruption leaves."""
+    corpus = write_lines(tmp_path, "9912.00007", "pmid:41")
+    ask(LookupServices("eutils.ncbi.nlm.nih.gov"), tmp_path / "lookups", corpus)
+    with (tmp_path / "lookups" / "found.jsonl").open("ab") as stream:
+        stream.write(b'{"lookup": "pmid:4')
+    services = LookupServices()
+    assert 1 == ask(services, tmp_path / "lookups", corpus).n_found
+    assert ["eutils.ncbi.nlm.nih.gov"] == [url.host for url in services.asked]
+    assert {"arxiv:9912.00007", "pmid:41"} == set(FoundPapers(tmp_path / "lookups"))
+
+
+def test_a_service_that_fails_is_given_up_and_the_others_are_asked(tmp_path: Path) -> None:
+    """It is named with the reason."""
+    corpus = write_lines(tmp_path, "9912.00007", "pmid:41", "10.5555/lamp.1")
+    report = ask(LookupServices("export.arxiv.org"), tmp_path / "lookups", corpus)
+    assert ({"arXiv": "export.arxiv.org: it answers 503"}, 2) == (report.failed, report.n_found)
+
+
+@pytest.mark.parametrize("text", ["{", "<html>", '{"message": 7}', "[]"])
+def test_answers_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    """Whatever comes, nothing is made up."""
+    corpus = write_lines(tmp_path, "9912.00007", "pmid:41", "10.5555/lamp.1")
+    report = ask_text(text, tmp_path / "lookups", corpus)
+    assert 0 == report.n_found
+    assert {"arXiv", "PubMed"} <= report.failed.keys()
+
+
+def test_a_paper_without_an_abstract_is_written_down(tmp_path: Path) -> None:
+    """It stays unresolved, is counted, and is not asked for again."""
+    corpus = write_lines(tmp_path, "10.5555/lamp.1")
+    bare = {"message": {key: value for key, value in CROSSREF["message"].items() if key != "abstract"}}
+    assert 1 == ask_text(json.dumps(bare), tmp_path / "lookups", corpus).without_abstract
+    assert 0 == ask_text(json.dumps(bare), tmp_path / "lookups", corpus).n_asked
+    report = CorpusReport()
+    assert [] == list(read_corpus(corpus, report=report, found=FoundPapers(tmp_path / "lookups")))
+    assert ["Lamps of Old"] == [each.title for each in report.unresolved]
+
+
+def test_the_table_of_unresolved_entries(tmp_path: Path) -> None:
+    """It holds those of the files read last and of all others, and starts no formula."""
+    first, second = tmp_path / "a.bib", tmp_path / "b.bib"
+    folder = tmp_path / "lookups"
+    assert note_unresolved(folder, [], [first]) is None
+    assert not folder.exists()
+    note_unresolved(folder, [Unresolved("doi:10.5/a", "=1+1", str(first), 3)], [first])
+    path = note_unresolved(folder, [Unresolved("pmid:4", "T", str(second), 1)], [second])
+    assert path is not None
+    with path.open(encoding="utf-8", newline="") as stream:
+        assert [
+            ["id", "title", "file", "line"],
+            ["doi:10.5/a", "'=1+1", str(first), "3"],
+            ["pmid:4", "T", str(second), "1"],
+        ] == list(csv.reader(stream))
+    assert path == note_unresolved(folder, [], [first])
+    assert note_unresolved(folder, [], [second]) is None

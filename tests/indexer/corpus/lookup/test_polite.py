@@ -1,0 +1,125 @@
+"""Requests to public services: slowly, by name, again where it helps, and not for ever."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from indexer.corpus.lookup import polite
+from indexer.corpus.lookup.polite import PoliteClient
+from models.errors import ServiceError
+
+URL = "https://api.example.org/works/a"
+
+
+class Clock:
+    """A clock that goes on only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def client(
+    answer: Callable[[httpx.Request], httpx.Response], clock: Clock, *, contact: str = ""
+) -> PoliteClient:
+    """A client of a service that answers so."""
+    transport = httpx.MockTransport(answer)
+    return PoliteClient(contact=contact, transport=transport, sleep=clock.sleep, clock=lambda: clock.now)
+
+
+def test_it_says_who_asks() -> None:
+    """Its name and version, and how to reach who uses it."""
+    agents = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        agents.append(request.headers["User-Agent"])
+        return httpx.Response(200, content=b"x")
+
+    for contact in ("", "ada@example.org"):
+        with client(answer, Clock(), contact=contact) as polite_client:
+            assert b"x" == polite_client.get(URL, {"a": "b"}, every_s=1)
+    assert agents[0].startswith("akin/")
+    assert agents[1].endswith("(mailto:ada@example.org)")
+
+
+def test_requests_to_one_host_keep_their_distance() -> None:
+    """The first goes at once, and so does one to another host."""
+    clock = Clock()
+    with client(lambda _: httpx.Response(200), clock) as polite_client:
+        for _ in range(3):
+            polite_client.get(URL, {}, every_s=3.0)
+        assert [3.0, 3.0] == clock.slept
+        polite_client.get("https://other.example.org/", {}, every_s=3.0)
+        clock.now += 5
+        polite_client.get(URL, {}, every_s=3.0)
+    assert [3.0, 3.0] == clock.slept
+
+
+def test_what_is_not_there_is_none() -> None:
+    """It is not asked for again."""
+    clock = Clock()
+    with client(lambda _: httpx.Response(404), clock) as polite_client:
+        assert polite_client.get(URL, {}, every_s=0) is None
+    assert [] == clock.slept
+
+
+def test_failures_are_tried_again_with_growing_pauses() -> None:
+    """Also where no connection comes about, and never sooner than the service says."""
+    clock = Clock()
+    answers: list[httpx.Response | None] = [
+        httpx.Response(503),
+        None,
+        httpx.Response(429, headers={"Retry-After": "30"}),
+        httpx.Response(200, content=b"x"),
+    ]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        given = answers.pop(0)
+        if given is None:
+            raise httpx.ConnectTimeout("too slow")
+        return given
+
+    with client(answer, clock) as polite_client:
+        assert b"x" == polite_client.get(URL, {}, every_s=0)
+    assert [2.0, 4.0, 30.0] == clock.slept
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "n_requests", "reason"),
+    [
+        (503, {}, 4, r"api\.example\.org: it answers 503"),
+        (400, {}, 1, "it answers 400"),
+        (429, {"Retry-After": "3600"}, 1, "it answers 429"),
+        (302, {"Location": "https://elsewhere.example.org"}, 1, "it answers 302"),
+        (0, {}, 4, r"it cannot be reached \(ConnectError\)"),
+    ],
+)
+def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reason: str) -> None:
+    """After a few tries, or at once where more would not help; no address of another host is followed."""
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        if not status:
+            raise httpx.ConnectError("")
+        return httpx.Response(status, headers=headers)
+
+    with client(answer, Clock()) as polite_client, pytest.raises(ServiceError, match=reason):
+        polite_client.get(URL, {}, every_s=0)
+    assert ["api.example.org"] * n_requests == asked
+
+
+def test_an_endless_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory that an answer takes is bounded."""
+    monkeypatch.setattr(polite, "_MAX_BODY_BYTES", 10)
+    with (
+        client(lambda _: httpx.Response(200, content=b"x" * 11), Clock()) as polite_client,
+        pytest.raises(ServiceError, match="larger than 10 bytes"),
+    ):
+        polite_client.get(URL, {}, every_s=0)

@@ -1,0 +1,112 @@
+"""JSON arrays: every format of JSON lines may come as a list."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.corpus.arrays import array_elements
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.source import MAX_LINE_BYTES, Lines
+from models.errors import BrokenFileError, InputError
+from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons, row, write_lines
+
+
+def elements(text: str, *, piece: int = 8_192) -> list[tuple[int, bytes | InputError]]:
+    """The elements of an array, read in pieces."""
+    stream = io.BufferedReader(io.BytesIO(text.encode()))  # type: ignore[arg-type]  # bytes are raw enough
+    return list(array_elements(Lines(stream, Path("a.json")), piece))
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(st.lists(values), st.sampled_from([None, 2]), st.booleans(), st.integers(1, 30))
+@settings(deadline=None)
+def test_elements_are_those_of_the_array(
+    given_values: list[object], indent: int | None, ascii_only: bool, piece: int
+) -> None:
+    """Whatever stands in strings, however the list is laid out and wherever a read ends."""
+    text = json.dumps(given_values, indent=indent, ensure_ascii=ascii_only)
+    found = [json.loads(element) for _, element in elements(text, piece=piece)]  # type: ignore[arg-type]
+    assert given_values == found
+
+
+def test_lines_are_those_where_elements_begin() -> None:
+    """Also behind blank lines, and of several on one line."""
+    text = '\n[\n\n {"a":\n 1}, {"b": 2}\n,\n{"c": "]"}\n]\n'
+    assert [3 + 1, 5, 7] == [line for line, _ in elements(text)]
+
+
+@pytest.mark.parametrize("layout", [None, 2])
+@pytest.mark.parametrize("name", ["jsonl", "arxiv", "openalex", "s2", "unarxive"])
+def test_each_format_may_come_as_a_list(name: str, layout: int | None, tmp_path: Path) -> None:
+    """The same papers are found, plain and gzipped, pretty or on one line."""
+    example = EXAMPLES[name]
+    whole = []
+    for line in (CORPORA / example.file).read_text(encoding="utf-8").splitlines():
+        try:
+            whole.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    path = tmp_path / "list.gz"
+    path.write_bytes(gzip.compress(json.dumps(whole, indent=layout).encode()))
+    assert example.papers == tuple(read_corpus(path))
+
+
+def test_a_broken_element_is_reported_and_passed_over(tmp_path: Path) -> None:
+    """Its line and reason are named, the rest is read; what is no object is none either."""
+    path = write_lines(
+        tmp_path, "[", json.dumps(row("a")) + ",", '{"id": }', ', 7, "x"', "," + json.dumps(row("b")), "]"
+    )
+    report = CorpusReport()
+    assert ["a", "b"] == [found.id for found in read_corpus(path, report=report)]
+    assert [3, 4, 4] == [broken.line for broken in report.broken_rows]
+    assert "no valid JSON" in report.broken_rows[0].reason
+    assert "no JSON object" in report.broken_rows[1].reason
+
+
+def test_the_first_element_may_be_broken_or_large(tmp_path: Path) -> None:
+    """The format is told by another one, or by the keys that the head holds."""
+    broken = write_lines(tmp_path, '[{"id": },', json.dumps(row("b")), "]", name="broken.json")
+    assert ["b"] == [found.id for found in read_corpus(broken)]
+    large = write_lines(tmp_path, json.dumps([row("a", note="x" * 100_000)]), name="large.json")
+    assert ["a"] == [found.id for found in read_corpus(large)]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("[{},", 1, "the list that begins here has no end"),
+        ('[{}\n,{"a": "', 2, "the list that begins here has no end"),
+        ("[{}]\n7", 2, "something stands behind the end"),
+        ("[{}] 7", 1, "something stands behind the end"),
+    ],
+)
+def test_a_list_that_does_not_end_breaks_off(text: str, line: int, reason: str) -> None:
+    """What is whole is given first."""
+    found = array_elements(Lines(io.BufferedReader(io.BytesIO(text.encode())), Path("a.json")))  # type: ignore[arg-type]  # bytes are raw enough
+    assert b"{}" == next(found)[1]
+    with pytest.raises(BrokenFileError, match=reason) as caught:
+        list(found)
+    assert line == caught.value.line
+
+
+def test_a_huge_element_is_not_held(tmp_path: Path) -> None:
+    """It is one broken row, and the next paper is read."""
+    path = write_lines(tmp_path, f'["{"x" * MAX_LINE_BYTES}",', json.dumps(row("b")), "]", name="huge.json")
+    assert [(1, "the entry is longer than 8,388,608 bytes; shorten it")] == reasons(path, format_name="jsonl")
+    assert ["b"] == [found.id for found in read_corpus(path, format_name="jsonl")]
+
+
+def test_an_empty_list_has_no_paper(tmp_path: Path) -> None:
+    """It ends where it begins."""
+    assert [] == list(read_corpus(write_lines(tmp_path, "[]"), format_name="jsonl"))
