@@ -1,8 +1,9 @@
 """The command line: ``akin index``, ``serve``, ``search``, ``sentences``, ``analyze`` and the others."""
 
 from difflib import get_close_matches
+from importlib.metadata import version
 from pkgutil import resolve_name
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -88,6 +89,16 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"akin {version('akin')}")
+        raise typer.Exit
+
+
 @app.callback()
-def _akin() -> None:
+def _akin(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
     """Find scientific papers akin to one you give, in the respect you choose."""

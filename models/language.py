@@ -4,12 +4,23 @@ import pycld2
 
 # Enough to tell; the cost grows with the text.
 _CHARACTERS_READ = 500
+# The languages that papers are written in. The detector knows a hundred more, and may take English with odd
+# words for one of these.
+_OF_PAPERS = frozenset(
+    {"ar", "bg", "bn", "ca", "cs", "da", "de", "el", "es", "et", "eu", "fa", "fi", "fr"}
+    | {"gl", "he", "hi", "hr", "hu", "hy", "id", "it", "iw", "ja", "ka", "kk", "ko", "lt"}
+    | {"lv", "mk", "ms", "nb", "nl", "no", "pl", "pt", "ro", "ru", "sk", "sl", "sq", "sr"}
+    | {"sv", "ta", "th", "tr", "uk", "ur", "uz", "vi", "zh", "zh-Hant"}
+)
 
 
 def other_language(text: str) -> str | None:
-    """The ISO 639-1 code of the language of ``text``; ``None`` for English and where it is uncertain."""
+    """The ISO 639-1 code of the language of ``text``; ``None`` for English and where it is uncertain.
+
+    A language in which papers are hardly written is uncertain.
+    """
     # The detector refuses characters that are not text, of which extracted abstracts have some.
     read = "".join(char if char.isprintable() else " " for char in text[:_CHARACTERS_READ])
     reliable, _, languages = pycld2.detect(read)
     code: str = languages[0][1]
-    return code if reliable and code != "en" else None
+    return code if reliable and code in _OF_PAPERS else None

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,11 @@ from akin.cli import app
 app(["--help"], standalone_mode=False)
 print({"torch", "transformers"} & sys.modules.keys())
 """
+
+
+def test_the_version_is_told() -> None:
+    """As the installed package has it."""
+    assert f"akin {version('akin')}" == run("--version").strip()
 
 
 def test_help_names_every_command_and_imports_no_torch() -> None:

@@ -11,6 +11,10 @@ from models.language import other_language
         ("We propose a method that finds papers akin to one you give it.", None),
         ("Multicenter, prospective, randomized trial: QRS, ST-segment and T-wave of the 12-lead ECG.", None),
         ("BERT", None),
+        (
+            "We gan luik at the bairns an the auld fowk o Scotland, an speir gin thay ken thair ain leid.",
+            None,
+        ),
         ("", None),
         ("\ud800\x00\ufdd0", None),
         ("Nous proposons une méthode qui trouve les articles proches d'un autre.", "fr"),
