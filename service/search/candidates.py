@@ -74,15 +74,16 @@ def list_candidates(
     first: int,
     allowed: Bool[np.ndarray, " n_papers"],
     words: QueryVectors = WITHOUT_WORDS,
+    among: Bool[np.ndarray, " n_rows"] | None = None,
     omitted: Sequence[Paper] = (),
 ) -> list[int]:
     """The positions of the first ``n_papers`` of a list that is the same however far it is read.
 
     The nearest come first; where ``words`` count, the nearest by both. Fewer if fewer are allowed. ``first``
     papers come from one search, the rest from wider ones, in order, but for what was found before: an
-    approximate index may find other papers when it is asked for more. The list depends on ``first``. Papers
-    with the title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
-    DeadlineError.
+    approximate index may find other papers when it is asked for more. The list depends on ``first``. The
+    sentences ``among`` these rows are searched, all if ``None``. Papers with the title or the abstract of one
+    of ``omitted`` are left out, letter case and spacing aside. Raises DeadlineError.
     """
     several = not of_one_seed(parts)
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
@@ -93,7 +94,9 @@ def list_candidates(
     seen: set[int] = set()
     n_searched = first
     while True:
-        found = find_candidates(snapshot, query, n_papers=n_searched, allowed=allowed, exact=not several)
+        found = find_candidates(
+            snapshot, query, n_papers=n_searched, allowed=allowed, among=among, exact=not several
+        )
         ordered = _by_vectors_and_words(found, shared, n_searched, allowed, quoted)
         new = [position for position in ordered if position not in seen]
         seen.update(new)
@@ -164,6 +167,7 @@ def find_candidates(
     *,
     n_papers: int,
     allowed: Bool[np.ndarray, " n_papers"],
+    among: Bool[np.ndarray, " n_rows"] | None = None,
     exact: bool = True,
 ) -> list[Candidate]:
     """The ``n_papers`` allowed papers nearest by single match, best first; fewer only when fewer are allowed.
@@ -180,7 +184,10 @@ def find_candidates(
     n_dropped = len(allowed) - n_allowed
     # Many sentences with few hits each would find the same few dropped papers again and again.
     few = n_dropped <= _FEW_PAPERS if exact else n_dropped == 0
+    few = few and among is None
     allowed_rows = None if few else allowed[snapshot.paper_of_row]
+    if among is not None:
+        allowed_rows &= among
     n_rows = snapshot.n_rows if allowed_rows is None else int(np.count_nonzero(allowed_rows))
     if exact:
         n_hits = int((wanted + (n_dropped if few else 0)) * _HITS_PER_PAPER)

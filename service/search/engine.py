@@ -7,9 +7,11 @@ from functools import cached_property
 from threading import Thread
 
 import numpy as np
+from jaxtyping import Bool
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
+from models.facets import FACETS, counted_as
 from models.transport import SERVING
 from models.types import RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
@@ -173,6 +175,11 @@ class SearchEngine:
             )
         allowed = snapshot.allowed_papers(query.filters).copy()
         allowed[[seed.position for seed in seeds if seed.position is not None]] = False
+        among = self._among(query)
+        if among is not None:
+            having = np.zeros_like(allowed)
+            having[snapshot.paper_of_row[among]] = True
+            allowed &= having
         words = self._words(query, parts)
         first = query.page.depth or depth_for(
             parts, query.limit, least=self.n_candidates, words=words.weight > 0
@@ -192,18 +199,27 @@ class SearchEngine:
             first=first,
             allowed=allowed,
             words=words,
+            among=among,
             omitted=omitted,
         )
         counted = not omitted  # how many papers are what was pasted shows where there are no more
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
-        results = tuple(self._results(query, parts, words, candidates, shown))
+        results = tuple(self._results(query, parts, words, among, candidates, shown))
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
         reason = None if results else none_allowed(query.filters)
         cut_at = n_listed if self.longest_list < n_allowed else None
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
+
+    def _among(self, query: SearchQuery) -> Bool[np.ndarray, " n_rows"] | None:
+        """The sentences that a text with facets is compared with; ``None`` for all."""
+        facets = {facet for seed in query.seeds if seed.text is not None for facet in seed.aspect.facets}
+        if not facets:
+            return None
+        codes = [FACETS.index(each) for facet in facets for each in counted_as(facet)]
+        return np.isin(self.snapshot.row_facets, codes)
 
     def _words(self, query: SearchQuery, parts: Sequence[Part]) -> QueryVectors:
         """The words of the parts, and what they weigh."""
@@ -216,6 +232,7 @@ class SearchEngine:
         query: SearchQuery,
         parts: Sequence[Part],
         words: QueryVectors,
+        among: Bool[np.ndarray, " n_rows"] | None,
         candidates: Sequence[int],
         shown: Sequence[Stretch],
     ) -> Iterator[RankedPaper]:
@@ -228,6 +245,7 @@ class SearchEngine:
             scorer=query.scorer,
             settings=settings,
             words=words,
+            among=among,
         )
         respect = Respect.of([seed.aspect for seed in query.seeds], query.scorer, words=words.weight > 0)
         for stretch in shown:
@@ -249,6 +267,7 @@ class SearchEngine:
                         include=query.include,
                         max_alignments=query.max_alignments,
                         words=comparison.words(ranked, place, paper),
+                        compared=comparison.compared(int(ranked.positions[place])),
                         strength=self.strengths.of(float(ranked.reaches[place]), respect),
                     )
 

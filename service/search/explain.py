@@ -54,6 +54,7 @@ def explain(
     max_alignments: int = MAX_ALIGNMENTS,
     words: MatchedWords = NO_WORDS,
     strength: Strength | None = None,
+    compared: Int64[np.ndarray, " n_compared"] | None = None,
 ) -> RankedPaper:
     """A paper with its score, and the cells of ``plans`` and the ``words`` that make it up.
 
@@ -63,11 +64,14 @@ def explain(
     ``max_alignments``, shared equally by the sides, a side's lightest cells are summed up. Highlights are the
     sentences that match what the paper should be like; the lightest past MAX_HIGHLIGHTS are left out.
 
-    Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``; with one
-    vector a paper, the only cell belongs to the two whole abstracts. Raises DeadlineError.
+    Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``, or number
+    ``j`` of those ``compared``; with one vector a paper, the only cell belongs to the two whole abstracts.
+    Raises DeadlineError.
     """
     check_deadline()
     cells = _cells(plans, weights)
+    if compared is not None:
+        cells = cells._replace(columns=compared[cells.columns])
     away = cells.weights < 0
     # Heaviest first, those of equal weight in the order of parts, rows and columns.
     order = np.argsort(-np.abs(cells.weights), kind="stable")

@@ -1,7 +1,4 @@
-"""Re-rank: candidates compared with the parts of a query by transport on full-precision vectors.
-
-How the scores of the parts make one is at the end: which parts count for a paper, and how much.
-"""
+"""Re-rank: candidates compared with the parts of a query by transport on full-precision vectors."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +9,11 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
-from models.types import EncoderSpec, MatchedWords, Paper
+from models.types import EncoderSpec, MatchedWords, Paper, rows_of
 from service.context import check_deadline
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship
+from service.search.seeds import own_weights, seed_weights
 from service.search.words import WITHOUT_WORDS, QueryVectors
 
 # The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
@@ -35,12 +33,6 @@ _SAMPLE_PAPERS = 100
 _REACH_PAPERS = 32
 # Distances below this are no measure of anything: all papers sampled are the seed over again.
 _MIN_DISTANCE = 1e-6
-# Measured: docs/why.md, "Several seeds".
-# A seed counts e times less for a paper than another when it is this much farther from it, as a share of what
-# is usual for it.
-_TEMPERATURE = 0.2
-# Papers akin to some seeds are compared with so many of them, the nearest.
-_NEAREST_SEEDS = 10
 
 
 def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
@@ -77,6 +69,7 @@ class Comparison:
     """Compares papers of a snapshot with the parts of a query, ``scorer`` and ``settings`` saying how.
 
     ``words`` are those of the parts; where they do not count, scores are as transport gives them, to the bit.
+    Of papers the sentences ``among`` these rows are compared, all if ``None``; each paper must have one.
     """
 
     def __init__(
@@ -87,8 +80,10 @@ class Comparison:
         scorer: Scorer,
         settings: TransportSettings,
         words: QueryVectors = WITHOUT_WORDS,
+        among: Bool[np.ndarray, " n_rows"] | None = None,
     ) -> None:
         self._snapshot = snapshot
+        self._among = among
         self._parts = parts
         self._plan = partial(compare, scorer=scorer, settings=settings)
         self._words = words
@@ -149,19 +144,35 @@ class Comparison:
         for number, part in enumerate(self._parts):
             counting = np.flatnonzero(ranked.weights[number, first:last])
             if len(counting):
-                rows, offsets = self._snapshot.gather(ranked.positions[first:last][counting])
+                rows, offsets = self._gather(ranked.positions[first:last][counting])
                 compared = self._plan(part.vectors, rows, offsets)
                 for i, paper in enumerate(counting.tolist()):
                     plans[paper].append((number, compared[i]))
         return plans
 
+    def compared(self, position: int) -> Int64[np.ndarray, " n_compared"] | None:
+        """The numbers of the sentences of a paper that are compared; ``None`` for all."""
+        if self._among is None:
+            return None
+        return np.flatnonzero(self._among[slice(*self._snapshot.offsets[position : position + 2])])
+
+    def _gather(
+        self, positions: Int64[np.ndarray, " k"]
+    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+        """The vectors of papers that are compared, end to end, with their offsets."""
+        rows, offsets = self._snapshot.gather(positions)
+        if self._among is None:
+            return rows, offsets
+        kept = self._among[rows_of(self._snapshot.offsets, positions)[0]]
+        return rows[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
+
     def _compare(self, positions: Int64[np.ndarray, " k"]) -> Iterator[tuple[Plans, ...]]:
         for batch in np.split(positions, range(_BATCH, len(positions), _BATCH)):
-            rows, offsets = self._snapshot.gather(batch)
+            rows, offsets = self._gather(batch)
             yield tuple(self._plan(part.vectors, rows, offsets) for part in self._parts)
 
     def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
-        rows, offsets = self._snapshot.gather(positions)
+        rows, offsets = self._gather(positions)
         scores = np.empty((len(self._parts), len(positions)))
         for own, part in zip(scores, self._parts, strict=True):
             own[:] = self._plan(part.vectors, rows, offsets).scores
@@ -183,6 +194,10 @@ class Comparison:
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
         sample = self._snapshot.spread(_REACH_PAPERS)
+        if self._among is not None:
+            offsets = self._snapshot.offsets
+            rows = np.concatenate([[0], np.cumsum(self._among)])
+            sample = sample[rows[offsets[sample + 1]] > rows[offsets[sample]]]
         usual = -self._scores(sample).mean(axis=1)
         if self._words.weight:
             usual += self._words.weight * self._words.distances(sample).mean(axis=1)
@@ -241,59 +256,3 @@ def _blocks(offsets: Int64[np.ndarray, " k_plus_1"], most: int) -> Iterator[tupl
         if last == n_papers:
             return
         first = last
-
-
-def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:
-    """How much the parts of a single seed count: what it should be like once, each contrast as was asked."""
-    given = np.array([-part.weight if part.away else part.weight for part in parts]) / parts[0].weight
-    weights: Float64[np.ndarray, "n_parts n_papers"] = np.repeat(given[:, None], n_papers, axis=1)
-    return weights
-
-
-def seed_weights(
-    scores: Float64[np.ndarray, "n_parts k"],
-    usual: Float64[np.ndarray, " n_parts"],
-    parts: Sequence[Part],
-    *,
-    akin_to: Kinship,
-    negative_weight: float,
-) -> Float64[np.ndarray, "n_parts k"]:
-    """How much each part of several seeds counts in the score of each paper: the sum of weight x score.
-
-    Each part's distances are taken in units of its ``usual`` one, so that a seed near to everything does not
-    decide alone. Weights sum to about 1 over the seeds, the nearer to a paper the heavier unless it should be
-    akin to all; over what it should be unlike to about minus ``negative_weight``, the nearest always counting
-    most.
-    """
-    away = np.array([part.away for part in parts])
-    given = np.array([part.weight for part in parts])
-    relative = scores / usual[:, None]
-    shares = np.zeros_like(scores)
-    # Back to distances: those usual for the seeds.
-    unit = float(np.average(usual[~away], weights=given[~away]))
-    for side, factor, kinship in ((~away, unit, akin_to), (away, -unit * negative_weight, Kinship.SOME)):
-        if side.any():
-            shares[side] = factor * _shares(relative[side], given[side], kinship)
-    weights: Float64[np.ndarray, "n_parts k"] = shares / usual[:, None]
-    return weights
-
-
-def _shares(
-    relative: Float64[np.ndarray, "n_parts k"], given: Float64[np.ndarray, " n_parts"], kinship: Kinship
-) -> Float64[np.ndarray, "n_parts k"]:
-    """What share of each paper's score each part makes; the shares sum to 1."""
-    if kinship is Kinship.ALL:
-        weighed = np.repeat(given[:, None], relative.shape[1], axis=1)
-    else:
-        nearness = np.exp((relative - relative.max(axis=0)) / _TEMPERATURE)
-        weighed = given[:, None] * nearness * _nearest(relative)
-    shares: Float64[np.ndarray, "n_parts k"] = weighed / weighed.sum(axis=0)
-    return shares
-
-
-def _nearest(relative: Float64[np.ndarray, "n_parts k"]) -> Bool[np.ndarray, "n_parts k"]:
-    """Which parts are among the nearest of each paper; of equally near ones, the first."""
-    nearest = np.zeros(relative.shape, dtype=bool)
-    order = np.argsort(-relative, axis=0, kind="stable")[:_NEAREST_SEEDS]
-    np.put_along_axis(nearest, order, True, axis=0)
-    return nearest

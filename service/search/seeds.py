@@ -1,11 +1,14 @@
-"""Seeds resolved: the papers to start from, their vectors, and why some of them cannot be used."""
+"""Seeds resolved: the papers to start from, their vectors, and why some of them cannot be used.
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+At the end is how the scores of their parts make one: which parts count for a paper, and how much.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow.compute as pc
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32, Float64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -19,6 +22,7 @@ from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
 from service.search.query import (
     AskedSeed,
+    Kinship,
     SearchQuery,
     Seed,
     SeedReason,
@@ -34,9 +38,17 @@ _MAX_SUGGESTED_FOR = 16
 # A name with a space is taken for a title; shorter ones stand in too many.
 _MIN_TITLE_CHARS = 8
 
+# Measured: docs/why.md, "Several seeds".
+# A seed counts e times less for a paper than another when it is this much farther from it, as a share of what
+# is usual for it.
+_TEMPERATURE = 0.2
+# Papers akin to some seeds are compared with so many of them, the nearest.
+_NEAREST_SEEDS = 10
+
 _NOTHING_TO_CHOOSE = (
-    "A query by text counts as one sentence without a facet, so there is nothing to choose in it: leave out "
-    "sentences, facet, unlike and focus, or give the text as an abstract."
+    "A query by text counts as one sentence, so nothing can be chosen in it: leave out sentences, unlike "
+    "and focus, or give the text as an abstract. A facet chooses the sentences of papers that it is compared "
+    "with, where it is asked with alone."
 )
 
 
@@ -93,7 +105,7 @@ class SeedReader:
         for number, negative, seed in given:
             check_deadline()
             try:
-                seen = self._resolve(seed, number, negative=negative)
+                seen = self._resolve(seed, number, negative=negative, alone=len(given) == 1)
             except (PaperNotFoundError, SentenceSelectionError) as error:
                 if not query.skip_unresolved:
                     raise
@@ -106,24 +118,28 @@ class SeedReader:
                 resolved.append(seen)
         return resolved, unresolved
 
-    def _resolve(self, seed: Seed, number: int, *, negative: bool) -> ResolvedSeed:
+    def _resolve(self, seed: Seed, number: int, *, negative: bool, alone: bool) -> ResolvedSeed:
+        # The facets of a text are those of the sentences to compare it with; it has none itself.
+        aspect = seed.aspect if seed.text is None else replace(seed.aspect, facets=())
+        if seed.text is not None and (aspect != Aspect() or (seed.aspect.facets and not alone)):
+            raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
         read = self._read(seed)
         n_vectors, unit = len(read.vectors), self._snapshot.manifest.encoder.unit
-        selection = select_sentences(seed.aspect, read.paper, n_vectors=n_vectors, unit=unit)
+        selection = select_sentences(aspect, read.paper, n_vectors=n_vectors, unit=unit)
         asked = AskedSeed(
             number, negative, read.paper, selection.like, selection.unlike, read.dropped_sentences
         )
         present = frozenset(sentence.facet for sentence in read.paper.sentences[:n_vectors])
         warnings = (
             *read.warnings,
-            *facet_warnings(seed.aspect, selection, present),
-            *limit_warnings(seed.aspect, n_vectors),
+            *facet_warnings(aspect, selection, present),
+            *limit_warnings(aspect, n_vectors),
         )
         if not selection.like:
-            missing = facets_missing(seed.aspect, read.paper, n_vectors=n_vectors)
+            missing = facets_missing(aspect, read.paper, n_vectors=n_vectors)
             return ResolvedSeed(asked, (), read.position, warnings, missing)
         parts = query_parts(
-            seed.aspect,
+            aspect,
             selection,
             read.paper,
             read.vectors,
@@ -142,8 +158,6 @@ class SeedReader:
             return _Read(paper, vectors, position, snapshot.dropped_sentences(position))
         if seed.text is not None:
             paper = text_paper(seed.text)
-            if seed.aspect != Aspect():
-                raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
             with stage("encode"):
                 (encoded,) = self._annotator().encoder.encode([paper])
             return _Read(paper, encoded.sentences, warnings=text_warnings(paper.abstract))
@@ -182,3 +196,59 @@ class SeedReader:
             if snapshot.living[position]:
                 paper = snapshot.paper(position)
                 yield Suggestion(paper.id, paper.title)
+
+
+def own_weights(parts: Sequence[Part], n_papers: int) -> Float64[np.ndarray, "n_parts n_papers"]:
+    """How much the parts of a single seed count: what it should be like once, each contrast as was asked."""
+    given = np.array([-part.weight if part.away else part.weight for part in parts]) / parts[0].weight
+    weights: Float64[np.ndarray, "n_parts n_papers"] = np.repeat(given[:, None], n_papers, axis=1)
+    return weights
+
+
+def seed_weights(
+    scores: Float64[np.ndarray, "n_parts k"],
+    usual: Float64[np.ndarray, " n_parts"],
+    parts: Sequence[Part],
+    *,
+    akin_to: Kinship,
+    negative_weight: float,
+) -> Float64[np.ndarray, "n_parts k"]:
+    """How much each part of several seeds counts in the score of each paper: the sum of weight x score.
+
+    Each part's distances are taken in units of its ``usual`` one, so that a seed near to everything does not
+    decide alone. Weights sum to about 1 over the seeds, the nearer to a paper the heavier unless it should be
+    akin to all; over what it should be unlike to about minus ``negative_weight``, the nearest always counting
+    most.
+    """
+    away = np.array([part.away for part in parts])
+    given = np.array([part.weight for part in parts])
+    relative = scores / usual[:, None]
+    shares = np.zeros_like(scores)
+    # Back to distances: those usual for the seeds.
+    unit = float(np.average(usual[~away], weights=given[~away]))
+    for side, factor, kinship in ((~away, unit, akin_to), (away, -unit * negative_weight, Kinship.SOME)):
+        if side.any():
+            shares[side] = factor * _shares(relative[side], given[side], kinship)
+    weights: Float64[np.ndarray, "n_parts k"] = shares / usual[:, None]
+    return weights
+
+
+def _shares(
+    relative: Float64[np.ndarray, "n_parts k"], given: Float64[np.ndarray, " n_parts"], kinship: Kinship
+) -> Float64[np.ndarray, "n_parts k"]:
+    """What share of each paper's score each part makes; the shares sum to 1."""
+    if kinship is Kinship.ALL:
+        weighed = np.repeat(given[:, None], relative.shape[1], axis=1)
+    else:
+        nearness = np.exp((relative - relative.max(axis=0)) / _TEMPERATURE)
+        weighed = given[:, None] * nearness * _nearest(relative)
+    shares: Float64[np.ndarray, "n_parts k"] = weighed / weighed.sum(axis=0)
+    return shares
+
+
+def _nearest(relative: Float64[np.ndarray, "n_parts k"]) -> Bool[np.ndarray, "n_parts k"]:
+    """Which parts are among the nearest of each paper; of equally near ones, the first."""
+    nearest = np.zeros(relative.shape, dtype=bool)
+    order = np.argsort(-relative, axis=0, kind="stable")[:_NEAREST_SEEDS]
+    np.put_along_axis(nearest, order, True, axis=0)
+    return nearest

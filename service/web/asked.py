@@ -219,9 +219,10 @@ class Asked:
     def _seeds(self) -> dict[str, Any]:
         """Sentences to be unlike are a negative of their own here."""
         own, unlike = self._paper(), _chosen(self.unlike_sentences, self.unlike_facets)
-        if "text" in own:
-            own = {"abstract": [own["text"]]}
-        seeds = [{**own, **_chosen(self.sentences, self.facets)}] if own else []
+        chosen = _chosen(self.sentences, self.facets)
+        if "text" in own:  # a facet is of what a text alone is compared with
+            own, chosen = {"abstract": [own["text"]]}, {}
+        seeds = [{**own, **chosen}] if own else []
         negatives = [{**own, **unlike}] if own and unlike else []
         return {
             "seeds": seeds + [{"paper_id": each} for each in self.like],

@@ -65,7 +65,10 @@ class PastedIn(Strict):
 
 
 class TextIn(Strict):
-    """A short text, such as a claim: one sentence without a facet, of which no part can be chosen."""
+    """A short text, such as a claim: one sentence, of which no part can be chosen.
+
+    A ``facet`` beside it chooses the sentences of papers that it is compared with.
+    """
 
     text: Annotated[
         str, Field(min_length=1, max_length=MAX_TEXT_CHARS, json_schema_extra=WITH_TEXT), NOT_BLANK

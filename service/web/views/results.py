@@ -77,6 +77,8 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
     if paper is None:
         return None
     facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
+    if asked.text:  # the facets of what it is compared with, where it is asked with alone
+        facets = [] if asked.of_many else list(_FACETS)
     out = PaperOut.model_validate(paper)
     return QueryView(
         title=paper.title,
@@ -84,13 +86,19 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
         out=web_address(out),
         sentences=tuple(_query_sentences(asked, paper, n_read)),
         whole=Link(
-            "the rest" if asked.unlike_facets or asked.unlike_sentences else "whole abstract",
+            _whole(asked),
             asked.address(facets=(), sentences=()),
             on=not asked.facets and not asked.sentences,
         ),
         facets=tuple(_facet_link(asked, facet) for facet in facets),
         unlike=tuple(_unlike_link(asked, facet) for facet in facets),
     )
+
+
+def _whole(asked: Asked) -> str:
+    if asked.text:
+        return "any sentence"
+    return "the rest" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
 
 
 def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsView:

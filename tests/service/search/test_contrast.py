@@ -16,7 +16,7 @@ from models.types import Paper, Sentence, Unit
 from service.app import create_app
 from service.search.aspect import Part
 from service.search.explain import explain
-from service.search.rerank import own_weights
+from service.search.seeds import own_weights
 from service.settings import Settings
 from tests.support.scores import explained
 from tests.support.warned import warned

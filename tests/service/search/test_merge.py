@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from service.search.aspect import Part
 from service.search.query import Kinship
-from service.search.rerank import seed_weights
+from service.search.seeds import seed_weights
 
 
 def seed(number: int, *, weight: float = 1.0, negative: bool = False) -> Part:

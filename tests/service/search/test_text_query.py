@@ -5,17 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli import app
+from indexer.snapshot.snapshot import Snapshot
+from models.encoder import load_encoder
 from service.app import create_app
-from service.resolve.text_query import MAX_TEXT_CHARS
+from service.resolve.text_query import MAX_TEXT_CHARS, one_sentence
 from service.settings import Settings
 from tests.support.scores import explained
 from tests.support.warned import warned
 
+ID = "demo:p03-m07"
 CLAIM = "Graph networks forecast floods better than gauges do."
 
 
@@ -85,8 +89,9 @@ def test_another_language_is_told_where_it_can_be(client: TestClient) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"facet": "method"},
         {"sentences": [0]},
+        {"facet": "method", "focus": 0.3},
+        {"facet": "method", "unlike": {"facet": "background"}},
         {"unlike": {"facet": "background"}},
         {"unlike": {"sentences": [0]}},
         {"focus": 0.3},
@@ -97,6 +102,38 @@ def test_nothing_can_be_chosen_in_a_text(client: TestClient, more: dict[str, Any
     response = client.post("/v1/search", json={"query": {"text": CLAIM}, **more})
     assert (422, "application/problem+json") == (response.status_code, response.headers["content-type"])
     assert "give the text as an abstract" in response.json()["detail"]
+
+
+@pytest.mark.parametrize("facet", ["method", "background", ["background", "result"]])
+@pytest.mark.parametrize("scorer", ["ot", "single"])
+def test_a_facet_chooses_the_sentences_a_text_is_compared_with(
+    client: TestClient, hashed_snapshot: Snapshot, facet: Any, scorer: str
+) -> None:
+    """Each match is with a sentence of that facet, of all papers that have one, and the scores are told."""
+    wanted = {facet} if isinstance(facet, str) else set(facet)
+    wanted |= {"objective"} if "background" in wanted else set()
+    answer = search(client, query={"text": CLAIM}, facet=facet, scorer=scorer, words=0, limit=100)
+    text = load_encoder("hashing", device="cpu").encode([one_sentence(CLAIM)])[0].sentences
+    nearest = {}
+    for position in hashed_snapshot.positions.tolist():
+        sentences = hashed_snapshot.paper(position).sentences
+        own = hashed_snapshot.vectors(position)[[each.facet in wanted for each in sentences]]
+        if len(own):
+            nearest[hashed_snapshot.paper(position).id] = np.linalg.norm(own - text, axis=1).min()
+    assert nearest.keys() == {each["paper"]["id"] for each in answer["results"]}
+    for result in answer["results"]:
+        cells = [*result["alignments"], *result["highlights"]]
+        assert {result["paper"]["sentences"][each["sentence"]]["facet"] for each in cells} <= wanted
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
+        if scorer == "single":
+            assert result["score"] == pytest.approx(-nearest[result["paper"]["id"]], abs=1e-3)
+
+
+def test_a_text_among_several_seeds_takes_no_facet(client: TestClient) -> None:
+    """Other seeds are compared with whole papers."""
+    seeds = [{"text": CLAIM, "facet": "method"}, ID]
+    response = client.post("/v1/recommendations", json={"seeds": seeds})
+    assert 422 == response.status_code
 
 
 @pytest.mark.parametrize(
@@ -144,7 +181,7 @@ def test_the_command_line_asks_the_same(client: TestClient, hashed_data: Path) -
     ("arguments", "message"),
     [
         (["--text", CLAIM, "--paper", "demo:p03-m07"], "Name the query once"),
-        (["--text", CLAIM, "--facet", "method"], "give the text as an abstract"),
+        (["--text", CLAIM, "--sentences", "0"], "give the text as an abstract"),
         (["--text", "  "], "blank"),
         (["--text", "x" * 2_001], "2,001 characters"),
     ],
