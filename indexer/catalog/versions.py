@@ -162,8 +162,9 @@ def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, st
         .order_by(CurrentRow.paper_key.nulls_first(), CurrentRow.paper_id)
         .execution_options(yield_per=_READ_AT_ONCE)
     )
-    for row in connection.execute(statement):
-        yield row.paper_id, row.content_hash
+    with connection.execute(statement) as rows:
+        for row in rows:
+            yield row.paper_id, row.content_hash
 
 
 def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:

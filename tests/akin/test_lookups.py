@@ -34,17 +34,23 @@ def index(*arguments: str | Path, status: int = 0) -> str:
     return flat(run("index", *given, status=status, width=400))
 
 
+def unspaced(text: str) -> str:
+    """Text without line wrapping, which may break a long path anywhere."""
+    return "".join(text.split())
+
+
 def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: LookupServices) -> None:
     """With file and line and what they can be looked up by; nobody is asked."""
     corpus = write_lines(tmp_path, *ENTRIES, name="my.bib")
     shown = index(corpus, "--data", tmp_path / "data")
     assert "Indexed 1 papers" in shown
-    assert (
-        f"2 rows have no abstract and were passed over: {corpus}:2: no abstract (arxiv:9912.00007)" in shown
-    )
-    assert f"{corpus}:3: no abstract 1 of them can be looked up" in shown
     table = tmp_path / "data" / "lookups" / "unresolved.csv"
-    assert f"--fetch does so. {table} lists them." in shown
+    for said in (
+        f"2 rows have no abstract and were passed over: {corpus}:2: no abstract (arxiv:9912.00007)",
+        f"{corpus}:3: no abstract 1 of them can be looked up",
+        f"--fetch does so. {table} lists them.",
+    ):
+        assert unspaced(said) in unspaced(shown)
     assert '"arxiv:9912.00007","Primes"' in table.read_text(encoding="utf-8")
     assert [] == services.asked
 

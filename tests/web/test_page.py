@@ -195,7 +195,7 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ("paper=none", 404, "No paper of this collection has the id given"),
+        ("paper=none", 404, "This paper is not in this collection"),
         (f"paper={PAPER}&facet=colour", 422, "it may be one of background"),
         (f"paper={PAPER}&from=soon", 422, "a whole number is expected"),
         (f"paper={PAPER}&s=-1", 422, "a whole number is expected"),

@@ -250,7 +250,7 @@ def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
 @pytest.mark.parametrize(
     ("address", "status", "words"),
     [
-        ("/?paper=nowhere", 404, "No paper"),
+        ("/?paper=nowhere", 404, "not in this collection"),
         (f"{ASKED}&s=x", 422, "whole number"),
         (f"{ASKED}&s=99", 422, "sentence"),
         (f"{ASKED}&facet=smell", 422, "may be one of"),
