@@ -10,9 +10,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from indexer.files.cells import harmless
 from models.errors import BatchNotFoundError
 from service.api.errors import described
-from service.api.exports import CSV_COLUMNS, csv_rows, csv_text, harmless
+from service.api.exports import CSV_COLUMNS, csv_rows, csv_text
 from service.api.formats import Format
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut, SearchOut

@@ -11,12 +11,11 @@ from urllib.parse import quote
 
 import rispy
 
+from indexer.files.cells import harmless
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut
 
 CSV_COLUMNS = ("rank", "score", "id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
-# What spreadsheets take for the start of a formula, or skip and then find one (CWE-1236); also full-width.
-_FORMULA = tuple("=+-@\t\r\n\0＝＋－＠")
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -71,16 +70,6 @@ def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[l
         texts += ["; ".join(paper.fields), paper.abstract]
         # The first two are our own numbers: a negative one is no formula.
         yield [rank, result.score, *(harmless(str(text or "")) for text in texts)]
-
-
-def harmless(text: str) -> str:
-    """``text`` with an apostrophe before each formula, also where a spreadsheet parts cells at semicolons."""
-    return ";".join(map(_harmless_part, text.split(";")))
-
-
-def _harmless_part(text: str) -> str:
-    rest = text.lstrip(" ")
-    return f"{text[: len(text) - len(rest)]}'{rest}" if rest.startswith(_FORMULA) else text
 
 
 def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:

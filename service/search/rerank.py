@@ -106,14 +106,11 @@ class Comparison:
             weights = seed_weights(
                 scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
             )
-        totals = (weights * scores).sum(axis=0)
-        by_words = np.zeros_like(scores)
-        if self._words.weight:
-            by_words = self._words.distances(positions)
-            totals -= self._words.weight * (weights * by_words).sum(axis=0)
+        by_words = self._words.distances(positions) if self._words.weight else np.zeros_like(scores)
+        word_distances = (weights * by_words).sum(axis=0)
+        totals = (weights * scores).sum(axis=0) - self._words.weight * word_distances
         reaches = self._reaches(scores, by_words, weights)
         order = np.lexsort((positions, -totals))
-        word_distances = (weights * by_words).sum(axis=0)
         return Ranked(
             positions[order],
             weights[:, order],

@@ -1,6 +1,7 @@
 """Clients of a service in the test's own process."""
 
 from pathlib import Path
+from typing import Any
 
 from fastapi.testclient import TestClient
 
@@ -21,3 +22,11 @@ def client_of(
     """A client at ``address`` of a service over ``data``, or over ``engine`` with its keys in ``data``."""
     app = create_app(Settings(data=data, **settings), engine, timings=timings)  # type: ignore[arg-type]  # keywords pass through
     return TestClient(app, client=(address, 50_000))
+
+
+def search(client: TestClient, **body: Any) -> dict[str, Any]:
+    """The answer to a search that must succeed."""
+    response = client.post("/v1/search", json=body)
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer

@@ -11,6 +11,7 @@ import orjson
 
 from indexer.corpus.read import Unresolved
 from indexer.corpus.rows import RawPaper
+from indexer.files.cells import harmless
 from indexer.files.durable import replace_file, storage_errors
 
 LOOKUPS: Final = "lookups"  # the folder, below a data folder
@@ -69,7 +70,9 @@ def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Ite
     with storage_errors(path):
         before = _rows(path) if path.exists() else []
         rows = [row for row in before if row[2] not in read]
-        rows += [[each.lookup, _no_formula(each.title), each.path, str(each.line)] for each in unresolved]
+        rows += [
+            [harmless(each.lookup), harmless(each.title), each.path, str(each.line)] for each in unresolved
+        ]
         if not rows and not before:
             return None
         table = io.StringIO(newline="")
@@ -82,8 +85,3 @@ def note_unresolved(folder: Path, unresolved: Sequence[Unresolved], corpora: Ite
 def _rows(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         return [row for row in csv.reader(stream) if len(row) == len(_COLUMNS)][1:]
-
-
-def _no_formula(title: str) -> str:
-    """A title that no spreadsheet computes."""
-    return f"'{title}" if title.startswith(("=", "+", "-", "@")) else title

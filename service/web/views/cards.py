@@ -126,7 +126,7 @@ def web_address(paper: PaperOut) -> str:
     """Where a paper is on the web: by its DOI, as its corpus says, or by its id; never but on the web."""
     if paper.doi:
         doi = paper.doi.lower().removeprefix("https://doi.org/").removeprefix("doi:")
-        return f"https://doi.org/{quote(doi, safe=_SAFE_IN_DOI)}" if doi.startswith("10.") else ""
+        return _archive_address(f"doi:{doi}") if doi.startswith("10.") else ""
     url = paper.url or ""
     return url if url.lower().startswith(("https://", "http://")) else _archive_address(paper.id)
 
@@ -147,13 +147,14 @@ def _card(
     sources: Sequence[Source],
 ) -> Card:
     paper = result.paper
-    sentences = tuple(_sentences(result, n_chosen))
+    shared = _shared(result)
+    sentences = tuple(_sentences(result, n_chosen, shared))
     shown = _shown(sentences)
     return Card(
         rank=rank,
         id=paper.id,
         title=paper.title or "Without a title",
-        heading=tuple(_pieces(paper.title, _shared(result))) or (("Without a title", False),),
+        heading=tuple(_pieces(paper.title, shared)) or (("Without a title", False),),
         authors=_authors(paper.authors),
         venue=paper.venue or "",
         year=paper.year,
@@ -188,10 +189,9 @@ def _bar(score: float, scores: Sequence[float]) -> int:
     return 100 if best == worst else round(100 - 80 * (best - score) / (best - worst))
 
 
-def _sentences(result: ResultOut, n_chosen: int) -> Iterator[CardSentence]:
+def _sentences(result: ResultOut, n_chosen: int, shared: Collection[str]) -> Iterator[CardSentence]:
     shares = {each.sentence: each.weight for each in result.highlights}
     meets = _meets(result, n_chosen)
-    shared = _shared(result)
     before: SentenceOut | None = None
     for number, sentence in enumerate(result.paper.sentences):
         share = shares.get(number, shares.get(None, 0.0))

@@ -14,6 +14,7 @@ from service.api.errors import status_of
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import ROOT
+from tests.support.clients import search
 from tests.support.scores import explained
 
 
@@ -24,14 +25,6 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
         create_app(Settings(data=hashed_data, device="cpu", cache_mib=0)), raise_server_exceptions=False
     ) as client:
         yield client
-
-
-def search(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a search that must succeed."""
-    response = client.post("/v1/search", json=body)
-    assert 200 == response.status_code, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
 
 
 SOME_PAPER = {"paper_id": "demo:p03-m07"}

@@ -18,6 +18,7 @@ from service.search.aspect import Part
 from service.search.explain import explain
 from service.search.seeds import own_weights
 from service.settings import Settings
+from tests.support import clients
 from tests.support.scores import explained
 from tests.support.warned import warned
 
@@ -76,10 +77,7 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
 
 def search(client: TestClient, **body: Any) -> dict[str, Any]:
     """The answer to a search for one demo paper."""
-    response = client.post("/v1/search", json={"query": {"paper_id": "demo:p03-m07"}, **body})
-    assert 200 == response.status_code, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return clients.search(client, query={"paper_id": "demo:p03-m07"}, **body)
 
 
 @pytest.mark.parametrize("scorer", list(Scorer))

@@ -26,6 +26,7 @@ from service.search.aspect import Aspect
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
+from tests.support import clients
 from tests.support.annotators import KeywordTagger
 from tests.support.builds import many_papers, write_corpus
 from tests.support.warned import warned
@@ -40,10 +41,7 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
 
 def search(client: TestClient, paper_id: str = "demo:p00-m03", **body: Any) -> dict[str, Any]:
     """The answer to a search for one demo paper."""
-    response = client.post("/v1/search", json={"query": {"paper_id": paper_id}, **body})
-    assert 200 == response.status_code, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
+    return clients.search(client, query={"paper_id": paper_id}, **body)
 
 
 def printed(hashed_data: Path, *arguments: str, status: int = 0) -> str:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.search.strength import Respect, Strengths
 from tests.support.builds import build_quietly, many_papers, write_corpus
-from tests.support.clients import client_of
+from tests.support.clients import client_of, search
 from tests.support.warned import warned
 
 ID = "demo:p03-m07"
@@ -33,14 +32,6 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
     """A client of the service over the demo corpus under the hashing encoder."""
     with client_of(hashed_data) as client:
         yield client
-
-
-def search(client: TestClient, **body: Any) -> dict[str, Any]:
-    """The answer to a search that must succeed."""
-    response = client.post("/v1/search", json=body)
-    assert 200 == response.status_code, response.text
-    answer: dict[str, Any] = response.json()
-    return answer
 
 
 def shares(snapshot: Snapshot, query: int) -> np.ndarray:

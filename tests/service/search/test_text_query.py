@@ -16,6 +16,7 @@ from models.encoder import load_encoder
 from service.app import create_app
 from service.resolve.text_query import MAX_TEXT_CHARS, one_sentence
 from service.settings import Settings
+from tests.support import clients
 from tests.support.scores import explained
 from tests.support.warned import warned
 
@@ -33,9 +34,7 @@ def client(hashed_data: Path) -> Iterator[TestClient]:
 
 def search(client: TestClient, **body: Any) -> dict[str, Any]:
     """The answer to a search that must succeed, without the time it took."""
-    response = client.post("/v1/search", json=body)
-    assert 200 == response.status_code, response.text
-    answer: dict[str, Any] = response.json()
+    answer = clients.search(client, **body)
     del answer["took_ms"]
     return answer
 

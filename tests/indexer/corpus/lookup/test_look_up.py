@@ -130,3 +130,13 @@ def test_the_table_of_unresolved_entries(tmp_path: Path) -> None:
         ] == list(csv.reader(stream))
     assert path == note_unresolved(folder, [], [first])
     assert note_unresolved(folder, [], [second]) is None
+
+
+@pytest.mark.parametrize("title", ["＝1+1", "\t=1", "a; =1+1"])
+def test_no_title_in_the_table_is_a_formula(tmp_path: Path, title: str) -> None:
+    """Also where a spreadsheet reads full-width signs, passes over a tab, or parts cells at semicolons."""
+    path = note_unresolved(tmp_path, [Unresolved("pmid:4", title, "a.bib", 1)], [])
+    assert path is not None
+    (_, (_, shown, *_)) = csv.reader(path.read_text(encoding="utf-8").splitlines())
+    assert title != shown
+    assert title == shown.replace("'", "")
