@@ -179,6 +179,8 @@ class SearchEngine:
         if among is not None:
             having = np.zeros_like(allowed)
             having[snapshot.paper_of_row[among]] = True
+            if allowed.any() and not (allowed & having).any():
+                return _Page(0, reason=Reason.NO_SENTENCE_OF_THAT_FACET)
             allowed &= having
         words = self._words(query, parts)
         first = query.page.depth or depth_for(
@@ -273,7 +275,7 @@ class SearchEngine:
 
 
 def _detail(reason: Reason | None, seeds: Sequence[ResolvedSeed]) -> str | None:
-    if reason is Reason.NO_SENTENCE_OF_THAT_FACET:
+    if reason is Reason.NO_SENTENCE_OF_THAT_FACET and seeds[0].missing:
         return seeds[0].missing
     return None if reason is None else DETAILS[reason]
 

@@ -206,6 +206,8 @@ class SearchAnswer:
 # The same for a person, but for what depends on the query.
 DETAILS = {
     Reason.NO_SEED_RESOLVED: "None of the seeds can be used; unresolved says of each why.",
+    Reason.NO_SENTENCE_OF_THAT_FACET: "No paper that passes the filters has a sentence of that facet; choose "
+    "another, or none.",
     Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
     Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
 }

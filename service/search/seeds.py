@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float32, Float64
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import PaperNotFoundError, SentenceSelectionError
-from models.types import Paper
+from models.types import Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage
 from service.resolve.near_ids import near_ids
@@ -125,7 +125,9 @@ class SeedReader:
             raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
         read = self._read(seed)
         n_vectors, unit = len(read.vectors), self._snapshot.manifest.encoder.unit
-        selection = select_sentences(aspect, read.paper, n_vectors=n_vectors, unit=unit)
+        # A collection without sentences has no facets to compare a text with.
+        chosen = aspect if unit is Unit.SENTENCE else seed.aspect
+        selection = select_sentences(chosen, read.paper, n_vectors=n_vectors, unit=unit)
         asked = AskedSeed(
             number, negative, read.paper, selection.like, selection.unlike, read.dropped_sentences
         )

@@ -9,7 +9,7 @@ import numpy as np
 from indexer.snapshot.snapshot import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
-from models.types import EncodedPaper, EncoderSpec, Paper
+from models.types import EncodedPaper, EncoderSpec, Paper, Unit
 from service.search.engine import SearchEngine
 from tests.support.annotators import FirstColumns, KeywordTagger
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -42,6 +42,21 @@ class Layered:
         rows = np.concatenate([each.sentences for each in self._encoder.encode(alone)])
         states = rows @ self._bases[list(layers)]
         return replace(encoded, layers=states, openings=states)
+
+
+class Whole(Layered):
+    """Gives the wrapped encoder's document vectors alone: one a paper."""
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The wrapped encoder's, for whole papers."""
+        own = super().spec
+        return EncoderSpec("whole", own.fingerprint, own.dim, own.normalised, Unit.DOCUMENT)
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Encode with the wrapped encoder; sentences are not told apart."""
+        encoded = super().encode(papers)
+        return [EncodedPaper(each.document[None], each.document, 0) for each in encoded]
 
 
 def opened(data: Path, annotator: Annotator) -> SearchEngine:

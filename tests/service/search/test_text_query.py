@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,19 @@ from typer.testing import CliRunner
 
 from akin.cli import app
 from indexer.snapshot.snapshot import Snapshot
-from models.encoder import load_encoder
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.errors import SentenceSelectionError
+from models.types import Facet
 from service.app import create_app
 from service.resolve.text_query import MAX_TEXT_CHARS, one_sentence
+from service.search.aspect import Aspect
+from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support import clients
+from tests.support.annotators import KeywordTagger
 from tests.support.scores import explained
+from tests.support.sentence_engines import Whole, small_engine
 from tests.support.warned import warned
 
 ID = "demo:p03-m07"
@@ -126,6 +134,31 @@ def test_a_facet_chooses_the_sentences_a_text_is_compared_with(
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)
         if scorer == "single":
             assert result["score"] == pytest.approx(-nearest[result["paper"]["id"]], abs=1e-3)
+
+
+def test_papers_without_the_facet_of_a_text_are_told(client: TestClient, hashed_snapshot: Snapshot) -> None:
+    """Where no paper that passes the filters has such a sentence, the answer says that."""
+    lacking = [
+        paper.id
+        for paper in map(hashed_snapshot.paper, hashed_snapshot.positions.tolist())
+        if Facet.OTHER not in {sentence.facet for sentence in paper.sentences}
+    ][:5]
+    answer = search(client, query={"text": CLAIM}, facet="other", filters={"ids": lacking})
+    assert ([], "no_sentence_of_that_facet") == (answer["results"], answer["reason"])
+    assert "has a sentence of that facet" in answer["detail"]
+    none_of_these = search(client, query={"text": CLAIM}, facet="other", filters={"ids": ["nowhere"]})
+    assert "filtered_out" == none_of_these["reason"]
+
+
+def test_vectors_of_whole_papers_take_no_facet(tmp_path: Path, hashing: Encoder) -> None:
+    """A text with a facet is refused where there is one vector a paper, as a paper with a facet is."""
+    papers = [{"id": "a", "title": "A", "abstract": ["B.", "C."]}]
+    engine = small_engine(tmp_path, Annotator(Whole(hashing), tagger=KeywordTagger()), papers)
+    for seed in (Seed(text=CLAIM), Seed(paper_id="a")):
+        chosen = replace(seed, aspect=Aspect(facets=(Facet.METHOD,)))
+        with pytest.raises(SentenceSelectionError, match="one vector for each paper"):
+            engine.search(SearchQuery((chosen,)))
+    assert ["a"] == [each.paper.id for each in engine.search(SearchQuery((Seed(text=CLAIM),))).results]
 
 
 def test_a_text_among_several_seeds_takes_no_facet(client: TestClient) -> None:

@@ -1,6 +1,5 @@
 """What sentence search makes of a collection: repeated wordings, given facets, vectors that are missing."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -8,12 +7,12 @@ import pytest
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
-from models.types import EncodedPaper, EncoderSpec, Facet, Paper, Unit
+from models.types import Facet, Paper
 from service.answer_warnings import WarningCode, warning
 from service.search.engine import SearchEngine
 from service.search.sentences import Likeness, SentenceQuery, search_sentences
 from tests.support.annotators import FirstColumns, KeywordTagger
-from tests.support.sentence_engines import N_FUNCTION_DIMS, Layered, small_engine
+from tests.support.sentence_engines import N_FUNCTION_DIMS, Whole, small_engine
 
 NOTICE = "All rights reserved by the publisher."
 
@@ -109,19 +108,6 @@ def test_without_function_vectors_there_is_no_search_by_function(plain_engine: S
 
 def test_an_encoder_of_whole_papers_has_no_sentences(tmp_path: Path, hashing: Encoder) -> None:
     """One vector a paper cannot answer which sentence is near."""
-
-    class Whole(Layered):
-        """The hashing encoder's document vectors."""
-
-        @property
-        def spec(self) -> EncoderSpec:
-            own = super().spec
-            return EncoderSpec("whole", own.fingerprint, own.dim, own.normalised, Unit.DOCUMENT)
-
-        def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
-            encoded = super().encode(papers)
-            return [EncodedPaper(each.document[None], each.document, 0) for each in encoded]
-
     engine = small_engine(
         tmp_path,
         Annotator(Whole(hashing), tagger=KeywordTagger()),
