@@ -63,6 +63,13 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             float | None,
             typer.Option(min=0, help="What shared words weigh in systems :words; default: the service's."),
         ] = None,
+        specificity: Annotated[
+            float | None,
+            typer.Option(
+                min=0,
+                help="How much more specific sentences count in systems :words; default: the service's.",
+            ),
+        ] = None,
         data: Annotated[
             Path | None, typer.Option(help="Take vectors from this data folder's snapshot.", file_okay=False)
         ] = None,
@@ -95,6 +102,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             scorers=tuple(scorer or Scorer),
             tau=tau,
             words=words,
+            specificity=specificity,
             data=data,
             cache=cache,
             device=device,

@@ -48,6 +48,7 @@ class SearchShape(Results, total=False):
     scorer: ScorerName
     tau: float
     words: float
+    specificity: float
 
 
 class SearchRequest(SearchShape, total=False):
@@ -103,6 +104,7 @@ class RecommendationsRequest(Results, total=False):
     akin_to: Literal["some", "all"]
     negative_weight: float
     words: float
+    specificity: float
     cursor: str
 
 

@@ -16,6 +16,7 @@ from service.api.schemas.search import SearchOut
 from service.collection.generations import open_engine
 from service.search.aspect import DEFAULT_CONTRAST
 from service.search.query import SearchQuery
+from service.search.rerank import MAX_SPECIFICITY
 from service.search.words import MAX_WEIGHT
 
 _out = Console(highlight=False)
@@ -50,6 +51,12 @@ def search(
     words: Annotated[
         float | None, typer.Option(min=0, max=MAX_WEIGHT, help="What shared words weigh; 0: nothing.")
     ] = None,
+    specificity: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=MAX_SPECIFICITY, help="How much more specific sentences count; 0: all alike."
+        ),
+    ] = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -75,6 +82,7 @@ def search(
         scorer=scorer,
         tau=tau,
         words=words,
+        specificity=specificity,
         limit=limit,
     )
     answer = open_engine(settings_of(data=data, device=device)).search(query)

@@ -35,7 +35,7 @@ class DenseSystem:
 
     ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
     tagger's facets, not by those the collection gives (evaluation.tagged). ``words``: shared words count
-    beside the vectors.
+    beside the vectors, and specific sentences more than others, as in the service.
     """
 
     scorer: Scorer | None
@@ -82,10 +82,11 @@ def score_pool(
     *,
     settings: TransportSettings = SERVING,
     words: QueryVectors | None = None,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
 ) -> Float64[np.ndarray, " k"]:
     """The score of each paper of the pool, all -inf where none of the selected sentences has a vector.
 
-    ``words`` are those of the query, where they count.
+    ``words`` are those of the query, where they count; ``log_weights`` what its sentences weigh.
     """
     encoded = vectors.queries[query.id]
     if system.scorer is None:
@@ -99,7 +100,9 @@ def score_pool(
     for start in range(0, len(positions), _BLOCK_PAPERS):
         block = slice(start, start + _BLOCK_PAPERS)
         rows, offsets = vectors.papers.gather(positions[block])
-        plans = score_papers(chosen, rows, offsets, scorer=system.scorer, settings=settings)
+        plans = score_papers(
+            chosen, rows, offsets, scorer=system.scorer, settings=settings, log_weights=log_weights
+        )
         scores[block] = plans.scores
     return scores if words is None else scores - words.weight * words.distances(positions)[0]
 
@@ -112,6 +115,7 @@ def explain(
     *,
     settings: TransportSettings = SERVING,
     words: QueryVectors | None = None,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
 ) -> tuple[RankedPaper, ...]:
     """The few papers ``ranked`` (by position), in that order, with the alignments behind their scores.
 
@@ -120,7 +124,8 @@ def explain(
     encoded = vectors.queries[query.id]
     chosen = query_vectors(query, encoded, system.choice)
     rows, offsets = vectors.papers.gather(np.array(list(ranked), dtype=np.int64))
-    plans = score_papers(chosen, rows, offsets, scorer=system.scorer or Scorer.OT, settings=settings)
+    scorer = system.scorer or Scorer.OT
+    plans = score_papers(chosen, rows, offsets, scorer=scorer, settings=settings, log_weights=log_weights)
     numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
     part = Part(chosen, tuple(numbers))
     whole = np.ones(1)  # how much the one part counts
@@ -138,6 +143,11 @@ def explain(
         )
         for i, (position, paper) in enumerate(ranked.items())
     )
+
+
+def picks_sentences(query: EvalQuery, choice: Choice) -> bool:
+    """Whether sentences were chosen by number, not by facet: such count alike, as in the service."""
+    return query.selected is not None and choice is not Choice.WHOLE and _aspect(query).sentences is not None
 
 
 def query_words(query: EvalQuery, choice: Choice) -> QueryWords:

@@ -35,9 +35,9 @@ class Request:
     """What to measure. No ``systems``: all that ``encoders`` and ``scorers`` give; no ``encoders``: all here.
 
     ``data`` is a data folder whose snapshot gives the vectors, ``cache`` a folder that keeps vectors between
-    runs. ``tau`` and ``words`` are in units of distance (None: as the service). ``limit_queries`` spreads a
-    small number of queries over the collection. ``functions`` are weights of function encoders, for the set
-    of that name.
+    runs. ``tau`` and ``words`` are in units of distance, ``specificity`` is per unit (None: as the service).
+    ``limit_queries`` spreads a small number of queries over the collection. ``functions`` are weights of
+    function encoders, for the set of that name.
     """
 
     systems: tuple[str, ...] = ()
@@ -45,6 +45,7 @@ class Request:
     scorers: tuple[Scorer, ...] = tuple(Scorer)
     tau: float | None = None
     words: float | None = None
+    specificity: float | None = None
     data: Path | None = None
     cache: Path | None = None
     device: str = "auto"
@@ -101,7 +102,9 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
         collection = replace(collection, notes=(*collection.notes, note))
     snapshot = None if request.data is None else open_snapshot(request.data)
     open_source = _source_opener(request, snapshot, on_progress)
-    systems = Systems(collection, open_source, tau=request.tau, words=request.words)
+    systems = Systems(
+        collection, open_source, tau=request.tau, words=request.words, specificity=request.specificity
+    )
     encoders = _encoders(request, snapshot)
     runs: list[Run] = []
     if collection.queries:

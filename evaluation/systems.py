@@ -7,7 +7,8 @@
     ENCODER:SCORER:whole                       all sentences of the query
     ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
     ENCODER:SCORER:tagged, ...:focus:tagged    selected by the facets that the encoder's tagger gives
-    ...:words                                  any of the last four, shared words counting beside the vectors
+    ...:words                                  any of the last four, as in the service: shared words count
+                                               beside the vectors, and specific sentences more than others
     ENCODER:document                           L2 distance of the document vectors
 
 Candidates always count with title and whole abstract.
@@ -22,7 +23,17 @@ from gensim.models import KeyedVectors
 from jaxtyping import Float64, Int64
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.dense import SUFFIXES, Choice, DenseSystem, explain, parse_name, query_words, score_pool
+from evaluation.dense import (
+    SUFFIXES,
+    Choice,
+    DenseSystem,
+    explain,
+    parse_name,
+    picks_sentences,
+    query_vectors,
+    query_words,
+    score_pool,
+)
 from evaluation.lexical import Bm25, TfIdf, Words, paper_text, words
 from evaluation.run import Run
 from evaluation.tagged import has_facet, retag
@@ -31,12 +42,13 @@ from evaluation.word_vectors import WordVectors, train
 from indexer.words.collection import CollectionWords
 from indexer.words.file import words_of
 from models.annotator import Annotator
+from models.checksums import hash64
 from models.errors import InputError, UnknownNameError
 from models.facets import FacetTagger, load_tagger
 from models.transport import SERVING, Scorer, TransportSettings
 from models.types import EncoderSpec, RankedPaper, Unit
 from models.words import count_words
-from service.search.rerank import default_tau
+from service.search.rerank import SAMPLE_PAPERS, default_specificity, default_tau, specificity_weights
 from service.search.words import QueryVectors, default_weight
 
 # What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
@@ -67,7 +79,8 @@ class Systems:
 
     ``open_source`` gives an encoder's vectors by its name, and is called once for each. ``tau`` is the
     temperature of the marginals and ``words`` what shared words weigh where they count, both in units of
-    distance (None: what the service takes for that encoder).
+    distance, and ``specificity`` how much specific sentences count there (None: what the service takes for
+    that encoder).
     ``open_tagger`` gives the tagger that fits an encoder.
     """
 
@@ -78,12 +91,14 @@ class Systems:
         *,
         tau: float | None = None,
         words: float | None = None,
+        specificity: float | None = None,
         open_tagger: Callable[[EncoderSpec], FacetTagger] = load_tagger,
     ) -> None:
         self.collection = collection
         self._open_source = open_source
         self._tau = tau
         self._weight = words
+        self._specificity = specificity
         self._ids = tuple(collection.papers)
         self._position = {paper_id: i for i, paper_id in enumerate(self._ids)}
         self._sources: dict[str, VectorSource] = {}
@@ -142,6 +157,7 @@ class Systems:
             ranked,
             settings=self._settings(encoder, text=words is not None and query.is_text),
             words=words,
+            log_weights=self._log_weights(encoder, SUFFIXES[suffix], query),
         )
 
     def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
@@ -200,7 +216,10 @@ class Systems:
             asked = queries.get(query.id, query)
             words = self._query_words(encoder, system, asked)
             settings = self._settings(encoder, text=system.words and query.is_text)
-            return score_pool(system, vectors, asked, positions, settings=settings, words=words)
+            weights = self._log_weights(encoder, system, asked)
+            return score_pool(
+                system, vectors, asked, positions, settings=settings, words=words, log_weights=weights
+            )
 
         return score
 
@@ -217,6 +236,25 @@ class Systems:
         usual = default_weight(self.source(encoder).encoder.spec)
         weight = usual if self._weight is None else self._weight
         return QueryVectors(self._words, [query_words(query, system.choice)], weight=weight)
+
+    def _log_weights(
+        self, encoder: str, system: DenseSystem, query: EvalQuery
+    ) -> Float64[np.ndarray, " n_query"] | None:
+        """How much specific sentences of the query count more, beside a sample of the collection."""
+        if not system.words or picks_sentences(query, system.choice):
+            return None
+        usual = default_specificity(self.source(encoder).encoder.spec)
+        vectors = self._encoded(encoder, system)
+        encoded = np.flatnonzero(np.diff(vectors.papers.offsets))
+        apart = self._position.get(query.paper.id)
+        sample = sorted(encoded.tolist(), key=lambda i: hash64(self._ids[i]))[:SAMPLE_PAPERS]
+        rows, offsets = vectors.papers.gather(np.array([i for i in sample if i != apart], dtype=np.int64))
+        return specificity_weights(
+            query_vectors(query, vectors.queries[query.id], system.choice),
+            rows,
+            offsets,
+            specificity=usual if self._specificity is None else self._specificity,
+        )
 
     def _encoded(self, encoder: str, system: DenseSystem) -> CollectionVectors:
         key = (encoder, system.alone)

@@ -171,6 +171,12 @@ class Segment:
             for i, position, name in zip(likely, positions, names, strict=True)
         )
 
+    @property
+    def id_hashes(self) -> np.ndarray:
+        """Hash of the id and position of each paper (ID_HASHES), by hash."""
+        hashes: np.ndarray = self._ids
+        return hashes
+
     def versions(self, wanted: Mapping[str, str]) -> Int64[np.ndarray, " n_found"]:
         """Where those of the versions stand, given by paper id and content hash, that are in this segment."""
         positions = np.sort(self.positions(wanted))

@@ -16,10 +16,13 @@ from indexer.files.durable import storage_errors
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.folder import current_generation, deleted_file, segment_folder, snapshot_folder, verify
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
-from indexer.snapshot.segment import Segment
+from indexer.snapshot.segment import ID_HASHES, Segment
 from indexer.words.collection import CollectionWords
 from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError
 from models.types import Filters, Paper, Unit, rows_of
+
+# The most papers of a sample.
+MOST_SAMPLED = 128
 
 
 class Snapshot:
@@ -175,20 +178,32 @@ class Snapshot:
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
         return indexes[0] if len(indexes) == 1 else JoinedIndex(indexes, np.diff(self._row_starts).tolist())
 
-    def spread(self, n_papers: int) -> Int64[np.ndarray, " k"]:
-        """The positions of ``n_papers`` papers, evenly spread through the collection; all if it has fewer."""
-        living = self.positions
-        k = min(n_papers, len(living))
-        spread: Int64[np.ndarray, " k"] = living[np.linspace(0, max(len(living) - 1, 0), k).astype(np.int64)]
-        return spread
+    def sample(self, n_papers: int) -> Int64[np.ndarray, " k"]:
+        """The positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
+
+        They are those whose ids have the least hashes: the same papers, in the same order, whatever the
+        collection was built by, and a paper more or less changes at most one of them.
+        """
+        return self._sampled[:n_papers]
+
+    @cached_property
+    def _sampled(self) -> Int64[np.ndarray, " k"]:
+        first = []
+        for segment, start, living in zip(self.segments, self._starts, self._living_by_segment, strict=False):
+            own = segment.id_hashes
+            kept = own[living[own["position"]]][:MOST_SAMPLED]
+            kept["position"] += start
+            first.append(kept)
+        joined = np.concatenate([np.empty(0, ID_HASHES), *first])
+        sampled: Int64[np.ndarray, " k"] = np.sort(joined, order="hash")["position"][:MOST_SAMPLED]
+        return sampled
 
     @cached_property
     def words(self) -> CollectionWords | None:
         """The words of the papers; ``None`` where a segment was made before they were kept."""
         own = [segment.words for segment in self.segments]
         known = [words for words in own if words is not None]
-        living = np.split(self.living, self._starts[1:-1])[: len(own)]
-        return CollectionWords(known, living) if len(known) == len(own) else None
+        return CollectionWords(known, self._living_by_segment) if len(known) == len(own) else None
 
     @cached_property
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
@@ -224,6 +239,10 @@ class Snapshot:
     def of_segments(self, flags: Bool[np.ndarray, " n_positions"]) -> list[Int64[np.ndarray, "..."]]:
         """Which places in each segment ``flags`` holds for."""
         return [np.flatnonzero(own) for own in np.split(flags, self._starts[1:-1])][: len(self.segments)]
+
+    @property
+    def _living_by_segment(self) -> list[Bool[np.ndarray, "..."]]:
+        return np.split(self.living, self._starts[1:-1])[: len(self.segments)]
 
     def _locate(self, position: int) -> tuple[int, int]:
         """The segment that holds ``position``, and the place in it."""

@@ -21,18 +21,24 @@ def score_papers(
     *,
     scorer: Scorer = Scorer.OT,
     settings: TransportSettings = SERVING,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
 ) -> Plans:
     """Compare a query paper with ``k`` candidates, candidate ``i`` being ``rows[offsets[i]:offsets[i + 1]]``.
+
+    Query sentence ``i`` counts exp(log_weights[i]) times as much as it would (``None``: once), whatever the
+    scorer; of ``single``, which knows one pair of sentences alone, nothing changes.
 
     Single-threaded and without the GIL: serve requests side by side, one thread each. The plan of a pair
     is the same bit for bit whatever else is in the call. Semantics 3.4; memory is 16 bytes per cell of the
     result and at most some 20 MiB beside it.
 
-    Raises InputError for vectors that are not finite or not float32, a paper without sentences, or offsets
-    that do not match the rows; and what ``check_interruption`` raises.
+    Raises InputError for vectors that are not finite or not float32, a paper without sentences, offsets
+    that do not match the rows, or weights that do not match the query; and what ``check_interruption``
+    raises.
     """
     _check_types(query=query, rows=rows)
     _check_shapes(query, rows, offsets)
+    log_weights = _checked_weights(log_weights, len(query))
     k, n_query = len(offsets) - 1, len(query)
     offsets = np.array(offsets)  # own, contiguous, writable: one type to compile for, and safe in the result
     cost = distances(np.array(query, order="C"), np.ascontiguousarray(rows), offsets)
@@ -42,16 +48,16 @@ def score_papers(
             "NaN, infinity or values beyond about 1e18. Check the encoder that made them."
         )
     if scorer is Scorer.OT:
-        return _entropic_plans(cost, offsets, n_query, settings)
+        return _entropic_plans(cost, offsets, log_weights, settings)
     if scorer is Scorer.EXACT_OT:
-        return _exact_plans(cost, offsets, n_query, settings)
+        return _exact_plans(cost, offsets, log_weights, settings)
     mass = np.zeros_like(cost)
     if scorer is Scorer.SINGLE:
         _single(cost, offsets, n_query, mass)
     elif scorer is Scorer.MEAN_MIN:
-        _mean_min(cost, offsets, n_query, mass)
+        _mean_min(cost, offsets, log_weights, mass)
     else:
-        _attention(cost, offsets, n_query, settings.tau, mass)
+        _attention(cost, offsets, log_weights, settings.tau, mass)
     return Plans(
         mass=mass,
         cost=cost,
@@ -68,7 +74,7 @@ def score_papers(
 def _entropic_plans(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
-    n_query: int,
+    log_weights: Float64[np.ndarray, " n_query"],
     settings: TransportSettings,
 ) -> Plans:
     """Sinkhorn for the pairs whose distances span few epsilon, Newton for the others and what is left over.
@@ -77,7 +83,8 @@ def _entropic_plans(
     optimum by half the L1 marginal error times the spreads of the current and the optimal potentials, and
     each of these is a soft c-transform, hence spreads no further than the cost.
     """
-    query_weights, sentence_weights, spreads = marginals(cost, offsets, n_query, settings.tau)
+    n_query = len(log_weights)
+    query_weights, sentence_weights, spreads = marginals(cost, offsets, log_weights, settings.tau)
     problem = Problem(cost, offsets, query_weights, sentence_weights)
     k = len(spreads)
     outcome = Outcome(np.zeros_like(cost), np.zeros(k, np.bool_), np.zeros(k, np.int64))
@@ -102,11 +109,12 @@ def _entropic_plans(
 def _exact_plans(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
-    n_query: int,
+    log_weights: Float64[np.ndarray, " n_query"],
     settings: TransportSettings,
 ) -> Plans:
     """Exact transport between the marginals of the entropic plan; the gap is that of the linear programme."""
-    query_weights, sentence_weights, _ = marginals(cost, offsets, n_query, settings.tau)
+    n_query = len(log_weights)
+    query_weights, sentence_weights, _ = marginals(cost, offsets, log_weights, settings.tau)
     problem = Problem(cost, offsets, query_weights, sentence_weights)
     exact = exact_transport(problem)
     scores = _scores(exact.mass, cost, offsets, n_query)
@@ -131,6 +139,20 @@ def _check_types(**vectors: np.ndarray) -> None:
                 f"The {name} vectors are {given.dtype}; expected float32. Convert them with "
                 ".astype(np.float32)."
             )
+
+
+def _checked_weights(
+    log_weights: Float64[np.ndarray, " _"] | None, n_query: int
+) -> Float64[np.ndarray, " n_query"]:
+    """The weights, zeros for ``None``; raises InputError."""
+    if log_weights is None:
+        return np.zeros(n_query)
+    if log_weights.shape != (n_query,) or not np.isfinite(log_weights).all():
+        raise InputError(
+            f"The log weights have shape {log_weights.shape}; expected {n_query} finite numbers, one a query "
+            "sentence."
+        )
+    return np.array(log_weights, dtype=np.float64)  # own and contiguous: one type to compile for
 
 
 def _check_shapes(
@@ -174,29 +196,36 @@ def _single(
 def _mean_min(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
-    n_query: int,
+    log_weights: Float64[np.ndarray, " n_query"],
     mass: Float64[np.ndarray, " n_cells"],
 ) -> None:
     """Every query sentence wholly on its nearest sentence, the first of several."""
+    n_query = len(log_weights)
+    weights = -log_weights
+    softmin(weights, 1.0)
     for pair in range(len(offsets) - 1):
         n_sentence = offsets[pair + 1] - offsets[pair]
         for i in range(n_query):
             first = n_query * offsets[pair] + i * n_sentence
-            mass[first + cost[first : first + n_sentence].argmin()] = 1.0 / n_query
+            mass[first + cost[first : first + n_sentence].argmin()] = weights[i]
 
 
 @compiled
 def _attention(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
-    n_query: int,
+    log_weights: Float64[np.ndarray, " n_query"],
     tau: float,
     mass: Float64[np.ndarray, " n_cells"],
 ) -> None:
-    """softmax(-cost / tau) over all cells of a pair (semantics 5, AttAspire)."""
-    for cell in range(len(cost)):
-        mass[cell] = cost[cell]
+    """softmax(-cost / tau) over all cells of a pair (semantics 5, AttAspire), each row by its weight."""
+    n_query = len(log_weights)
     for pair in range(len(offsets) - 1):
+        n_sentence = offsets[pair + 1] - offsets[pair]
+        for i in range(n_query):
+            first = n_query * offsets[pair] + i * n_sentence
+            for cell in range(first, first + n_sentence):
+                mass[cell] = cost[cell] - tau * log_weights[i]
         softmin(mass[n_query * offsets[pair] : n_query * offsets[pair + 1]], tau)
 
 

@@ -66,15 +66,15 @@ def distances(
 def marginals(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
-    n_query: int,
+    log_weights: Float64[np.ndarray, " n_query"],
     tau: float,
 ) -> tuple[Float64[np.ndarray, "k n_query"], Float64[np.ndarray, " n_rows"], Float64[np.ndarray, " k"]]:
     """Weights of query sentences and of candidate sentences (semantics 3.4), and each pair's cost spread.
 
-    A sentence weighs softmax(-its smallest distance / tau) within its paper; the spread is the largest
-    distance of the pair less its smallest.
+    A sentence weighs softmax(-its smallest distance / tau) within its paper, one of the query times
+    exp(its ``log_weights``); the spread is the largest distance of the pair less its smallest.
     """
-    k = len(offsets) - 1
+    k, n_query = len(offsets) - 1, len(log_weights)
     query_weights, sentence_weights = np.empty((k, n_query)), np.empty(offsets[-1])
     spreads = np.empty(k)
     for pair in range(k):
@@ -89,6 +89,8 @@ def marginals(
                 query_weights[pair, i] = min(query_weights[pair, i], distance)
                 sentence_weights[j] = min(sentence_weights[j], distance)
         spreads[pair] = largest - query_weights[pair].min()
+        for i in range(n_query):
+            query_weights[pair, i] -= tau * log_weights[i]
         softmin(query_weights[pair], tau)
         softmin(sentence_weights[start:end], tau)
     return query_weights, sentence_weights, spreads

@@ -140,7 +140,8 @@ class Part:
     ``sentences[i]`` is the number, in the whole query abstract, of the sentence behind ``vectors[i]``;
     ``away``: papers should be unlike them. ``weight`` (over 0) is how much the part counts beside others.
     ``seed`` is the number of the query paper in its list, which is that of the negatives where ``negative``.
-    ``words`` are those that count beside the vectors.
+    ``words`` are those that count beside the vectors. ``picked`` by number, each sentence counts as it is;
+    else the more specific ones count more.
     """
 
     vectors: Float32[np.ndarray, "n_query dim"]
@@ -150,6 +151,7 @@ class Part:
     seed: int = 0
     negative: bool = False
     words: QueryWords | None = None
+    picked: bool = False
 
 
 def query_parts(
@@ -173,11 +175,13 @@ def query_parts(
     # Words of the whole paper would be those of what to be unlike, too.
     apart = bool(selection.unlike) or (negative and aspect.chooses)
     words = QueryWords(paper, selection.like, 1.0 if apart else aspect.chosen_words)
-    parts = [Part(chosen, selection.like, negative, weight, seed, negative, words)]
+    picked = aspect.sentences is not None
+    parts = [Part(chosen, selection.like, negative, weight, seed, negative, words, picked)]
     if aspect.unlike is not None and selection.unlike:
         unlike, own = vectors[list(selection.unlike)], QueryWords(paper, selection.unlike, 1.0)
         away = weight * aspect.unlike.weight
-        parts.append(Part(unlike, selection.unlike, True, away, seed, negative, own))
+        picked = aspect.unlike.sentences is not None
+        parts.append(Part(unlike, selection.unlike, True, away, seed, negative, own, picked))
     return parts
 
 

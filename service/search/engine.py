@@ -35,7 +35,7 @@ from service.search.query import (
     none_allowed,
     stretches,
 )
-from service.search.rerank import Comparison, default_tau
+from service.search.rerank import Comparison, default_specificity, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
@@ -174,7 +174,8 @@ class SearchEngine:
                 0, reason=Reason.NO_SENTENCE_OF_THAT_FACET if chosen_none else Reason.NO_SEED_RESOLVED
             )
         allowed = snapshot.allowed_papers(query.filters).copy()
-        allowed[[seed.position for seed in seeds if seed.position is not None]] = False
+        own = [seed.position for seed in seeds if seed.position is not None]
+        allowed[own] = False
         among = self._among(query)
         if among is not None:
             having = np.zeros_like(allowed)
@@ -207,7 +208,7 @@ class SearchEngine:
         counted = not omitted  # how many papers are what was pasted shows where there are no more
         if len(candidates) < shown[-1].stop:
             n_listed, counted = min(n_listed, len(candidates)), True
-        results = tuple(self._results(query, parts, words, among, candidates, shown))
+        results = tuple(self._results(query, parts, words, among, candidates, shown, apart_from=own))
         stop = min(page.offset + query.limit, n_listed)
         if stop < n_listed:
             return _Page(n_listed if counted else None, results, Page(stop, page.depth))
@@ -237,6 +238,8 @@ class SearchEngine:
         among: Bool[np.ndarray, " n_rows"] | None,
         candidates: Sequence[int],
         shown: Sequence[Stretch],
+        *,
+        apart_from: Sequence[int],
     ) -> Iterator[RankedPaper]:
         snapshot, encoder = self.snapshot, self.snapshot.manifest.encoder
         text = words.weight > 0 and all(seed.text is not None for seed in query.seeds)
@@ -248,6 +251,8 @@ class SearchEngine:
             settings=settings,
             words=words,
             among=among,
+            specificity=default_specificity(encoder) if query.specificity is None else query.specificity,
+            apart_from=apart_from,
         )
         respect = Respect.of([seed.aspect for seed in query.seeds], query.scorer, words=words.weight > 0)
         for stretch in shown:

@@ -106,7 +106,9 @@ class SearchQuery:
 
     ``negative_weight`` is how much being far from the negatives counts against being near to the seeds;
     ``tau`` the temperature of the marginals and ``words`` what shared words weigh, 0 for nothing (``None``:
-    what suits the encoder). ``limit`` counts papers, those after ``page.offset`` of the ranked list.
+    what suits the encoder). ``specificity`` is how much specific sentences count more than others, per unit
+    of distance (``None`` likewise, 0: not at all). ``limit`` counts papers, those after ``page.offset`` of
+    the ranked list.
     ``skip_unresolved`` leaves out seeds that cannot be used, and the answer says why; otherwise the first of
     them is an error. ``omit_pasted`` keeps papers that were pasted out of the answer, recognised by title or
     abstract; those given by name are never in it.
@@ -122,6 +124,7 @@ class SearchQuery:
     scorer: Scorer = Scorer.OT
     tau: float | None = None
     words: float | None = None
+    specificity: float | None = None
     limit: int = 10
     page: Page = FIRST_PAGE
     include: frozenset[Detail] = frozenset(Detail)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
+from models.transport.problem import distances
 from models.types import EncoderSpec, MatchedWords, Paper, rows_of
 from service.context import check_deadline
 from service.search.aspect import Part, of_one_seed
@@ -27,8 +28,14 @@ BLOCK_CELLS = 4_096
 _BATCH = 256
 # Plans are kept for the explanation while there are so few parts; else they are made again for what is shown.
 _MAX_KEPT = 2
-# What is usual for a seed is measured on so many papers, evenly spread through the collection.
-_SAMPLE_PAPERS = 100
+# What is usual for a seed, and how specific its sentences are, is measured on so many papers.
+SAMPLE_PAPERS = 100
+# A sentence is as specific as the nearest of them are far, one paper in so many.
+_NEAREST_OF = 20
+# What specificity weighs, per unit of distance between unit vectors. Measured: docs/why.md, "Sentences that
+# say nothing in particular".
+_SPECIFICITY = 8.0
+MAX_SPECIFICITY = 100.0
 # What is usual for a match, on so many: the mean is within 1 % of that of all, at 1 ms a query.
 _REACH_PAPERS = 32
 # Distances below this are no measure of anything: all papers sampled are the seed over again.
@@ -45,6 +52,35 @@ def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
     if text and spec.normalised:
         return _TAU_OF_TEXTS
     return _TAU_OF_UNIT_VECTORS if spec.normalised else SERVING.tau
+
+
+def default_specificity(spec: EncoderSpec) -> float:
+    """How much the specificity of sentences weighs; not measured, and so 0, for raw vectors."""
+    return _SPECIFICITY if spec.normalised else 0.0
+
+
+def specificity_weights(
+    vectors: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    *,
+    specificity: float,
+) -> Float64[np.ndarray, " n_query"] | None:
+    """How much each query sentence counts, as logarithms, by how far it is from the ``k`` sampled papers.
+
+    ``specificity`` times the mean distance (L2) to the nearest of them, one in 20: what papers say that have
+    nothing else in common, such as that code is available, is near in many. ``None``, for all alike, of one
+    sentence, beside too few papers, and for a ``specificity`` of 0.
+    """
+    n_nearest = round((len(offsets) - 1) / _NEAREST_OF)
+    if specificity == 0 or n_nearest == 0 or len(vectors) < 2:
+        return None
+    cost = distances(np.ascontiguousarray(vectors), rows, offsets)
+    near = np.empty((len(vectors), len(offsets) - 1))
+    for number, own in enumerate(np.split(cost, len(vectors) * offsets[1:-1])):
+        near[:, number] = own.reshape(len(vectors), -1).min(axis=1)
+    weights: Float64[np.ndarray, " n_query"] = specificity * np.sort(near, axis=1)[:, :n_nearest].mean(axis=1)
+    return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +104,8 @@ class Ranked:
 class Comparison:
     """Compares papers of a snapshot with the parts of a query, ``scorer`` and ``settings`` saying how.
 
+    ``specificity`` is how much specific sentences count beside others (``specificity_weights``), beside a
+    sample of the collection but for the papers ``apart_from``, which are the query's own.
     ``words`` are those of the parts; where they do not count, scores are as transport gives them, to the bit.
     Of papers the sentences ``among`` these rows are compared, all if ``None``; each paper must have one.
     """
@@ -81,12 +119,16 @@ class Comparison:
         settings: TransportSettings,
         words: QueryVectors = WITHOUT_WORDS,
         among: Bool[np.ndarray, " n_rows"] | None = None,
+        specificity: float = 0.0,
+        apart_from: Sequence[int] = (),
     ) -> None:
         self._snapshot = snapshot
         self._among = among
         self._parts = parts
         self._plan = partial(compare, scorer=scorer, settings=settings)
         self._words = words
+        self._specificity = specificity
+        self._apart_from = apart_from
 
     def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
         """The papers at ``positions`` by their scores, ties by position.
@@ -142,7 +184,7 @@ class Comparison:
             counting = np.flatnonzero(ranked.weights[number, first:last])
             if len(counting):
                 rows, offsets = self._gather(ranked.positions[first:last][counting])
-                compared = self._plan(part.vectors, rows, offsets)
+                compared = self._plan(part.vectors, rows, offsets, log_weights=self._log_weights[number])
                 for i, paper in enumerate(counting.tolist()):
                     plans[paper].append((number, compared[i]))
         return plans
@@ -166,13 +208,16 @@ class Comparison:
     def _compare(self, positions: Int64[np.ndarray, " k"]) -> Iterator[tuple[Plans, ...]]:
         for batch in np.split(positions, range(_BATCH, len(positions), _BATCH)):
             rows, offsets = self._gather(batch)
-            yield tuple(self._plan(part.vectors, rows, offsets) for part in self._parts)
+            yield tuple(
+                self._plan(part.vectors, rows, offsets, log_weights=weights)
+                for part, weights in zip(self._parts, self._log_weights, strict=True)
+            )
 
     def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
         rows, offsets = self._gather(positions)
         scores = np.empty((len(self._parts), len(positions)))
-        for own, part in zip(scores, self._parts, strict=True):
-            own[:] = self._plan(part.vectors, rows, offsets).scores
+        for own, part, weights in zip(scores, self._parts, self._log_weights, strict=True):
+            own[:] = self._plan(part.vectors, rows, offsets, log_weights=weights).scores
         return scores
 
     def _reaches(
@@ -188,9 +233,21 @@ class Comparison:
         return reaches
 
     @cached_property
+    def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
+        """What the sentences of each part weigh; those that were picked by number count alike."""
+        sample = self._snapshot.sample(SAMPLE_PAPERS)
+        rows, offsets = self._snapshot.gather(sample[~np.isin(sample, list(self._apart_from))])
+        return [
+            None
+            if part.picked or part.away
+            else specificity_weights(part.vectors, rows, offsets, specificity=self._specificity)
+            for part in self._parts
+        ]
+
+    @cached_property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
-        sample = self._snapshot.spread(_REACH_PAPERS)
+        sample = self._snapshot.sample(_REACH_PAPERS)
         if self._among is not None:
             offsets = self._snapshot.offsets
             rows = np.concatenate([[0], np.cumsum(self._among)])
@@ -204,7 +261,7 @@ class Comparison:
     @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
-        distances = -self._scores(self._snapshot.spread(_SAMPLE_PAPERS)).mean(axis=1)
+        distances = -self._scores(self._snapshot.sample(SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
 
@@ -216,6 +273,7 @@ def compare(
     *,
     scorer: Scorer = Scorer.OT,
     settings: TransportSettings = SERVING,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
     block_cells: int = BLOCK_CELLS,
 ) -> Plans:
     """What ``score_papers`` gives, to the bit, in blocks short enough for a deadline to be kept.
@@ -227,7 +285,9 @@ def compare(
         check_deadline()
         own = rows[offsets[first] : offsets[last]]
         bounds = offsets[first : last + 1] - offsets[first]
-        blocks.append(score_papers(query, own, bounds, scorer=scorer, settings=settings))
+        blocks.append(
+            score_papers(query, own, bounds, scorer=scorer, settings=settings, log_weights=log_weights)
+        )
     if len(blocks) == 1:
         return blocks[0]
     return Plans(

@@ -20,10 +20,10 @@ from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.search.aspect import Aspect, query_parts, select_sentences
 from service.search.candidates import find_candidates
 from service.search.query import Kinship
-from service.search.rerank import Comparison, default_tau
+from service.search.rerank import Comparison, default_specificity, default_tau
 from service.search.words import QueryVectors, default_weight
 
-# Papers whose nearest neighbours make a scale, evenly spread through the collection.
+# Papers whose nearest neighbours make a scale.
 _SAMPLE_PAPERS: Final = 32
 # Of each as many of its nearest by single match are compared.
 _NEIGHBOURS: Final = 5
@@ -87,7 +87,7 @@ class Strengths:
         snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
         aspect = Aspect(facets=respect.facets)
         weight = default_weight(spec) if respect.words else 0.0
-        for position in snapshot.spread(_SAMPLE_PAPERS).tolist():
+        for position in snapshot.sample(_SAMPLE_PAPERS).tolist():
             paper, vectors = snapshot.paper(position), snapshot.vectors(position)
             selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=spec.unit)
             if not selection.like:
@@ -102,7 +102,13 @@ class Strengths:
                 )
                 settings = replace(SERVING, tau=default_tau(spec))
                 comparison = Comparison(
-                    snapshot, parts, scorer=respect.scorer, settings=settings, words=words
+                    snapshot,
+                    parts,
+                    scorer=respect.scorer,
+                    settings=settings,
+                    words=words,
+                    specificity=default_specificity(spec),
+                    apart_from=[position],
                 )
                 positions = np.array([each.position for each in near], dtype=np.int64)
                 ranked = comparison.rank(positions, akin_to=Kinship.SOME, negative_weight=0.0)

@@ -25,6 +25,8 @@ def found_by(snapshot: Snapshot, paper_id: str, *, limit: int = 20) -> dict[str,
 def assert_same_answers(one: Snapshot, other: Snapshot, ids: Iterable[str], *, limit: int = 20) -> None:
     """Both hold the same papers, and every search finds the same with the same scores."""
     assert ids_of(one) == ids_of(other)
+    sampled, sampled_there = ([each.paper(int(i)).id for i in each.sample(50)] for each in (one, other))
+    assert sampled == sampled_there
     for paper_id in ids:
         here, there = found_by(one, paper_id, limit=limit), found_by(other, paper_id, limit=limit)
         assert here.keys() == there.keys()

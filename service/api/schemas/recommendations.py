@@ -6,7 +6,15 @@ from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
 from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
-from service.api.schemas.search import AlignmentOut, ResultOut, ResultsIn, SeedIn, WordsIn, to_seed
+from service.api.schemas.search import (
+    AlignmentOut,
+    ResultOut,
+    ResultsIn,
+    SeedIn,
+    SpecificityIn,
+    WordsIn,
+    to_seed,
+)
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
@@ -37,6 +45,7 @@ class RecommendationsIn(ResultsIn):
         description="How much being far from the negatives counts against being near to the seeds.",
     )
     words: WordsIn = None
+    specificity: SpecificityIn = None
     cursor: CursorIn | None = None
 
     @model_validator(mode="after")
@@ -54,6 +63,7 @@ class RecommendationsIn(ResultsIn):
             akin_to=self.akin_to,
             negative_weight=self.negative_weight,
             words=self.words,
+            specificity=self.specificity,
             **self.returned(),
             skip_unresolved=True,
             omit_pasted=True,

@@ -32,6 +32,7 @@ from service.api.schemas.filters import FiltersIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.search.query import MAX_ALIGNMENTS, Detail, Reason, SearchAnswer, SearchQuery, Seed
+from service.search.rerank import MAX_SPECIFICITY
 from service.search.words import MAX_WEIGHT
 
 Numbers = Annotated[
@@ -256,6 +257,15 @@ WordsIn = Annotated[
     ),
 ]
 
+SpecificityIn = Annotated[
+    Annotated[float, Field(ge=0, le=MAX_SPECIFICITY)] | None,
+    Field(
+        description="How much more sentences count that say something in particular: each weighs exp(this x "
+        "its mean distance to the nearest papers of a sample); 0: all alike, null: what suits the encoder. "
+        "Sentences chosen by number always count alike."
+    ),
+]
+
 
 class SearchShapeIn(AspectIn, ResultsIn):
     """The respect in which papers should be akin to a query, and what to return; not the query itself."""
@@ -266,6 +276,7 @@ class SearchShapeIn(AspectIn, ResultsIn):
         description="Temperature of the marginals: small favours the best-matching sentences.",
     )
     words: WordsIn = None
+    specificity: SpecificityIn = None
 
     def to_shape(self, seed: Seed) -> SearchQuery:
         """The same as a domain value: a search for what is akin to ``seed``, whose aspect is the one here."""
@@ -274,6 +285,7 @@ class SearchShapeIn(AspectIn, ResultsIn):
             scorer=self.scorer,
             tau=self.tau,
             words=self.words,
+            specificity=self.specificity,
             **self.returned(),
         )
 

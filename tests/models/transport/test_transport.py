@@ -21,7 +21,7 @@ from models.transport import (
     score_papers,
 )
 from models.transport import compiled as compilation
-from models.transport.kernels import _check_shapes
+from models.transport.kernels import _check_shapes, _checked_weights
 from models.transport.newton import STALLED
 from tests.support.examples.vectors import clustered_vectors
 
@@ -70,6 +70,43 @@ def test_plans_meet_the_conditions_of_optimality(papers: tuple[np.ndarray, np.nd
         split = 0.05 * np.log(plan.mass) + plan.cost
         f, g = split[:, :1], split[:1] - split[0, 0]
         np.testing.assert_allclose(split, f + g, atol=1e-9)
+
+
+LOG_WEIGHTS = np.array([2.0, -1.0, 0.0, 0.5, -3.0, 1.0, 0.25, -0.5])
+
+
+def test_weighed_sentences_have_more_of_the_query(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    """The query's marginal is softmax(-smallest distance / tau + log weight); the paper's is as it was."""
+    query, rows, offsets = papers
+    weights = LOG_WEIGHTS[: len(query)]
+    for scorer in (Scorer.OT, Scorer.EXACT_OT):
+        plans = score_papers(query, rows, offsets, scorer=scorer, settings=REFERENCE, log_weights=weights)
+        for plan in plans:
+            a, b = marginals_of(plan)
+            a = a * np.exp(weights)
+            np.testing.assert_allclose(plan.mass.sum(axis=1), a / a.sum(), atol=1e-9)
+            np.testing.assert_allclose(plan.mass.sum(axis=0), b, atol=1e-9)
+
+
+@pytest.mark.parametrize("scorer", [Scorer.SINGLE, Scorer.MEAN_MIN, Scorer.ATTENTION])
+def test_weights_count_in_closed_formulas(
+    papers: tuple[np.ndarray, np.ndarray, np.ndarray], scorer: Scorer
+) -> None:
+    """Each row of the plan counts as much more; of one pair of sentences nothing changes."""
+    query, rows, offsets = papers
+    weights = LOG_WEIGHTS[: len(query)]
+    plain = score_papers(query, rows, offsets, scorer=scorer)
+    weighed = score_papers(query, rows, offsets, scorer=scorer, log_weights=weights)
+    for before, after in zip(plain, weighed, strict=True):
+        expected = before.mass * np.exp(weights)[:, None]
+        np.testing.assert_allclose(after.mass, expected / expected.sum(), atol=1e-9)
+
+
+def test_weights_that_do_not_fit_are_refused() -> None:
+    """One finite number a query sentence."""
+    for weights in (np.zeros(3), np.full(2, np.inf)):
+        with pytest.raises(InputError, match="expected 2 finite numbers"):
+            _checked_weights(weights, 2)
 
 
 def test_serving_is_as_good_as_reference(papers: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:

@@ -82,8 +82,8 @@ def search(client: TestClient, **body: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("scorer", list(Scorer))
 def test_contrast_is_like_less_weighted_unlike(client: TestClient, scorer: Scorer) -> None:
-    """Without words the scores are those of the like search less the weighted ones of the unlike search."""
-    asked = {"scorer": scorer, "limit": 100, "words": 0}
+    """Without words, all sentences alike, scores are those of the like search less the unlike one's."""
+    asked = {"scorer": scorer, "limit": 100, "words": 0, "specificity": 0}
     like = search(client, facet="method", **asked)["results"]
     unlike = search(client, facet="background", focus=0, **asked)["results"]
     both = search(client, facet="method", unlike={"facet": "background", "weight": 0.7}, **asked)["results"]

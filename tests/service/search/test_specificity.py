@@ -1,0 +1,129 @@
+"""Sentences that say little in particular count less; those that were picked by number count alike."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from indexer.snapshot.snapshot import Snapshot
+from models.annotator import Annotator
+from models.checksums import hash64
+from models.types import EncoderSpec, Facet, Unit
+from service.search.aspect import Aspect
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
+from service.search.rerank import default_specificity, specificity_weights
+from tests.support.clients import client_of, search
+from tests.support.sentence_engines import small_engine
+
+NOTICE = "Our code is publicly available."
+CLAIM = "Sparse graphs forecast the floods of rivers."
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> SearchEngine:
+    """An engine over 40 papers of which half end in the same notice, and one says the claim."""
+    papers: list[dict[str, object]] = [
+        {
+            "id": f"p{i}",
+            "title": f"Topic {i}",
+            "abstract": [f"Word{i} meets thing{i}.", f"Case{i} is{i} so{i}."],
+        }
+        for i in range(40)
+    ]
+    for paper in papers[::2]:
+        paper["abstract"] = [f"{paper['title']} holds.", NOTICE]
+    papers.append({"id": "near", "title": "Floods", "abstract": [CLAIM, "Wholly other matters end it."]})
+    papers.append({"id": "query", "title": "Rivers", "abstract": [CLAIM, NOTICE]})
+    return small_engine(tmp_path_factory.mktemp("specificity"), sentence_annotator, papers)
+
+
+def shares(engine: SearchEngine, **asked: object) -> tuple[str, float]:
+    """The first paper found by the query paper, and what the notice holds of all its results' matches."""
+    seed = Seed("query", aspect=asked.pop("aspect", Aspect()))  # type: ignore[arg-type]
+    results = engine.search(SearchQuery((seed,), words=0.0, limit=30, **asked)).results  # type: ignore[arg-type]
+    held = [sum(cell.weight for cell in each.alignments if cell.query_sentence == 1) for each in results]
+    return results[0].paper.id, float(np.mean(held))
+
+
+def test_a_notice_that_half_the_papers_have_holds_less(engine: SearchEngine) -> None:
+    """What is near in many papers loses its part of the match to what is not."""
+    assert default_specificity(engine.snapshot.manifest.encoder) > 0
+    first, held = shares(engine)
+    _, plain = shares(engine, specificity=0.0)
+    assert "near" == first
+    assert 1 - held > 1.5 * (1 - plain) > 0
+
+
+def test_sentences_picked_by_number_count_alike(engine: SearchEngine) -> None:
+    """Whoever picks a sentence means it; a facet picks none."""
+    picked = Aspect(sentences=(0, 1))
+    assert shares(engine, aspect=picked) == shares(engine, aspect=picked, specificity=0.0)
+    facets = Aspect(facets=tuple(Facet))
+    assert shares(engine, aspect=facets) != shares(engine, aspect=facets, specificity=0.0)
+
+
+def test_what_to_be_unlike_counts_as_it_is(engine: SearchEngine) -> None:
+    """No sentence of what papers should be unlike loses by being common."""
+    away = SearchQuery((Seed("p1"),), negatives=(Seed("query"),), words=0.0, limit=30)
+    held = []
+    for specificity in (0.0, None):
+        results = engine.search(replace(away, specificity=specificity)).results
+        cells = {each.paper.id: [cell for cell in each.alignments if cell.negative] for each in results}
+        notice = {name: sum(c.weight for c in own if c.query_sentence == 1) for name, own in cells.items()}
+        held.append({name: notice[name] / sum(c.weight for c in own) for name, own in cells.items()})
+    assert held[0] == pytest.approx(held[1], abs=1e-9)
+    assert max(held[0].values()) > 0.1
+
+
+def test_weights_are_mean_distances_to_the_nearest(engine: SearchEngine) -> None:
+    """Beside 42 papers the two nearest count, whatever their other sentences are."""
+    snapshot = engine.snapshot
+    query = snapshot.vectors(snapshot.position("query"))
+    rows, offsets = snapshot.gather(snapshot.positions)
+    expected = []
+    for vector in query:
+        near = [np.linalg.norm(own - vector, axis=1).min() for own in np.split(rows, offsets[1:-1])]
+        expected.append(8 * np.mean(sorted(near)[:2]))
+    weights = specificity_weights(query, rows, offsets, specificity=8.0)
+    assert weights is not None
+    np.testing.assert_allclose(weights, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n_query", "n_papers", "specificity"), [(1, 40, 8.0), (2, 9, 8.0), (2, 40, 0.0)])
+def test_where_nothing_can_be_told_all_count_alike(n_query: int, n_papers: int, specificity: float) -> None:
+    """One sentence, few papers, or no weight."""
+    rows = np.random.default_rng(0).normal(size=(n_papers, 4)).astype(np.float32)
+    offsets = np.arange(n_papers + 1)
+    assert specificity_weights(rows[:n_query], rows, offsets, specificity=specificity) is None
+
+
+def test_raw_vectors_are_not_weighed() -> None:
+    """Nobody measured what suits them."""
+    assert 0 == default_specificity(EncoderSpec("raw", "f", 8, False, Unit.SENTENCE))
+
+
+def test_the_sample_is_of_the_least_hashes(hashed_snapshot: Snapshot) -> None:
+    """So it is the same papers however the collection came about."""
+    ids = sorted((hashed_snapshot.paper(int(i)).id for i in hashed_snapshot.positions), key=hash64)
+    for n_papers in (0, 7, 100):
+        assert ids[:n_papers] == [hashed_snapshot.paper(int(i)).id for i in hashed_snapshot.sample(n_papers)]
+
+
+def test_requests_say_how_much_it_counts(hashed_data: Path) -> None:
+    """0 is the papers' own score; what is out of range is refused by name."""
+    with client_of(hashed_data) as client:
+        plain = search(client, query={"paper_id": "demo:p03-m07"}, specificity=0, words=0)
+        usual = search(client, query={"paper_id": "demo:p03-m07"}, words=0)
+        given = search(client, query={"paper_id": "demo:p03-m07"}, words=0, specificity=8)
+        assert usual["results"] == given["results"] != plain["results"]
+        _refused(client, "/v1/search", query={"paper_id": "demo:p03-m07"}, specificity=-1)
+        _refused(client, "/v1/recommendations", seeds=["demo:p03-m07"], specificity=101)
+
+
+def _refused(client: TestClient, path: str, **body: object) -> None:
+    response = client.post(path, json=body)
+    assert 422 == response.status_code
+    assert "specificity" in response.text
