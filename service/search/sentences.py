@@ -24,7 +24,6 @@ from service.search.query import DETAILS, Reason, none_allowed
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
 _WIDEN = 2
 MOST_ROWS = 5_000
-_NO_SUCH_FACET = "No sentence of the papers searched has a facet asked for; choose another."
 
 
 class Likeness(StrEnum):
@@ -123,7 +122,7 @@ def search_sentences(
         results=results,
         generation=snapshot.generation,
         reason=reason,
-        detail=None if reason is None else DETAILS.get(reason, _NO_SUCH_FACET),
+        detail=None if reason is None else DETAILS[reason],
         warnings=asked.warnings + repeats,
         took_ms=(time.perf_counter() - started) * 1000,
     )

@@ -93,7 +93,7 @@ def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.M
 def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without results the reason is printed."""
     monkeypatch.setattr("akin.sentences.open_engine", lambda settings: sentence_engine)
-    assert "has a facet asked for" in run("We study floods.", "--facet", "other", "--year-to", "2017")
+    assert "has a sentence of that facet" in run("We study floods.", "--facet", "other", "--year-to", "2017")
 
 
 @pytest.mark.parametrize(
