@@ -31,7 +31,7 @@ from tests.support.containers.compose import (
     variables_of,
     volumes_of,
 )
-from tests.support.containers.images import Image, project, stages
+from tests.support.containers.images import DOCKERFILES, Image, project, stages
 
 TEXT = COMPOSE_FILE.read_text(encoding="utf-8")
 ALL = {(profile, name): service for profile in PROFILES for name, service in ours(profile).items()}
@@ -180,11 +180,22 @@ def test_the_servers_are_those_that_akin_needs() -> None:
     assert {f"--username={url.username}", f"--dbname={url.database}", "--host=127.0.0.1"} == set(options)
     assert ["CMD", "valkey-cli", "ping"] == redis["healthcheck"]["test"]
     assert re.fullmatch(r"postgres:18\.\d+-bookworm", postgres["image"])
-    assert re.fullmatch(r"valkey/valkey:9\.\d+", redis["image"])
+    assert re.fullmatch(r"valkey/valkey:9\.0\.\d+-trixie", redis["image"])
     # From version 18 on the image keeps its data below this folder, in one for each version.
     assert {"/var/lib/postgresql": "postgres"} == volumes_of(postgres)
     assert ("1g", "256m") == (postgres["mem_limit"], redis["mem_limit"])
     assert {"192mb", "volatile-lru"} <= set(redis["command"])
+
+
+def test_every_image_is_of_one_release() -> None:
+    """Those of services and of stages: a tag of two numbers at least, so none is untagged, or the latest."""
+    served = {service["image"] for profile in PROFILES for service in services(profile).values()}
+    built_on = {stage[0].words[0] for dockerfile in DOCKERFILES for stage in stages(dockerfile)}
+    assert {"akin", "postgres", "python", "valkey/valkey"} == {
+        image.split(":")[0] for image in served | built_on
+    }
+    for image in served | built_on:
+        assert re.fullmatch(r"[a-z/]+:\d+\.\d+[\w.-]*", image), image
 
 
 def before(profile: str, name: str) -> Iterator[tuple[str, str]]:
