@@ -15,14 +15,13 @@ COPY docker/build.lock docker/
 RUN python3 -m pip install --target=/opt/uv --require-hashes --requirement=docker/build.lock \
  && python3 -m venv --without-pip /opt/akin
 
-# From where PyTorch publishes builds for processors: anywhere else it brings gigabytes for GPUs.
-ARG TORCH=torch==2.13.0
+# What serving needs, everything with its hash. It is a layer that stays while only the code changes. PyTorch's
+# own index has the builds of torch for processors: anywhere else it brings gigabytes for GPUs. Whatever else that
+# index has, versions and hashes are those of the lock.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-RUN /opt/uv/bin/uv pip install --no-build --no-deps --index-url="$TORCH_INDEX" "$TORCH"
-
-# What else serving needs, everything with its hash. It is a layer that stays while only the code changes.
 COPY docker/cpu.lock docker/
-RUN /opt/uv/bin/uv pip install --no-build --no-deps --require-hashes --requirement=docker/cpu.lock
+RUN /opt/uv/bin/uv pip install --no-build --no-deps --require-hashes --requirement=docker/cpu.lock \
+    --index="$TORCH_INDEX" --index-strategy=unsafe-best-match
 
 COPY pyproject.toml LICENSE README.md ./
 COPY models models
