@@ -13,7 +13,9 @@ from sqlalchemy import make_url
 
 from akin.serving import _LEAST_GRACE_S
 from service.access.keys import is_loopback
+from service.background import STOP_S
 from service.settings import Settings
+from service.timings import USUAL
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.commands import parsed
 from tests.support.containers.compose import (
@@ -149,12 +151,21 @@ def test_a_service_may_do_little(service: dict[str, Any]) -> None:
 
 @each_profile
 def test_there_is_time_to_finish_requests(profile: str) -> None:
-    """Longer than the service waits for those under way; the other containers end by themselves."""
+    """More than a service takes to end, by its settings; the other containers end by themselves."""
     lasting = {name: each for name, each in ours(profile).items() if each["restart"] == "unless-stopped"}
     assert {"service", "worker"} == {name.removesuffix("-gpu") for name in lasting}
-    waits_ms = Settings.model_fields["drain_ms"].default + Settings.model_fields["deadline_ms"].default
+    # For requests that outlast their deadline, for what goes on beside them, and for the last spans.
+    beside_s = _LEAST_GRACE_S + STOP_S + USUAL.export_timeout_s
     for service in lasting.values():
-        assert waits_ms / 1000 + _LEAST_GRACE_S < int(service["stop_grace_period"].removesuffix("s"))
+        default, given = Settings.model_fields, environment_of(service)
+        waits_ms = sum(
+            int(given[f"AKIN_{n.upper()}"] or default[n].default) for n in ("drain_ms", "deadline_ms")
+        )
+        assert waits_ms / 1000 + beside_s < int(service["stop_grace_period"].removesuffix("s"))
+    (said,) = re.findall(r"AKIN_DEADLINE_MS together and (\d+) s", EXAMPLE.read_text(encoding="utf-8"))
+    assert beside_s == int(said)
+    chosen = services(profile, {"STOP_GRACE_PERIOD": "3m"})
+    assert {"3m"} == {chosen[name]["stop_grace_period"] for name in lasting}
 
 
 def test_the_gpu_is_for_those_who_compute() -> None:
