@@ -17,6 +17,7 @@ from service.observability.logging import configure_logging
 _COMMANDS: Final = {
     "serve": "akin.serving:serve",
     "search": "akin.searching:search",
+    "compare": "akin.matching:compare",
     "index": "akin.indexing:index",
     "delete": "akin.collection:delete",
     "purge": "akin.collection:purge",
