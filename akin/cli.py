@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "serve": "akin.serving:serve",
     "search": "akin.searching:search",
     "compare": "akin.matching:compare",
+    "match": "akin.matching:match",
     "index": "akin.indexing:index",
     "delete": "akin.collection:delete",
     "purge": "akin.collection:purge",

@@ -17,21 +17,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import orjson
 from jaxtyping import Float64
 
 from evaluation.bootstrap import Interval, bounds
 from evaluation.sets.files import json_document, text_lines
 from evaluation.summary import ALL, Comparison, Row
-from indexer.collection.build import BuildArguments, build
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.files.durable import replace_file
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from models.types import Paper, ProgressFn
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
+from service.match.papers import matched_papers
 
 # Of all pairs, the main one first. Of the loss less is better.
 LOSS, EASY, HARD = "loss", "easy", "hard"
@@ -114,7 +112,7 @@ def measure_reviewers(
     papers = {paper.id: paper for dataset in read for paper in dataset.papers.values()}
     with TemporaryDirectory() as scratch:
         place = Path(scratch) / "data" if data is None else data
-        snapshot = _collection(papers, place, annotator, device=device, on_progress=on_progress)
+        snapshot = matched_papers(papers, place, annotator, device=device, on_progress=on_progress)
         ours = []
         for number, dataset in enumerate(read):
             on_progress("datasets", number, len(read))
@@ -186,21 +184,6 @@ def _read(dataset: Path) -> _Dataset:
         profiles[archive.stem.lstrip("~")] = list(own)
         papers |= own
     return _Dataset(profiles, papers, n_unusable)
-
-
-def _collection(
-    papers: Mapping[str, Paper], data: Path, annotator: Annotator, *, device: str, on_progress: ProgressFn
-) -> Snapshot:
-    """A collection of just these papers in ``data``."""
-    data.mkdir(parents=True, exist_ok=True)
-    corpus = data / "papers.jsonl"
-    rows = ({"id": each.id, "title": each.title, "abstract": each.abstract} for each in papers.values())
-    replace_file(corpus, b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    arguments = BuildArguments(
-        annotator.encoder.spec.name, format_name="jsonl", on_error="fail", backend="exact", device=device
-    )
-    build([corpus], data, annotator, arguments=arguments, on_progress=on_progress, replace=True)
-    return open_snapshot(data)
 
 
 def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[str, dict[str, float]]:

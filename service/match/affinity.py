@@ -24,9 +24,13 @@ N_NEAREST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One paper of a profile that makes its affinity: 1 minus the sum of ``share`` x distance over them."""
+    """One paper of a profile that makes its affinity: 1 minus the sum of ``share`` x distance over them.
+
+    ``usual`` is the submission's usual distance; a share is 1 / (number of papers x ``usual``).
+    """
 
     share: float
+    usual: float
     ranked: RankedPaper
 
 
@@ -90,6 +94,7 @@ class Affinities:
         return [
             Reason(
                 1 / (len(nearest) * usual),
+                usual,
                 self._nearness.compared(submission, self._nearness.indexed(position)),
             )
             for position in self._papers[places[nearest]].tolist()
