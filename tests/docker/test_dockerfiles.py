@@ -43,7 +43,7 @@ def test_the_linter_finds_nothing(dockerfile: Path) -> None:
     [
         ('CMD ["serve", "--data", "/var/lib/akin"]', "CMD serve --data /var/lib/akin", "DL3025"),
         ("python:3.11.15-slim-bookworm\n", "python\n", "DL3006"),
-        ('-qq "$', "-qq $(true) #", "SC2046"),
+        ('/" "$(', '/" $(true) #', "SC2046"),
     ],
 )
 def test_the_linter_finds_a_mistake(tmp_path: Path, right: str, wrong: str, rule: str) -> None:
@@ -95,7 +95,10 @@ def test_the_image_runs_one_program_as_an_ordinary_user(dockerfile: Path) -> Non
     for name in ("ENTRYPOINT", "CMD", "VOLUME"):
         assert image.one(name).value.startswith("[")
     assert image.healthcheck[:2] == ["python3", "-c"]
-    assert "/readyz" in image.healthcheck[-1]
+    assert "'/readyz'" in image.healthcheck[-1]
+    # It gives its request up before the engine gives it up.
+    engines, own = re.findall(r"timeout=(\d+)", image.one("HEALTHCHECK").value)
+    assert int(own) < int(engines)
     assert "SIGTERM" == image.one("STOPSIGNAL").value
     user, group = map(int, image.one("USER").value.split(":"))
     assert user == group >= 10_000
