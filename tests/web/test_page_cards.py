@@ -181,8 +181,9 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
 def test_results_are_saved_as_files(client: TestClient, ending: str, media_type: str, begins: str) -> None:
     """The links of a page lead to the papers of that page, as references or a table."""
     page = page_at(client, f"/?paper={PAPER}&facet=method")
-    (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
-    answer = client.get(link)
+    links = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
+    assert ["", "&whole=1"] == [link.removeprefix(links[0]) for link in links]
+    answer = client.get(links[0])
     assert (200, f"{media_type}; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
     assert answer.text.lstrip().startswith(begins)
     assert "attachment" in answer.headers["content-disposition"]

@@ -55,6 +55,7 @@ class Card:
     """One result as it is shown; addresses are empty where there is none.
 
     ``heading`` is the title in pieces, each with whether it is a shared word that counts.
+    ``lead`` is who wrote it in short.
     ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
     within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence on it.
     ``alignment`` is that of an opened card, ``why`` opens it.
@@ -65,6 +66,7 @@ class Card:
     title: str
     heading: tuple[tuple[str, bool], ...]
     authors: str
+    lead: str
     venue: str
     year: int | None
     score: str
@@ -132,6 +134,7 @@ def _card(
         title=paper.title or "Without a title",
         heading=tuple(pieces(paper.title, shared_stems(result))) or (("Without a title", False),),
         authors=_authors(paper.authors),
+        lead=first_authors(paper.authors),
         venue=paper.venue or "",
         year=paper.year,
         score=f"{result.score:.3f}".replace("-", "−"),
@@ -174,6 +177,11 @@ def _akin_to(result: ResultOut, sources: Sequence[Source]) -> Iterator[AkinTo]:
             weights[each.negative, each.seed] += each.weight
     for key, weight in sorted(weights.items(), key=lambda item: -item[1]):
         yield AkinTo(titles.get(key, "another paper"), share_in_words(weight), key[0])
+
+
+def first_authors(authors: Sequence[str]) -> str:
+    """Who wrote a paper, in short."""
+    return f"{authors[0]} and others" if len(authors) > 2 else " and ".join(authors)
 
 
 def _authors(authors: tuple[str, ...]) -> str:
