@@ -20,6 +20,7 @@ from service.api.openapi import DocumentedAPI
 from service.api.routes import (
     analyze,
     batches,
+    compare,
     health,
     papers,
     queries,
@@ -54,6 +55,7 @@ _ROUTES = (
     search,
     recommendations,
     sentences,
+    compare,
     batches,
     queries,
     analyze,

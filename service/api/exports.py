@@ -81,22 +81,28 @@ def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHA
 
     Keys end in ``key_hash_chars`` characters of a hash, in more where two papers would share one.
     """
+    keys = bibtex_keys(papers, key_hash_chars=key_hash_chars)
+    return "\n".join(_bibtex_entry(paper, key) for paper, key in zip(papers, keys, strict=True))
+
+
+def bibtex_keys(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> list[str]:
+    """The keys that the entries of ``to_bibtex`` have."""
     taken: set[str] = set()
-    return "\n".join(_bibtex_entry(paper, _key(paper, taken, key_hash_chars)) for paper in papers)
+    return [_key(paper, taken, key_hash_chars) for paper in papers]
 
 
 def _bibtex_entry(paper: PaperOut, key: str) -> str:
     kind, container = ("article", "journal") if paper.venue else ("misc", "")
     fields = {
         # Two pairs of braces: a title keeps its capitals.
-        "title": f"{{{_latex(paper.title)}}}",
+        "title": f"{{{latex_text(paper.title)}}}",
         "author": " and ".join(_bibtex_name(name) for name in paper.authors),
         "year": str(paper.year or ""),
-        container: _latex(paper.venue or ""),
+        container: latex_text(paper.venue or ""),
         "doi": _address(paper.doi or ""),
         "url": _address(paper.url or ""),
-        "keywords": _latex(", ".join(paper.fields)),
-        "abstract": _latex(paper.abstract),
+        "keywords": latex_text(", ".join(paper.fields)),
+        "abstract": latex_text(paper.abstract),
     }
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
     return "\n".join([f"@{kind}{{{key},", *lines, "}", ""])
@@ -104,7 +110,7 @@ def _bibtex_entry(paper: PaperOut, key: str) -> str:
 
 def _bibtex_name(name: str) -> str:
     """A name as it stands; in braces, as one word, where BibTeX would part it wrongly."""
-    latex = _latex(name)
+    latex = latex_text(name)
     return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
 
 
@@ -128,12 +134,13 @@ def _ascii(word: str) -> str:
     return _NOT_ASCII.sub("", unicodedata.normalize("NFKD", word).lower())
 
 
-def _latex(text: str) -> str:
-    return _one_line(text).translate(_LATEX)
+def latex_text(text: str) -> str:
+    """``text`` on one line, for BibTeX and LaTeX: every character stands for itself."""
+    return one_line(text).translate(_LATEX)
 
 
 def _address(text: str) -> str:
-    return quote(_one_line(text), safe=_SAFE_IN_ADDRESS)
+    return quote(one_line(text), safe=_SAFE_IN_ADDRESS)
 
 
 class _Unnumbered(rispy.RisWriter):  # type: ignore[misc]  # rispy ships no types
@@ -153,20 +160,20 @@ def to_ris(papers: Sequence[PaperOut]) -> str:
 def _ris_record(paper: PaperOut) -> dict[str, str | list[str]]:
     record: dict[str, str | list[str]] = {
         "type_of_reference": "JOUR" if paper.venue else "GEN",
-        "id": _one_line(paper.id),
-        "title": _one_line(paper.title),
-        "authors": [_one_line(name) for name in paper.authors],
+        "id": one_line(paper.id),
+        "title": one_line(paper.title),
+        "authors": [one_line(name) for name in paper.authors],
         "year": str(paper.year or ""),
-        "secondary_title": _one_line(paper.venue or ""),
-        "doi": _one_line(paper.doi or ""),
-        "urls": [_one_line(paper.url)] if paper.url else [],
-        "keywords": [_one_line(name) for name in paper.fields],
-        "abstract": _one_line(paper.abstract),
+        "secondary_title": one_line(paper.venue or ""),
+        "doi": one_line(paper.doi or ""),
+        "urls": [one_line(paper.url)] if paper.url else [],
+        "keywords": [one_line(name) for name in paper.fields],
+        "abstract": one_line(paper.abstract),
     }
     return {name: value for name, value in record.items() if value}
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Without line breaks, tabs and control characters: in both formats a new line may begin a new field."""
     return " ".join("".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text).split())
 
@@ -197,8 +204,8 @@ def to_atom(feed: Feed, papers: Sequence[tuple[PaperOut, int]]) -> bytes:
     ET.SubElement(root, "link", rel="self", href=feed.path)
     for paper, added_at in newest_first:
         entry = ET.SubElement(root, "entry")
-        _add(entry, "id", f"urn:akin:query:{feed.id}:{quote(_one_line(paper.id), safe='')}")
-        _add(entry, "title", _one_line(paper.title) or paper.id)
+        _add(entry, "id", f"urn:akin:query:{feed.id}:{quote(one_line(paper.id), safe='')}")
+        _add(entry, "title", one_line(paper.title) or paper.id)
         _add(entry, "updated", _time(added_at))
         for name in paper.authors:
             _add(ET.SubElement(entry, "author"), "name", name)
@@ -213,7 +220,7 @@ def to_atom(feed: Feed, papers: Sequence[tuple[PaperOut, int]]) -> bytes:
 
 def _add(parent: ET.Element, name: str, text: str) -> None:
     # Neither control characters nor these two are allowed in XML, however they are written.
-    ET.SubElement(parent, name).text = _one_line(_NO_XML.sub("", text))
+    ET.SubElement(parent, name).text = one_line(_NO_XML.sub("", text))
 
 
 def _time(unix_s: int) -> str:
