@@ -24,8 +24,16 @@ from akin.answers import (
     SentenceAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
-from akin.match_answers import ComparedPapers
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
+from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.queries import (
+    BatchRequest,
+    MatchRequest,
+    NewPaper,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -36,6 +44,7 @@ _ANSWERS = {
         Batch,
         ComparedPapers,
         FetchedPapers,
+        MatchAnswer,
         PaperList,
         PapersAccepted,
         PaperAnswer,
@@ -84,10 +93,28 @@ def sentences(asked: SentenceRequest) -> Call[SentenceAnswer]:
 
 def compare(a: str | Seed, b: str | Seed) -> Call[ComparedPapers]:
     """Two papers side by side."""
-    asked = {
-        key: {"paper_id": side} if isinstance(side, str) else dict(side) for key, side in (("a", a), ("b", b))
+    return Call("POST", "/v1/compare", ComparedPapers, {"a": _query(a), "b": _query(b)})
+
+
+def match(
+    submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str]], asked: MatchRequest
+) -> Call[MatchAnswer]:
+    """Profiles near to submissions."""
+    body: dict[str, Any] = {
+        **asked,
+        "submissions": [_query(each) for each in submissions],
+        "profiles": [{"name": name, "papers": list(papers)} for name, papers in profiles.items()],
     }
-    return Call("POST", "/v1/compare", ComparedPapers, asked)
+    quotas = body.pop("quotas", {})
+    for profile in body["profiles"]:
+        if profile["name"] in quotas:
+            profile["quota"] = quotas[profile["name"]]
+    body["conflicts"] = [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())]
+    return Call("POST", "/v1/match", MatchAnswer, body)
+
+
+def _query(given: str | Seed) -> dict[str, Any]:
+    return {"paper_id": given} if isinstance(given, str) else dict(given)
 
 
 def analyze(title: str, abstract: str | list[str]) -> Call[Analysis]:

@@ -8,7 +8,7 @@ with akin.Client("http://127.0.0.1:8000") as client:
 """
 
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import uniform
 from types import TracebackType
@@ -29,8 +29,16 @@ from akin.answers import (
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.match_answers import ComparedPapers
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
+from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.queries import (
+    BatchRequest,
+    MatchRequest,
+    NewPaper,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -113,6 +121,15 @@ class Client:
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""
         return self._send(calls.compare(a, b))
+
+    def match(
+        self,
+        submissions: Sequence[str | Seed],
+        profiles: Mapping[str, Sequence[str]],
+        **asked: Unpack[MatchRequest],
+    ) -> MatchAnswer:
+        """How near profiles, sets of papers by name, are to submissions, and which to assign to which."""
+        return self._send(calls.match(submissions, profiles, asked))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """The sentences of an abstract and what each does."""
@@ -232,6 +249,15 @@ class AsyncClient:
     async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """As ``Client.compare``."""
         return await self._send(calls.compare(a, b))
+
+    async def match(
+        self,
+        submissions: Sequence[str | Seed],
+        profiles: Mapping[str, Sequence[str]],
+        **asked: Unpack[MatchRequest],
+    ) -> MatchAnswer:
+        """As ``Client.match``."""
+        return await self._send(calls.match(submissions, profiles, asked))
 
     async def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""

@@ -19,8 +19,8 @@ from service.api.openapi import DocumentedAPI
 from service.api.routes import (
     analyze,
     batches,
-    compare,
     health,
+    match,
     papers,
     recommendations,
     search,
@@ -51,7 +51,7 @@ _ROUTES = (
     search,
     recommendations,
     sentences,
-    compare,
+    match,
     batches,
     analyze,
     titles,

@@ -193,7 +193,8 @@ def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[
             if dataset.profiles.get(reviewer) and paper in dataset.papers:
                 rated_by.setdefault(paper, []).append(reviewer)
     nearness = Nearness(snapshot)
-    affinities = Affinities(nearness, {name: ids for name, ids in dataset.profiles.items() if ids})
+    profiles = {name: snapshot.find_all(ids) for name, ids in dataset.profiles.items() if ids}
+    affinities = Affinities(nearness, profiles)
     place = {name: number for number, name in enumerate(affinities.names)}
     predicted: dict[str, dict[str, float]] = {}
     for paper, reviewers in rated_by.items():
