@@ -90,9 +90,10 @@ SERVING := --extra postgres --extra redis --extra telemetry --constraints requir
 lock: ## Resolve the dependencies anew into requirements.lock and the locks of docker/
 	$(BIN)/pip install --quiet uv
 	$(BIN)/$(LOCKED) pyproject.toml --extra dev --extra postgres --no-emit-package torch -o requirements.lock
-	$(BIN)/$(LOCKED) pyproject.toml $(SERVING) --no-emit-package torch -o docker/cpu.lock
-	@! grep --quiet '^nvidia-' requirements.lock docker/cpu.lock || { echo "The locks hold gigabytes of CUDA \
-	packages, which the CPU build of torch does not need: set UV_FIND_LINKS to a folder that holds its wheel."; exit 1; }
+	$(BIN)/$(LOCKED) pyproject.toml $(SERVING) -o docker/cpu.lock
+	@! grep --quiet '^nvidia-' requirements.lock docker/cpu.lock && grep --quiet '^torch==.*+cpu ' docker/cpu.lock || { \
+	echo "The locks hold torch for GPUs, with gigabytes of CUDA packages: set UV_FIND_LINKS to a folder that holds" \
+	"the wheel of its CPU build."; exit 1; }
 	env --unset=UV_FIND_LINKS $(BIN)/$(LOCKED) pyproject.toml docker/cuda.in $(SERVING) --no-emit-package faiss-cpu \
 	  --python-platform x86_64-manylinux_2_28 -o docker/cuda.lock
 	@grep --quiet '^nvidia-' docker/cuda.lock || { echo "docker/cuda.lock holds no CUDA: the registry that uv \

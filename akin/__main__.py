@@ -1,5 +1,26 @@
-"""Lets ``python -m akin`` do what ``akin`` does."""
+"""The program ``akin``, also as ``python -m akin``."""
 
-from akin.cli import app
+import os
+import signal
+from types import FrameType
 
-app()
+
+def main() -> None:
+    """Run the command line; from here on SIGTERM ends it, also as process 1 of a container.
+
+    The kernel ends any other process, but leaves process 1 alone where it has no handler for a signal.
+    """
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, _end)
+    from akin.cli import app  # noqa: PLC0415 - only now, for the signal may come while it is loaded
+
+    app()
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    """Ends at once, with the status that a shell gives whoever a signal ended."""
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -24,7 +24,8 @@ from akin.answers import (
     SentenceAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, SentenceRequest
+from akin.match_answers import ComparedPapers
+from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -33,12 +34,11 @@ _ANSWERS = {
     for answer in (
         Analysis,
         Batch,
+        ComparedPapers,
         FetchedPapers,
         PaperList,
         PapersAccepted,
-        FetchedPapers,
         PaperAnswer,
-        PaperList,
         RecommendationsAnswer,
         SearchAnswer,
         SentenceAnswer,
@@ -80,6 +80,14 @@ def recommendations(asked: RecommendationsRequest) -> Call[RecommendationsAnswer
 def sentences(asked: SentenceRequest) -> Call[SentenceAnswer]:
     """Sentences akin to one."""
     return Call("POST", "/v1/sentences/search", SentenceAnswer, _with_query(asked, _SENTENCE_KEYS))
+
+
+def compare(a: str | Seed, b: str | Seed) -> Call[ComparedPapers]:
+    """Two papers side by side."""
+    asked = {
+        key: {"paper_id": side} if isinstance(side, str) else dict(side) for key, side in (("a", a), ("b", b))
+    }
+    return Call("POST", "/v1/compare", ComparedPapers, asked)
 
 
 def analyze(title: str, abstract: str | list[str]) -> Call[Analysis]:

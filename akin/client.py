@@ -29,7 +29,8 @@ from akin.answers import (
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, SentenceRequest
+from akin.match_answers import ComparedPapers
+from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -108,6 +109,10 @@ class Client:
     def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
         """The sentences nearest to one; SentenceRequest tells the keywords."""
         return self._send(calls.sentences(asked))
+
+    def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
+        """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""
+        return self._send(calls.compare(a, b))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """The sentences of an abstract and what each does."""
@@ -223,6 +228,10 @@ class AsyncClient:
     async def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
         """As ``Client.sentences``."""
         return await self._send(calls.sentences(asked))
+
+    async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
+        """As ``Client.compare``."""
+        return await self._send(calls.compare(a, b))
 
     async def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""

@@ -22,6 +22,7 @@ from akin.scores import (
     comparison_table,
     facet_tables,
     measurement_tables,
+    reviewer_tables,
     verdicts,
 )
 from evaluation.collection import SETS
@@ -148,6 +149,36 @@ def facets(
             path, loaded, tagger=tagger, cache=cache, on_progress=on_progress
         )
     _out.print(facet_tables(measured))
+    _write_json(json_file, [asdict(row) for row in measured.rows])
+
+
+@app.command()
+def reviewers(
+    path: Annotated[
+        Path, typer.Argument(help="The gold standard's folder; one without it tells where to get it.")
+    ],
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    datasets: Annotated[
+        str, typer.Option(help="Which of its datasets: those whose names begin so.")
+    ] = "d_20_",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
+    ] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+) -> None:
+    """Measure how well affinities order the papers that researchers rated, beside published predictions.
+
+    The gold standard of Stelmakh et al.; each paper is encoded once, whatever the datasets.
+    """
+    make_room_for(json_file)
+    annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
+    with show_progress(_err) as on_progress:
+        measured = _evaluation("sets.reviewers").measure_reviewers(
+            path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
+        )
+    _out.print(reviewer_tables(measured))
     _write_json(json_file, [asdict(row) for row in measured.rows])
 
 

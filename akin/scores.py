@@ -1,7 +1,7 @@
 """How measured figures are shown to a person: tables with intervals, and plain sentences on differences."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,10 @@ from models.types import Facet
 if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
     from evaluation.bootstrap import Interval
     from evaluation.candidates import CandidateRow
-    from evaluation.collection import Collection
+    from evaluation.collection import Collection as TestCollection
     from evaluation.measurement import Measurement
     from evaluation.sets.facets import FacetMeasurement
+    from evaluation.sets.reviewers import ReviewerMeasurement
     from evaluation.summary import Comparison, Row
 
 _ALL = "all"
@@ -44,12 +45,18 @@ def measurement_tables(measured: "Measurement") -> Group:
     return Group(*shown, Text("Below each value: its 95 % interval.", style="dim"))
 
 
-def _measure_table(rows: Sequence["Row"], *, columns: str = "facet") -> Table:
-    """A line a system, a column for each value that the rows have under ``columns``."""
+def _measure_table(rows: Sequence["Row"], *, columns: str = "facet", least: Collection[str] = ()) -> Table:
+    """A line a system, a column for each value that the rows have under ``columns``.
+
+    The best figure of a column is its largest, or its least in those of ``least``.
+    """
     column = attrgetter(columns)
     headings = sorted(dict.fromkeys(column(row) for row in rows), key=lambda heading: heading == _ALL)
     cells = {(row.system, column(row)): row for row in rows}
-    best = {heading: max(row.value for row in rows if column(row) == heading) for heading in headings}
+    best = {
+        heading: (min if heading in least else max)(row.value for row in rows if column(row) == heading)
+        for heading in headings
+    }
     table = _table()
     table.add_column("system", overflow="fold")
     for heading in headings:
@@ -79,6 +86,22 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
         verdict = "resolvable" if found.resolvable else "not resolvable"
         line = f"{measured.tagger} − {system}{role}: {found.measure} {_signed(found)} ({verdict})"
         shown.append(Text(line, style="bold" if role else ""))
+    return Group(*shown, *(Text(f"Note: {note}", style="yellow") for note in measured.notes))
+
+
+def reviewer_tables(measured: "ReviewerMeasurement") -> Group:
+    """Loss, easy and hard of Akin and of published predictions, and how far apart their losses are."""
+    heading = f"reviewers ({measured.n_ratings:,} ratings of {measured.n_reviewers:,} researchers), percent"
+    shown: list[Text | Table] = [
+        Text(heading, style="bold"),
+        _measure_table(measured.rows, columns="measure", least={"loss"}),
+        Text(
+            "Of the loss less is better. Below each value: its 95 % interval, researchers resampled.", "dim"
+        ),
+    ]
+    for system, found in measured.differences:
+        verdict = "resolvable" if found.resolvable else "not resolvable"
+        shown.append(Text(f"akin − {system}: {found.measure} {_signed(found)} ({verdict})"))
     return Group(*shown, *(Text(f"Note: {note}", style="yellow") for note in measured.notes))
 
 
@@ -124,7 +147,7 @@ def verdicts(measured: "Measurement") -> Group:
 
 
 def comparison_table(
-    first: str, second: str, comparisons: Sequence["Comparison"], collection: "Collection"
+    first: str, second: str, comparisons: Sequence["Comparison"], collection: "TestCollection"
 ) -> Group:
     """The differences of two runs, and in plain words whether the main one can be told from chance."""
     table = Table(
@@ -152,7 +175,7 @@ def comparison_table(
     return Group(heading, table, Text(verdict, style="bold"), *_caution(collection))
 
 
-def _caution(collection: "Collection") -> list[Text]:
+def _caution(collection: "TestCollection") -> list[Text]:
     """A word on intervals from few papers, where they are few."""
     n_clusters = len({query.cluster for query in collection.queries})
     if not 0 < n_clusters < _FEW_CLUSTERS:

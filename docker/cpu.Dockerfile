@@ -15,14 +15,13 @@ COPY docker/build.lock docker/
 RUN python3 -m pip install --target=/opt/uv --require-hashes --requirement=docker/build.lock \
  && python3 -m venv --without-pip /opt/akin
 
-# From where PyTorch publishes builds for processors: anywhere else it brings gigabytes for GPUs.
-ARG TORCH=torch==2.13.0
+# What serving needs, everything with its hash. It is a layer that stays while only the code changes. PyTorch's
+# own index has the builds of torch for processors: anywhere else it brings gigabytes for GPUs. Whatever else that
+# index has, versions and hashes are those of the lock.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
-RUN /opt/uv/bin/uv pip install --no-build --no-deps --index-url="$TORCH_INDEX" "$TORCH"
-
-# What else serving needs, everything with its hash. It is a layer that stays while only the code changes.
 COPY docker/cpu.lock docker/
-RUN /opt/uv/bin/uv pip install --no-build --no-deps --require-hashes --requirement=docker/cpu.lock
+RUN /opt/uv/bin/uv pip install --no-build --no-deps --require-hashes --requirement=docker/cpu.lock \
+    --index="$TORCH_INDEX" --index-strategy=unsafe-best-match
 
 COPY pyproject.toml LICENSE README.md ./
 COPY models models
@@ -43,11 +42,12 @@ RUN bin/python3 -m akin.compiling
 
 FROM python:3.11.15-slim-bookworm
 
-# Python's own library comes without byte code, and a process could not keep it.
+# Python's own library comes without byte code, and a process could not keep it. Where its tests come along, some
+# of them are no Python.
 RUN groupadd --gid=10001 akin \
  && useradd --uid=10001 --gid=10001 --no-create-home --home-dir=/var/lib/akin --shell=/usr/sbin/nologin akin \
  && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/akin \
- && python3 -m compileall -qq "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+ && python3 -m compileall -qq -x "/tests?/" "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 COPY --from=build /opt/akin /opt/akin
 COPY --from=build --chown=10001:10001 /var/cache/akin /var/cache/akin
 

@@ -38,11 +38,12 @@ RUN bin/python3 -m akin.compiling
 
 FROM python:3.11.15-slim-bookworm
 
-# Python's own library comes without byte code, and a process could not keep it.
+# Python's own library comes without byte code, and a process could not keep it. Where its tests come along, some
+# of them are no Python.
 RUN groupadd --gid=10001 akin \
  && useradd --uid=10001 --gid=10001 --no-create-home --home-dir=/var/lib/akin --shell=/usr/sbin/nologin akin \
  && install --directory --owner=10001 --group=10001 --mode=0750 /var/lib/akin \
- && python3 -m compileall -qq "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
+ && python3 -m compileall -qq -x "/tests?/" "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 COPY --from=build /opt/akin /opt/akin
 COPY --from=build --chown=10001:10001 /var/cache/akin /var/cache/akin
 

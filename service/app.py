@@ -19,6 +19,7 @@ from service.api.openapi import DocumentedAPI
 from service.api.routes import (
     analyze,
     batches,
+    compare,
     health,
     papers,
     recommendations,
@@ -50,6 +51,7 @@ _ROUTES = (
     search,
     recommendations,
     sentences,
+    compare,
     batches,
     analyze,
     titles,

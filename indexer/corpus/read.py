@@ -27,6 +27,7 @@ READERS: dict[str, str] = {
     "ids": "indexer.corpus.library.ids:IdsReader",
     "jsonl": "indexer.corpus.formats.jsonl:JsonlReader",
     "openalex": "indexer.corpus.formats.openalex:OpenAlexReader",
+    "openreview": "indexer.corpus.formats.openreview:OpenReviewReader",
     "pubmed": "indexer.corpus.formats.pubmed:PubmedReader",
     "ris": "indexer.corpus.library.ris:RisReader",
     "s2": "indexer.corpus.formats.s2:S2Reader",

@@ -38,6 +38,12 @@ class WordVector:
     weights: Float64[np.ndarray, " n_words"]
     stems: tuple[str, ...]
 
+    def shared(self, other: "WordVector") -> dict[str, float]:
+        """The stems that both have, and what each adds to their cosine."""
+        _, own, others = np.intersect1d(self.hashes, other.hashes, assume_unique=True, return_indices=True)
+        added = (self.weights[own] * other.weights[others]).tolist()
+        return {self.stems[place]: each for place, each in zip(own.tolist(), added, strict=True)}
+
 
 class CollectionWords:
     """The words of all segments; rare are those that occur in few of the ``living`` papers of all of them.

@@ -67,8 +67,8 @@ class ResolvedSeed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    """A paper with its vectors, before anything is chosen of it."""
+class ReadPaper:
+    """A paper with its vectors, before anything is chosen of it; a pasted one has no ``position``."""
 
     paper: Paper
     vectors: Float32[np.ndarray, "n_sentence dim"]
@@ -123,7 +123,7 @@ class SeedReader:
         aspect = seed.aspect if seed.text is None else replace(seed.aspect, facets=())
         if seed.text is not None and (aspect != Aspect() or (seed.aspect.facets and not alone)):
             raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
-        read = self._read(seed)
+        read = self.read(seed)
         n_vectors, unit = len(read.vectors), self._snapshot.manifest.encoder.unit
         # A collection without sentences has no facets to compare a text with.
         chosen = aspect if unit is Unit.SENTENCE else seed.aspect
@@ -152,17 +152,21 @@ class SeedReader:
         )
         return ResolvedSeed(asked, tuple(parts), read.position, warnings)
 
-    def _read(self, seed: Seed) -> _Read:
+    def read(self, seed: Seed) -> ReadPaper:
+        """The paper of a seed, encoded where it was pasted.
+
+        Raises PaperNotFoundError, SentenceSelectionError, EncoderMismatchError and DeadlineError.
+        """
         snapshot = self._snapshot
         if seed.paper_id is not None:
             position = self._position(seed.paper_id)
             paper, vectors = snapshot.paper(position), snapshot.vectors(position)
-            return _Read(paper, vectors, position, snapshot.dropped_sentences(position))
+            return ReadPaper(paper, vectors, position, snapshot.dropped_sentences(position))
         if seed.text is not None:
             paper = text_paper(seed.text)
             with stage("encode"):
                 (encoded,) = self._annotator().encoder.encode([paper])
-            return _Read(paper, encoded.sentences, warnings=text_warnings(paper.abstract))
+            return ReadPaper(paper, encoded.sentences, warnings=text_warnings(paper.abstract))
         if seed.paper is None:
             raise SentenceSelectionError("The query is empty; give an id, a title and abstract, or a text.")
         paper, warnings = read_pasted(seed.paper)
@@ -173,7 +177,7 @@ class SeedReader:
         if seed.aspect.names_facets and annotator.tagger.spec.fingerprint != built_with.fingerprint:
             warnings += (warning(WarningCode.INDEXED_WITH_OTHER_TAGGER, built_with.name),)
         encoded = annotated.encoded
-        return _Read(annotated.paper, encoded.sentences, None, encoded.dropped_sentences, warnings)
+        return ReadPaper(annotated.paper, encoded.sentences, None, encoded.dropped_sentences, warnings)
 
     def _unresolved(
         self, number: int, negative: bool, seed: Seed, error: Exception, *, among: list[UnresolvedSeed]

@@ -1,6 +1,6 @@
 """The words that a query and a paper share: which of the query's count, how much, and which count most."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -139,6 +139,16 @@ class QueryVectors:
             check_deadline()
             for stem, product in self._words.shared(self._vectors[number], position).items():
                 added[stem] = added.get(stem, 0.0) + float(counts[number]) * product
+        return self._told(added, distance, paper)
+
+    def matched_text(self, paper: Paper) -> MatchedWords:
+        """The same of the only part and a ``paper`` that is not in the collection."""
+        if self._words is None or not self.weight:
+            return NO_WORDS
+        added = self._vectors[0].shared(self._words.vector(QueryWords(paper).bags()))
+        return self._told(added, max(1 - sum(added.values()), 0.0), paper)
+
+    def _told(self, added: Mapping[str, float], distance: float, paper: Paper) -> MatchedWords:
         total = sum(map(abs, added.values()))
         heaviest = sorted(filter(added.get, added), key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
         written = written_as(f"{paper.title} {paper.abstract}", heaviest)

@@ -13,7 +13,9 @@ from sqlalchemy import make_url
 
 from akin.serving import _LEAST_GRACE_S
 from service.access.keys import is_loopback
+from service.background import STOP_S
 from service.settings import Settings
+from service.timings import USUAL
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.commands import parsed
 from tests.support.containers.compose import (
@@ -31,7 +33,7 @@ from tests.support.containers.compose import (
     variables_of,
     volumes_of,
 )
-from tests.support.containers.images import Image, project, stages
+from tests.support.containers.images import DOCKERFILES, Image, project, stages
 
 TEXT = COMPOSE_FILE.read_text(encoding="utf-8")
 ALL = {(profile, name): service for profile in PROFILES for name, service in ours(profile).items()}
@@ -149,12 +151,21 @@ def test_a_service_may_do_little(service: dict[str, Any]) -> None:
 
 @each_profile
 def test_there_is_time_to_finish_requests(profile: str) -> None:
-    """Longer than the service waits for those under way; the other containers end by themselves."""
+    """More than a service takes to end, by its settings; the other containers end by themselves."""
     lasting = {name: each for name, each in ours(profile).items() if each["restart"] == "unless-stopped"}
     assert {"service", "worker"} == {name.removesuffix("-gpu") for name in lasting}
-    waits_ms = Settings.model_fields["drain_ms"].default + Settings.model_fields["deadline_ms"].default
+    # For requests that outlast their deadline, for what goes on beside them, and for the last spans.
+    beside_s = _LEAST_GRACE_S + STOP_S + USUAL.export_timeout_s
     for service in lasting.values():
-        assert waits_ms / 1000 + _LEAST_GRACE_S < int(service["stop_grace_period"].removesuffix("s"))
+        default, given = Settings.model_fields, environment_of(service)
+        waits_ms = sum(
+            int(given[f"AKIN_{n.upper()}"] or default[n].default) for n in ("drain_ms", "deadline_ms")
+        )
+        assert waits_ms / 1000 + beside_s < int(service["stop_grace_period"].removesuffix("s"))
+    (said,) = re.findall(r"AKIN_DEADLINE_MS together and (\d+) s", EXAMPLE.read_text(encoding="utf-8"))
+    assert beside_s == int(said)
+    chosen = services(profile, {"STOP_GRACE_PERIOD": "3m"})
+    assert {"3m"} == {chosen[name]["stop_grace_period"] for name in lasting}
 
 
 def test_the_gpu_is_for_those_who_compute() -> None:
@@ -180,11 +191,22 @@ def test_the_servers_are_those_that_akin_needs() -> None:
     assert {f"--username={url.username}", f"--dbname={url.database}", "--host=127.0.0.1"} == set(options)
     assert ["CMD", "valkey-cli", "ping"] == redis["healthcheck"]["test"]
     assert re.fullmatch(r"postgres:18\.\d+-bookworm", postgres["image"])
-    assert re.fullmatch(r"valkey/valkey:9\.\d+", redis["image"])
+    assert re.fullmatch(r"valkey/valkey:9\.0\.\d+-trixie", redis["image"])
     # From version 18 on the image keeps its data below this folder, in one for each version.
     assert {"/var/lib/postgresql": "postgres"} == volumes_of(postgres)
     assert ("1g", "256m") == (postgres["mem_limit"], redis["mem_limit"])
     assert {"192mb", "volatile-lru"} <= set(redis["command"])
+
+
+def test_every_image_is_of_one_release() -> None:
+    """Those of services and of stages: a tag of two numbers at least, so none is untagged, or the latest."""
+    served = {service["image"] for profile in PROFILES for service in services(profile).values()}
+    built_on = {stage[0].words[0] for dockerfile in DOCKERFILES for stage in stages(dockerfile)}
+    assert {"akin", "postgres", "python", "valkey/valkey"} == {
+        image.split(":")[0] for image in served | built_on
+    }
+    for image in served | built_on:
+        assert re.fullmatch(r"[a-z/]+:\d+\.\d+[\w.-]*", image), image
 
 
 def before(profile: str, name: str) -> Iterator[tuple[str, str]]:

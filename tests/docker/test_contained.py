@@ -3,6 +3,7 @@
 With compiled loops, more of compose's services and the CUDA image: tests/trials/test_containers.py.
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from tests.support.builds import WHALES, many_papers, write_corpus
 from tests.support.containers.build import QUICK, QUICK_BUILD, build, placed
 from tests.support.containers.contained import Machine, confinement, prefix
 from tests.support.containers.images import DOCKERFILES, Image, stages
+from tests.support.containers.last_stage import run_last_stage
 from tests.support.servers.patience import soon
 from tests.support.servers.redis import RedisServer
 
@@ -34,7 +36,6 @@ def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machi
         prefix,
         postgres_url,
         redis_server.url,
-        [str(prefix / "opt/akin/bin" / Image(DOCKERFILES[0]).one("ENTRYPOINT").words[0])],
         variables={name: placed(value, prefix) for name, value in QUICK.items()},
         settings={"INDEX_OPTIONS": "--encoder hashing"},
     )
@@ -80,27 +81,66 @@ def test_a_service_ends_and_starts_again_without_a_loss(machine: Machine) -> Non
         added = client.post("/v1/papers?wait=true", json={"papers": [WHALES]}, headers=key, timeout=60)
         assert 202 >= added.status_code
         uid = Path(f"/proc/{process.pid}").stat().st_uid
-        assert (machine.uid("service"), 0) == (uid, is_ready(machine, port))
+        assert (machine.uid("service"), 0) == (uid, machine.health("service", port))
         soon(lambda: client.get("/v1/papers/whales", headers=key).status_code == 200)
         answer = client.post("/v1/search", json=SEARCH, headers=key).json()["results"]
         assert "whales" == answer[0]["paper"]["id"]
         process.send_signal(signal.SIGTERM)
         assert -signal.SIGTERM == process.wait(timeout=60)
-    assert 0 != is_ready(machine, port)
+    assert 1 == machine.health("service", port)
     with serving(machine) as (_, port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
-        assert 0 == is_ready(machine, port)
+        assert 0 == machine.health("service", port)
         assert answer == client.post("/v1/search", json=SEARCH, headers=key).json()["results"]
     with Catalog.open_existing(machine.catalog_url) as catalog:
         assert 11 == catalog.count()
 
 
-def is_ready(machine: Machine, port: int) -> int:
-    """The exit status of the image's health check."""
-    program, *arguments = Image(DOCKERFILES[0]).healthcheck
-    ask = [machine.path("/opt/akin/bin") / program, *arguments]
-    return subprocess.run(
-        ask, env={"AKIN_PORT": str(port)}, stderr=subprocess.DEVNULL, check=False
-    ).returncode
+def test_a_process_is_what_the_image_and_compose_say(prefix: Path) -> None:
+    """Its user, home and folder; no privileges, and no way to any; of this machine no other home."""
+    machine = Machine(prefix, "", "")
+    machine.make_volumes()
+    lines = ["id --user", "id --groups", "echo $HOME", "pwd", "grep -E '^(Cap|NoNewPrivs)' /proc/self/status"]
+    done = machine.run("service", ["sh", "-c", "; ".join(lines)])
+    user, groups, home, folder, *status = done.stdout.splitlines()
+    assert str(machine.path("/var/lib/akin")) == home == folder
+    named = dict(line.split(":\t") for line in status)
+    assert {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs"} == set(named)
+    assert "1" == named.pop("NoNewPrivs")
+    assert {0} == {int(each, 16) for each in named.values()}
+    if os.geteuid() == 0:
+        assert ("10001", "10001") == (user, groups)
+
+
+# Of the standard library without its tests, as its user may read it.
+_WITHOUT_BYTE_CODE = """
+import importlib.util, pathlib, re, sysconfig
+library = pathlib.Path(sysconfig.get_path("stdlib"))
+modules = [path for path in library.rglob("*.py") if not re.search("/tests?/|/site-packages/", str(path))]
+compiled = [path for path in modules if pathlib.Path(importlib.util.cache_from_source(path)).exists()]
+print(len(modules) > 500, [str(path) for path in modules if path not in compiled])
+"""
+
+
+def test_the_last_stage_makes_the_user_and_its_home(confinement: None, tmp_path: Path) -> None:
+    """Who owns the data folder, whose home it is, and finds Python's own library compiled."""
+    image = Image(DOCKERFILES[0])
+    user, group = image.one("USER").value.split(":")
+    as_user = f"setpriv --reuid={user} --regid={group} --clear-groups --bounding-set=-all --inh-caps=-all"
+    further = [
+        f"getent passwd {user}",
+        f"getent group {group}",
+        "stat --format='%u:%g %a' /var/lib/akin",
+        f"{as_user} touch /var/lib/akin/new",
+        f"{as_user} touch /usr/new 2>&1 || true",
+        f"{as_user} python3 -c '{_WITHOUT_BYTE_CODE}'",
+    ]
+    passwd, named, folder, refused, compiled = run_last_stage(DOCKERFILES[0], tmp_path, further).splitlines()
+    home = image.environment["HOME"]
+    assert f"akin:x:{user}:{group}::{home}:/usr/sbin/nologin" == passwd
+    assert f"akin:x:{group}:" == named
+    assert (image.one("WORKDIR").value, f"{user}:{group} 750") == (home, folder)
+    assert "Permission denied" in refused
+    assert "True []" == compiled
 
 
 @pytest.mark.parametrize(
@@ -108,7 +148,7 @@ def is_ready(machine: Machine, port: int) -> int:
 )
 def test_only_the_volumes_can_be_written_to(prefix: Path, place: str, writable: bool) -> None:
     """Nothing else, whoever owns it: what a process finds is what the image holds."""
-    machine = Machine(prefix, "", "", [])
+    machine = Machine(prefix, "", "")
     machine.path(place).mkdir(parents=True)
     machine.path(place).chmod(0o777)
     machine.make_volumes()

@@ -54,11 +54,7 @@ def test_settings_are_those_of_akin() -> None:
         if one.name == "ARG"
         for argument in one.assigned
     }
-    assert (
-        {"CPU", "TORCH", "TORCH_INDEX", "REVISION"}
-        == set(re.findall(r'--build-arg "?(\w+)', PAGE))
-        <= arguments
-    )
+    assert {"CPU", "TORCH_INDEX", "REVISION"} == set(re.findall(r"--build-arg (\w+)", PAGE)) <= arguments
     assert all(f"| `{profile}` |" in PAGE for profile in PROFILES)
     for name in ours("gpu"):
         assert f"`{name}`" in PAGE

@@ -43,7 +43,7 @@ def test_the_linter_finds_nothing(dockerfile: Path) -> None:
     [
         ('CMD ["serve", "--data", "/var/lib/akin"]', "CMD serve --data /var/lib/akin", "DL3025"),
         ("python:3.11.15-slim-bookworm\n", "python\n", "DL3006"),
-        ('-qq "$', "-qq $(true) #", "SC2046"),
+        ('/" "$(', '/" $(true) #', "SC2046"),
     ],
 )
 def test_the_linter_finds_a_mistake(tmp_path: Path, right: str, wrong: str, rule: str) -> None:
@@ -95,7 +95,10 @@ def test_the_image_runs_one_program_as_an_ordinary_user(dockerfile: Path) -> Non
     for name in ("ENTRYPOINT", "CMD", "VOLUME"):
         assert image.one(name).value.startswith("[")
     assert image.healthcheck[:2] == ["python3", "-c"]
-    assert "/readyz" in image.healthcheck[-1]
+    assert "'/readyz'" in image.healthcheck[-1]
+    # It gives its request up before the engine gives it up.
+    engines, own = re.findall(r"timeout=(\d+)", image.one("HEALTHCHECK").value)
+    assert int(own) < int(engines)
     assert "SIGTERM" == image.one("STOPSIGNAL").value
     user, group = map(int, image.one("USER").value.split(":"))
     assert user == group >= 10_000
@@ -207,14 +210,24 @@ def needed() -> set[str]:
     not version("torch").endswith("+cpu"), reason="torch for GPUs needs more than the one for processors"
 )
 def test_the_cpu_image_takes_what_serving_needs_and_no_more() -> None:
-    """Torch of the version that pyproject.toml names; versions and hashes are those of the lock for tests."""
-    (torch,) = (
-        each.assigned["TORCH"] for each in stages(CPU)[0] if each.name == "ARG" and "TORCH" in each.assigned
-    )
-    assert f"torch{required()['torch'].specifier}" == torch
+    """Torch for processors; versions and hashes of the rest are those of the lock for tests."""
     image, every = locked(IMAGE_LOCK), locked(LOCK)
-    assert needed() == {canonicalize_name(name) for name in image} | {"torch"}
+    assert needed() == {canonicalize_name(name) for name in image}
+    torch, hashes = image.pop("torch")
+    assert (f"{required()['torch'].specifier}+cpu", 1) == (f"=={torch}", len(hashes))
     assert {name: every[name] for name in image} == image
+
+
+@pytest.mark.parametrize("lock", [LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK], ids=lambda path: path.name)
+def test_every_package_of_every_lock_has_its_hash(lock: Path) -> None:
+    """Torch among them, but in the lock for tests, which run on the build of it that their machine has."""
+    assert {LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK} == {LOCK, *(ROOT / "docker").glob("*.lock")}
+    known = r"[\w.-]+==[\w.+-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?| *#.*|"
+    lines = lock.read_text(encoding="utf-8").splitlines()
+    assert [] == [line for line in lines if not re.fullmatch(known, line)]
+    every = locked(lock)
+    assert (lock in {IMAGE_LOCK, CUDA_LOCK}) == ("torch" in every)
+    assert [] == [name for name, (_, hashes) in every.items() if not hashes]
 
 
 @each_dockerfile
@@ -245,7 +258,6 @@ def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
     assert {"nvidia", "cuda"} == {name.split("-")[0] for name in own} - {"faiss", "torch", "triton"}
     assert cuda["faiss-gpu"][0] == cpu["faiss-cpu"][0]
     assert f"=={cuda['torch'][0]}" == str(required()["torch"].specifier)
-    assert all(hashes for _, hashes in cuda.values())
     assert {"faiss-cpu"} == {name for name in required() if name not in names(cuda)}
 
 

@@ -25,7 +25,7 @@ from tests.support.builds import DEMO_CORPUS, WHALES
 from tests.support.containers.build import build
 from tests.support.containers.contained import Machine, confinement, prefix
 from tests.support.containers.deploy_page import commands, of_akin
-from tests.support.containers.images import DOCKERFILES, Image
+from tests.support.containers.images import DOCKERFILES
 from tests.support.servers.patience import soon
 from tests.support.servers.postgres import find_programs
 from tests.support.servers.redis import RedisServer
@@ -49,8 +49,7 @@ def built(
 ) -> Machine:
     """A machine with the image as its first stage makes it, and volumes as an engine makes them."""
     build(dockerfile, prefix)
-    program = [str(prefix / "opt/akin/bin/akin")]
-    machine = Machine(prefix, postgres_url, redis_server.url, program, profile=profile, settings=settings)
+    machine = Machine(prefix, postgres_url, redis_server.url, profile=profile, settings=settings)
     machine.make_volumes()
     return machine
 
@@ -79,9 +78,7 @@ def serving(
         with httpx.Client(
             base_url=f"http://127.0.0.1:{port}", headers={"X-API-Key": key}, timeout=60
         ) as client:
-            python, *ask = Image(CPU).healthcheck
-            asked = [machine.path("/opt/akin/bin") / python, *ask]
-            assert 0 == subprocess.run(asked, env={"AKIN_PORT": port}, check=False).returncode
+            assert 0 == machine.health(name, int(port))
             yield process, client
 
 
@@ -192,7 +189,7 @@ def back_up(machine: Machine) -> dict[str, str]:
         "/var/lib/akin": str(machine.path("/var/lib/akin")),
     }
     (copy,) = (words for words in of_akin() if words[0] == "backup")
-    copied = machine.run("service", [*machine.program, *(placed(word, places) for word in copy)])
+    copied = machine.run("service", ["akin", *(placed(word, places) for word in copy)])
     assert 0 == copied.returncode, copied.stderr
     in_postgres(machine, "pg_dump", places)
     return places

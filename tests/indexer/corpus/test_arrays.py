@@ -47,7 +47,7 @@ def test_lines_are_those_where_elements_begin() -> None:
 
 
 @pytest.mark.parametrize("layout", [None, 2])
-@pytest.mark.parametrize("name", ["jsonl", "arxiv", "openalex", "s2", "unarxive"])
+@pytest.mark.parametrize("name", ["jsonl", "arxiv", "openalex", "openreview", "s2", "unarxive"])
 def test_each_format_may_come_as_a_list(name: str, layout: int | None, tmp_path: Path) -> None:
     """The same papers are found, plain and gzipped, pretty or on one line."""
     example = EXAMPLES[name]

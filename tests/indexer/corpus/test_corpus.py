@@ -205,7 +205,8 @@ def test_a_binary_file(write: WriteFn, content: bytes) -> None:
 def test_an_unknown_format(write: WriteFn, content: str) -> None:
     """The message lists the known formats."""
     with pytest.raises(
-        CorpusFormatError, match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, openalex, pubmed, ris"
+        CorpusFormatError,
+        match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, openalex, openreview, pubmed",
     ):
         read_corpus(write(content))
 

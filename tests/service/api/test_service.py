@@ -264,7 +264,9 @@ def test_an_empty_variable_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     """The published document lists the routes there are."""
     paths = client.get("/openapi.json").json()["paths"]
-    searching = {"/v1/search", "/v1/sentences/search", "/v1/analyze", "/v1/recommendations"}
+    searching = {
+        f"/v1/{name}" for name in ("search", "sentences/search", "analyze", "recommendations", "compare")
+    }
     papers = {f"/v1/papers{rest}" for rest in ("", "/fetch", "/suggest", "/{paper_id}")}
     of_others = {
         "/graph/v1/paper/batch",

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
+from urllib.parse import unquote
 
 from tests.support.builds import ROOT
 from tests.support.containers.images import expanded, stages
@@ -28,7 +29,7 @@ def build(dockerfile: Path, prefix: Path, variables: Mapping[str, str | None] | 
     working = prefix
     own = {key: value and placed(value, prefix) for key, value in (variables or {}).items()}
     given: dict[str, str] = {}
-    arguments = torch_of_this_machine(dockerfile)
+    arguments = torch_of_this_machine(prefix)
     for instruction in stages(dockerfile)[0]:
         match instruction.name:
             case "ARG" | "ENV":
@@ -74,18 +75,23 @@ def _run(line: str, working: Path, variables: Mapping[str, str | None]) -> None:
     assert 0 == done.returncode, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
-def torch_of_this_machine(dockerfile: Path) -> dict[str, str]:
-    """The argument TORCH: the wheel that pip finds, where the tests have one for processors.
+def torch_of_this_machine(prefix: Path) -> dict[str, str]:
+    """The argument TORCH_INDEX: an index of the wheel that pip finds, where tests have torch for processors.
 
     Elsewhere pip would find one for GPUs, and the image's own index is the place to look.
     """
-    wanted = f"torch=={version('torch').split('+')[0]}"
-    if not version("torch").endswith("+cpu") or f"TORCH={wanted}" not in dockerfile.read_text("utf-8"):
+    if not version("torch").endswith("+cpu"):
         return {}
     looked = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
     done = subprocess.run(
-        [*looked, "--no-deps", "--report=-", wanted], capture_output=True, text=True, check=True
+        [*looked, "--no-deps", "--report=-", f"torch=={version('torch')}"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     (found,) = json.loads(done.stdout)["install"]
-    wheel = found["download_info"]
-    return {"TORCH": f"torch @ {wheel['url']}#sha256={wheel['archive_info']['hashes']['sha256']}"}
+    address = found["download_info"]["url"]
+    page = prefix / "index" / "torch" / "index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text(f'<a href="{address}">{unquote(address.rpartition("/")[2])}</a>', encoding="utf-8")
+    return {"TORCH_INDEX": page.parents[1].as_uri()}

@@ -1,30 +1,35 @@
 """Services of the compose file as processes of this machine, confined as their containers would be.
 
 No container engine is needed: in a mount namespace the root is read-only but for its volumes and what it has
-in memory, and the process runs as its user with no privilege but to read and to search folders, since the
-interpreter of the tests may be in the home of root. Paths of the image stand under a folder.
+in memory, and the process runs as its user, without privileges, with the variables of its image. Paths of the
+image stand under a folder. Where the interpreter of the tests is in a folder that only root can enter, such
+as root's home, that folder has nothing but the interpreter.
 """
 
 import os
 import shutil
+import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.support.builds import ROOT
+from tests.support.containers.build import placed
 from tests.support.containers.compose import command_of, dockerfile_of, environment_of, services, writable_in
 from tests.support.containers.images import Image
 
-# Arguments: ro or rw, for the root and other places; how many others, these; how many are writable, these;
-# the command.
+# Arguments: ro or rw, for the root and other places; the interpreter's folder, and what above it is
+# closed to others, or nothing; how many other places, these; how many are writable, these; the command.
 _CONFINE = """
 set -e
-mode=$1 count=$2; shift 2
+mode=$1 python=$2 closed=$3 count=$4; shift 4
 mount --make-rprivate /
 mount --options "remount,bind,$mode" /
 while [ "$count" -gt 0 ]; do
@@ -34,6 +39,12 @@ count=$1; shift
 while [ "$count" -gt 0 ]; do
   mount --bind "$1" "$1"; mount --options remount,bind,rw "$1"; shift; count=$((count - 1))
 done
+if [ -n "$closed" ]; then
+  mount --bind "$python" /mnt
+  mount --types tmpfs --options mode=0755 none "$closed"; mkdir --parents "$python"
+  mount --no-mtab --move /mnt "$python"
+  mount --options remount,bind,ro "$python"; mount --options remount,ro "$closed"
+fi
 exec "$@"
 """
 _ROOT = os.geteuid() == 0
@@ -41,9 +52,18 @@ _ROOT = os.geteuid() == 0
 _NAMESPACE = ["unshare", "--mount"] if _ROOT else ["unshare", "--map-root-user", "--mount"]
 
 
+def _closed_above(folder: Path) -> str:
+    """The outermost folder above, or this one, that others cannot enter, where root runs the tests."""
+    closed = (
+        str(each) for each in (*reversed(folder.parents), folder) if not each.stat().st_mode & stat.S_IXOTH
+    )
+    return next(closed, "") if _ROOT else ""
+
+
 def _confined(writable: Sequence[Path], read_only: Sequence[Path], mode: str = "ro") -> list[str]:
+    python = Path(sys.base_prefix).resolve()
     places = [str(len(read_only)), *map(str, read_only), str(len(writable)), *map(str, writable)]
-    return [*_NAMESPACE, "sh", "-c", _CONFINE, "confine", mode, *places]
+    return [*_NAMESPACE, "sh", "-c", _CONFINE, "confine", mode, str(python), _closed_above(python), *places]
 
 
 @pytest.fixture
@@ -51,7 +71,7 @@ def confinement(tmp_path: Path) -> None:
     """Skips a test where processes cannot be confined: without util-linux, or namespaces of one's own."""
     if not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("processes are confined with unshare and setpriv of util-linux")
-    command = [*_confined([tmp_path], [ROOT]), "true"]
+    command = [*_NAMESPACE, "mount", "--bind", tmp_path, tmp_path]
     tried = subprocess.run(command, capture_output=True, text=True, check=False)
     if tried.returncode != 0:
         pytest.skip(f"this machine lets this user make no mount namespace: {tried.stderr}")
@@ -72,7 +92,6 @@ class Machine:
     prefix: Path
     catalog_url: str
     redis_url: str
-    program: Sequence[str]
     profile: str = "cpu"
     read_only: Collection[str] = ()  # volumes that are for reading alone here
     # In place of others of a process; None takes one out.
@@ -87,12 +106,20 @@ class Machine:
         return self.prefix / place.lstrip("/")
 
     def make_volumes(self) -> None:
-        """Makes the volumes as an engine does: with what the image has there, owned by its user."""
+        """Makes the volumes as an engine does: with what the image has there, owned by its user.
+
+        That user's group may reach the database's socket.
+        """
         for service in (each for each in self.services.values() if "user" in each):
+            user, group = map(int, service["user"].split(":"))
             for place in map(self.path, writable_in(service)):
                 place.mkdir(parents=True, exist_ok=True)
                 for path in (place, *place.rglob("*")) if _ROOT else ():
-                    os.chown(path, *map(int, service["user"].split(":")))
+                    os.chown(path, user, group)
+            socket = make_url(self.catalog_url).query.get("host") if self.catalog_url else None
+            if _ROOT and isinstance(socket, str) and _closed_above(Path(socket)):
+                os.chown(socket, -1, group)
+                Path(socket).chmod(0o710)
 
     def uid(self, name: str) -> int:
         """The user as whom a service runs: its own, or where only root could see to it, that of the tests."""
@@ -101,16 +128,17 @@ class Machine:
     def environment(self, name: str) -> dict[str, str]:
         """The variables of a service: of its image, of the compose file, and where things are here."""
         service = self.services[name]
-        given = {**Image(dockerfile_of(service)).environment, **environment_of(service)}
-        own = {
-            key: value.replace("/var/", f"{self.prefix}/var/") if value.startswith("/var/") else value
-            for key, value in given.items()
-        }
+        given = {**self.image(name).environment, **environment_of(service)}
+        own = {key: placed(value, self.prefix) for key, value in given.items()}
         servers = {"AKIN_CATALOG_URL": self.catalog_url, "AKIN_REDIS_URL": self.redis_url, "AKIN_PORT": "0"}
-        kept = {"PATH": os.environ["PATH"], "COLUMNS": "300"}
         memory, *_ = (each.split(":")[0] for each in service["tmpfs"])
-        every = {**kept, **own, **servers, "TMPDIR": str(self.path(memory)), **self.variables}
+        here = {"COLUMNS": "300", "TMPDIR": str(self.path(memory))}
+        every = {**own, **servers, **here, **self.variables}
         return {key: value for key, value in every.items() if value is not None}
+
+    def image(self, name: str) -> Image:
+        """What the image of a service says."""
+        return Image(dockerfile_of(self.services[name]))
 
     def confined(self, name: str, command: Sequence[str]) -> list[str]:
         """A command line that runs ``command`` as a service of this name would."""
@@ -120,23 +148,24 @@ class Machine:
         return [*_confined(writable, [ROOT, self.prefix], mode), *self._privileges(service), *command]
 
     def _privileges(self, service: Mapping[str, Any]) -> list[str]:
-        """User and group; of privileges those that its container has, and to read and to search folders."""
+        """User and group, and no privileges where its container has none."""
         user, group = service["user"].split(":")
         given = [f"--reuid={user}", f"--regid={group}", "--clear-groups"] if _ROOT else []
         if "no-new-privileges:true" in service["security_opt"]:
             given.append("--no-new-privs")
         if service["cap_drop"] == ["ALL"]:
-            kept = "-all,+dac_read_search" if _ROOT else "-all"
-            given += [f"--{which}={kept}" for which in ("inh-caps", "ambient-caps", "bounding-set")]
+            given += [f"--{which}=-all" for which in ("inh-caps", "ambient-caps", "bounding-set")]
         return ["setpriv", *given]
 
     def command(self, name: str) -> list[str]:
         """The image's program with what the compose file gives it, paths as they are here."""
-        words = (
-            self.path(word) if word.startswith(("/var/", "/opt/")) else word
-            for word in command_of(self.services[name])
-        )
-        return [*self.program, *map(str, words)]
+        words = [*self.image(name).one("ENTRYPOINT").words, *command_of(self.services[name])]
+        return [placed(word, self.prefix) for word in words]
+
+    def health(self, name: str, port: int) -> int:
+        """The exit status of the image's health check, run in the container of a service on this port."""
+        asked = replace(self, variables={**self.variables, "AKIN_PORT": str(port)})
+        return asked.run(name, self.image(name).healthcheck).returncode
 
     def start(
         self, name: str, command: Sequence[str] | None = None, **streams: Any

@@ -14,6 +14,8 @@ from dockerfile_parse.util import WordSplitter
 
 from tests.support.builds import ROOT
 
+# Of every image that is made on Debian.
+BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DOCKERFILES = (ROOT / "docker" / "cpu.Dockerfile", ROOT / "docker" / "cuda.Dockerfile")
 
 
@@ -72,11 +74,17 @@ class Image:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of its processes, but for PATH."""
-        values = self.assigned("ENV")
-        return {
-            name: expanded(value, self.assigned("ARG")) for name, value in values.items() if name != "PATH"
-        }
+        """The variables of its processes: its own, PATH over that of the base image, and its user's home."""
+        given = {**self.assigned("ARG"), "PATH": BASE_PATH}
+        own = {name: expanded(value, given) for name, value in self.assigned("ENV").items()}
+        (home,) = (
+            word.partition("=")[2]
+            for each in self._last
+            if each.name == "RUN"
+            for word in each.words
+            if word.startswith("--home-dir=")
+        )
+        return {"HOME": home, **own}
 
     @property
     def healthcheck(self) -> list[str]:

@@ -192,6 +192,24 @@ EXAMPLES = {
         reason="the positions of 'Bells'",
         without_abstract=1,
     ),
+    "openreview": Example(
+        "openreview.jsonl",
+        (
+            paper(
+                "moss1",
+                "Moss on Invented Walls",
+                "Walls grow moss.",
+                "We count it.",
+                year=2021,
+                venue="Wall Days",
+                authors=("Ada Quill", "Bo Rask"),
+            ),
+            paper("moss4", "Dry Walls", "Dry walls have no moss.", authors=("Cy Umber III",)),
+        ),
+        broken_line=2,
+        reason="the title is empty",
+        without_abstract=1,
+    ),
     "pubmed": Example(
         "pubmed.xml",
         (

@@ -1,0 +1,65 @@
+"""What a service answers about papers side by side and about profiles, as values of the client."""
+
+from dataclasses import dataclass
+
+from akin.answers import Alignment, AnswerWarning, Omitted, Words
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedSentence:
+    """A sentence, and which of the other paper is ``nearest`` to it, at ``distance``.
+
+    ``usual`` is the mean distance to the nearest sentence of other papers, and ``alone`` whether the other
+    paper is no nearer than that; ``None`` for sentences past the encoder's limit.
+    """
+
+    start: int
+    end: int
+    facet: str | None
+    text: str
+    nearest: int | None
+    distance: float | None
+    usual: float | None
+    alone: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of two papers, and the other seen from it: its score is minus the sum of all weight x distance.
+
+    ``affinity`` is 1 for the same text and about 0 for papers that have no more in common than is usual.
+    ``only_words`` are words that the other paper lacks.
+    """
+
+    id: str | None
+    title: str
+    sentences: tuple[ComparedSentence, ...]
+    only_words: tuple[str, ...]
+    score: float
+    affinity: float
+    alignments: tuple[Alignment, ...]
+    omitted: tuple[Omitted, ...]
+    words: Words
+    converged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FacetShare:
+    """How much of the match from ``a`` to ``b`` lies between sentences of two facets."""
+
+    a: str | None
+    b: str | None
+    weight: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPapers:
+    """Two papers compared both ways."""
+
+    a: Side
+    b: Side
+    facets: tuple[FacetShare, ...]
+    generation: str
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float

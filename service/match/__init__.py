@@ -1,0 +1,1 @@
+"""Match: how near submissions are to reviewers, and who reviews what."""

@@ -1,0 +1,123 @@
+"""Nearness: how far papers of a collection are from one that is asked about, and what of each makes it so.
+
+A paper's distance is that of ``ot`` between whole abstracts plus that of their words (semantics 2).
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+
+from indexer.snapshot.snapshot import Snapshot
+from models.errors import MissingVectorsError
+from models.transport import SERVING
+from models.types import RankedPaper, Unit
+from service.search.aspect import Part
+from service.search.explain import explain
+from service.search.query import MAX_ALIGNMENTS
+from service.search.rerank import compare, default_tau
+from service.search.seeds import ReadPaper
+from service.search.words import QueryVectors, QueryWords, default_weight
+
+# What is usual for a paper is measured on so many papers of the collection.
+_SAMPLE_PAPERS: Final = 100
+# Papers whose vectors are read at once: about 50 MB.
+_BLOCK_PAPERS: Final = 4_096
+# A paper whose usual distance is less is the whole collection over again.
+_MIN_DISTANCE: Final = 1e-6
+
+
+class Nearness:
+    """Compares papers with those of a collection, each block of which ``n_threads`` threads compare.
+
+    Raises MissingVectorsError for a collection of document vectors.
+    """
+
+    def __init__(self, snapshot: Snapshot, *, n_threads: int = 1) -> None:
+        spec = snapshot.manifest.encoder
+        if spec.unit is Unit.DOCUMENT:
+            raise MissingVectorsError(
+                "This collection holds one vector for each paper; here papers are compared sentence by "
+                "sentence, so index with a sentence encoder such as minilm."
+            )
+        self.snapshot = snapshot
+        self._n_threads = n_threads
+        self._settings = replace(SERVING, tau=default_tau(spec))
+        self._weight = default_weight(spec) if snapshot.words is not None else 0.0
+        self.sample = snapshot.sample(_SAMPLE_PAPERS)
+
+    def indexed(self, position: int) -> ReadPaper:
+        """The paper at ``position``, as one to ask about."""
+        return ReadPaper(self.snapshot.paper(position), self.snapshot.vectors(position), position)
+
+    def distances(
+        self, asked: Sequence[ReadPaper], positions: Int64[np.ndarray, " k"]
+    ) -> Float64[np.ndarray, "n_asked k"]:
+        """How far the papers at ``positions`` are from each of those ``asked``; raises DeadlineError."""
+        words = [self._words(each) for each in asked]
+        blocks = []
+        with ThreadPoolExecutor(self._n_threads) as threads:
+            for first, last in pairwise([*range(0, len(positions), _BLOCK_PAPERS), len(positions)]):
+                block = positions[first:last]
+                beside = partial(self._beside, block, *self.snapshot.gather(block))
+                # In contexts of their own, as the deadline stands in this one.
+                begun = [
+                    threads.submit(copy_context().run, beside, each, own)
+                    for each, own in zip(asked, words, strict=True)
+                ]
+                blocks.append(np.array([each.result() for each in begun]).reshape(len(asked), len(block)))
+        return np.hstack([np.empty((len(asked), 0)), *blocks])
+
+    def usual(self, asked: ReadPaper) -> float:
+        """The mean distance of a paper from the others of the collection, on a sample; over 0."""
+        sample = self.sample[self.sample != (-1 if asked.position is None else asked.position)]
+        usual = float(self.distances([asked], sample).mean()) if len(sample) else 1.0
+        return max(usual, _MIN_DISTANCE)
+
+    def compared(
+        self, asked: ReadPaper, other: ReadPaper, *, max_alignments: int = MAX_ALIGNMENTS
+    ) -> RankedPaper:
+        """``other`` with its score, minus its distance, and all that makes it up; raises DeadlineError."""
+        offsets = np.array([0, len(other.vectors)])
+        plan = compare(asked.vectors, other.vectors, offsets, settings=self._settings)[0]
+        part, counts = Part(asked.vectors, tuple(range(len(asked.vectors)))), np.ones(1)
+        words = self._words(asked)
+        if other.position is None or not words.weight:
+            matched = words.matched_text(other.paper)
+        else:
+            distance = float(words.distances(np.array([other.position]))[0, 0])
+            matched = words.matched(other.position, counts, distance=distance, paper=other.paper)
+        return explain(
+            other.paper,
+            [part],
+            [(0, plan)],
+            counts,
+            unit=Unit.SENTENCE,
+            max_alignments=max_alignments,
+            words=matched,
+        )
+
+    def _words(self, asked: ReadPaper) -> QueryVectors:
+        words = self.snapshot.words if self._weight else None
+        return QueryVectors(words, [QueryWords(asked.paper)], weight=self._weight)
+
+    def _beside(
+        self,
+        positions: Int64[np.ndarray, " k"],
+        rows: Float32[np.ndarray, "n_rows dim"],
+        offsets: Int64[np.ndarray, " k_plus_1"],
+        asked: ReadPaper,
+        words: QueryVectors,
+    ) -> Float64[np.ndarray, " k"]:
+        distances: Float64[np.ndarray, " k"] = -compare(
+            asked.vectors, rows, offsets, settings=self._settings
+        ).scores
+        if words.weight:
+            distances = distances + words.weight * words.distances(positions)[0]
+        return distances

@@ -1,0 +1,130 @@
+"""Akin as process 1 of a container, from which the kernel keeps signals that it has no handler for."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.builds import DEMO_CORPUS, ROOT
+from tests.support.servers.patience import soon
+
+# Another user than root is root in a namespace of its own.
+_ALONE = [
+    "unshare",
+    *(["--map-root-user"] if os.geteuid() else []),
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+]
+ENDED_BY_SIGTERM = 128 + signal.SIGTERM
+SERVE = ("serve", "--port", "0")
+WORKER = ("worker",)
+INDEX = ("index", str(DEMO_CORPUS))
+
+
+@pytest.fixture(autouse=True)
+def _namespaces() -> None:
+    """Skips where no process can be the first of a namespace."""
+    if not shutil.which("unshare"):
+        pytest.skip("a process is made process 1 with unshare of util-linux")
+    tried = subprocess.run([*_ALONE, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"this machine lets this user make no namespace of processes: {tried.stderr}")
+
+
+class FirstProcess:
+    """A command of Akin as process 1 of a namespace."""
+
+    def __init__(self, *arguments: str, data: Path, **variables: str) -> None:
+        self._unshare = subprocess.Popen(
+            [*_ALONE, sys.executable, "-m", "akin", *arguments, "--data", str(data)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "300", **variables},
+        )
+
+    def says(self, beginning: str) -> bool:
+        """Whether it says something that begins so; waits for it."""
+        assert self._unshare.stdout is not None
+        return any(line.startswith(beginning) for line in self._unshare.stdout)
+
+    @contextmanager
+    def holding(self, held: Path) -> Iterator[None]:
+        """Waits until it reads a named pipe, and lets it wait for what is written there."""
+        found: list[int] = []
+
+        def opened() -> bool:
+            with suppress(OSError):  # as long as nobody reads
+                found.append(os.open(held, os.O_WRONLY | os.O_NONBLOCK))
+            return bool(found)
+
+        soon(opened, process=self._unshare)
+        try:
+            yield
+        finally:
+            os.close(found[0])
+
+    def terminated(self) -> int:
+        """The exit status after SIGTERM."""
+        children = Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children")
+        os.kill(int(children.read_text(encoding="utf-8")), signal.SIGTERM)
+        return self._unshare.wait(timeout=60)
+
+    def kill(self) -> None:
+        """Ends it whatever it does."""
+        self._unshare.kill()
+        self._unshare.communicate()
+
+
+@contextmanager
+def first_process(*arguments: str, data: Path, **variables: str) -> Iterator[FirstProcess]:
+    """Such a process, killed in the end."""
+    process = FirstProcess(*arguments, data=data, **variables)
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        *((command, "typer") for command in (SERVE, WORKER, INDEX)),
+        *((command, "uvicorn") for command in (SERVE, WORKER)),
+        *((command, "torch") for command in (SERVE, INDEX)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_sigterm_ends_it_while_it_loads(
+    command: Sequence[str], module: str, hashed_data: Path, tmp_path: Path
+) -> None:
+    """From the first package to the models: whoever stops a container does not wait for it to be killed."""
+    held = tmp_path / "held"
+    os.mkfifo(held)
+    (tmp_path / f"{module}.py").write_text(f"open({str(held)!r}).read()\n", encoding="utf-8")
+    data = tmp_path / "data" if command is INDEX else hashed_data
+    variables = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "AKIN_ENCODER": "minilm"}
+    with first_process(*command, data=data, **variables) as process, process.holding(held):
+        assert ENDED_BY_SIGTERM == process.terminated()
+
+
+@pytest.mark.parametrize(
+    ("command", "ready", "status"),
+    [(SERVE, "Serving", ENDED_BY_SIGTERM), (WORKER, "Working", 0)],
+    ids=["serve", "worker"],
+)
+def test_sigterm_ends_it_when_it_is_ready(
+    command: Sequence[str], ready: str, status: int, hashed_data: Path
+) -> None:
+    """Each with the status that it has as any other process, as a shell sees it."""
+    with first_process(*command, data=hashed_data) as process:
+        assert process.says(ready)
+        assert status == process.terminated()

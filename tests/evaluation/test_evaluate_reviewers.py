@@ -1,0 +1,161 @@
+"""``akin evaluate reviewers``: the gold standard's layout, its loss, and what the command prints."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from evaluation.sets.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, measure_reviewers
+from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
+from tests.support.annotators import hashing_annotator
+from tests.support.commands import flat, run
+from tests.support.examples.set_examples import lines, write
+from tests.support.examples.system_examples import ignore
+
+TOPICS = ("moss on walls", "bells in towers", "rain over lakes")
+# What each of two researchers said of papers on the three topics.
+RATED = {"a": {"moss1": 5, "moss2": 4, "bells1": 1, "rain1": 2}, "b": {"bells1": 5, "rain1": 3, "moss1": 1}}
+
+
+def _paper(paper_id: str, topic: int, number: int) -> dict[str, object]:
+    abstract = f"We study {TOPICS[topic]}. Paper {number} measures {TOPICS[topic]} again."
+    return {"id": paper_id, "content": {"title": f"On {TOPICS[topic]}, part {number}", "abstract": abstract}}
+
+
+def _row(name: str, rated: Mapping[str, float]) -> str:
+    pairs = [str(cell) for pair in rated.items() for cell in pair]
+    return "\t".join([f"~{name}", *pairs])
+
+
+def _evaluations(rows: Sequence[str], n_rated: int = 4) -> str:
+    columns = [f"{kind}{number}" for number in range(1, n_rated + 1) for kind in ("Paper", "Expertise")]
+    return "\n".join(["\t".join(["ParticipantID", *columns]), *rows, ""])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two researchers, one of moss and one of bells, in two draws of their profiles."""
+    write(tmp_path, "data/evaluations.csv", _evaluations([_row(*each) for each in RATED.items()]))
+    submissions = {
+        each: _paper(each, topic, 1)
+        for each, topic in {"moss1": 0, "moss2": 0, "bells1": 1, "rain1": 2}.items()
+    }
+    for draw in (1, 2):
+        dataset = f"evaluation_datasets/d_20_{draw}"
+        write(tmp_path, f"{dataset}/submissions.json", json.dumps(submissions))
+        for name, topic in (("a", 0), ("b", 1)):
+            own = [_paper(f"{name}{draw}{number}", topic, number) for number in (2, 3)]
+            write(tmp_path, f"{dataset}/archives/~{name}.jsonl", lines(*own))
+    return tmp_path
+
+
+def _predict(folder: Path, name: str, predictions: Mapping[str, Mapping[str, float]]) -> None:
+    for draw in (1, 2):
+        text = json.dumps({f"~{reviewer}": rated for reviewer, rated in predictions.items()})
+        write(folder, f"predictions/{name}_d_20_{draw}_ta.json", text)
+
+
+def _measure(folder: Path) -> ReviewerMeasurement:
+    return measure_reviewers(folder, hashing_annotator(), on_progress=ignore)
+
+
+def _figures(measured: ReviewerMeasurement, system: str) -> dict[str, float]:
+    return {row.measure: row.value for row in measured.rows if row.system == system}
+
+
+def test_the_figures_are_those_computed_by_hand(folder: Path) -> None:
+    """Wrong pairs by how far their ratings lie apart, ties half, over all there is to lose."""
+    swapped = {
+        # Of a: moss2 above moss1 (1 lost), bells1 and rain1 tie (half of 1), all others are right.
+        "a": {"moss1": 3, "moss2": 4, "bells1": 1, "rain1": 1},
+        # Of b: rain1 has no prediction, so its pairs tie (half of 2 and of 2), moss1 above bells1 (4 of 8).
+        "b": {"bells1": 1, "moss1": 2},
+    }
+    _predict(folder, "swapped", swapped)
+    _predict(folder, "perfect", RATED)
+    measured = _measure(folder)
+    assert (2, 7) == (measured.n_reviewers, measured.n_ratings)
+    assert {LOSS: 0.0, EASY: 100.0, HARD: 100.0} == _figures(measured, "perfect")
+    found = _figures(measured, "swapped")
+    assert pytest.approx(100 * (1 + 0.5 + 1 + 1 + 4) / (1 + 4 + 3 + 3 + 2 + 1 + 2 + 4 + 2)) == found[LOSS]
+    # Easy are the four pairs of a, which are right, and bells1 with moss1 of b; hard is moss1 with moss2.
+    assert (pytest.approx(100 * 4 / 5), 0.0) == (found[EASY], found[HARD])
+
+
+def test_affinities_order_papers_by_the_topic_of_profiles(folder: Path) -> None:
+    """Papers on a researcher's topic come before the others."""
+    found = _figures(_measure(folder), "akin")
+    assert (100.0, True) == (found[EASY], found[LOSS] < 25)
+
+
+def test_differences_are_those_of_the_losses(folder: Path) -> None:
+    """Akin's loss less the other's, the same researchers drawn for both."""
+    _predict(folder, "perfect", RATED)
+    measured = _measure(folder)
+    ((name, found),) = measured.differences
+    assert ("perfect", LOSS) == (name, found.measure)
+    assert _figures(measured, "akin")[LOSS] == pytest.approx(found.difference.value)
+    assert found.difference.low <= found.difference.value <= found.difference.high
+
+
+def test_predictions_that_lack_a_dataset_do_not_count(folder: Path) -> None:
+    """Nor do those of other regimes: both would be compared with something else."""
+    _predict(folder, "partial", RATED)
+    (folder / "predictions/partial_d_20_2_ta.json").unlink()
+    write(folder, "predictions/titles_d_20_1_t.json", "{}")
+    assert {"akin"} == {row.system for row in _measure(folder).rows}
+
+
+def test_predictions_of_another_shape_are_refused(folder: Path) -> None:
+    """The file is named."""
+    write(folder, "predictions/odd_d_20_1_ta.json", '{"~a": [1, 2]}')
+    write(folder, "predictions/odd_d_20_2_ta.json", '{"~a": {"moss1": 1}}')
+    with pytest.raises(CorpusFormatError, match=r"odd_d_20_1_ta.json holds no predictions"):
+        _measure(folder)
+
+
+def test_ratings_without_profile_or_paper_are_told(folder: Path) -> None:
+    """They count for nobody, and a note says how many."""
+    rows = [_row(*each) for each in {**RATED, "c": {"moss1": 5}, "d": {"gone": 1}}.items()]
+    write(folder, "data/evaluations.csv", _evaluations(rows))
+    measured = _measure(folder)
+    assert (2, 7) == (measured.n_reviewers, measured.n_ratings)
+    assert (
+        "2 ratings are of papers or researchers that a dataset lacks; they do not count.",
+    ) == measured.notes
+
+
+@pytest.mark.parametrize("expertise", ["6", "", "good", "nan"])
+def test_a_rating_out_of_range(folder: Path, expertise: str) -> None:
+    """File, line and reason are named."""
+    rows = [_row("a", RATED["a"]), f"~b\tmoss1\t{expertise}"]
+    write(folder, "data/evaluations.csv", _evaluations(rows))
+    with pytest.raises(BrokenRowError, match=r"Expertise1 is .*; expected a number from 1 to 5") as refused:
+        _measure(folder)
+    assert 3 == refused.value.line
+
+
+def test_missing_files_and_columns_say_what_was_expected(folder: Path) -> None:
+    """The layout is shown, and where it comes from."""
+    write(folder, "data/evaluations.csv", "ParticipantID,Paper1\n")
+    with pytest.raises(CorpusFormatError, match="has no column"):
+        _measure(folder)
+    (folder / "data/evaluations.csv").unlink()
+    with pytest.raises(CollectionMissingError, match="goldstandard-reviewer-paper-match"):
+        _measure(folder)
+
+
+def test_the_command_prints_and_writes_the_figures(folder: Path, tmp_path: Path) -> None:
+    """A second run over kept papers gives the same."""
+    _predict(folder, "perfect", RATED)
+    figures = tmp_path / "figures.json"
+    options = ("--encoder", "hashing", "--data", tmp_path / "kept", "--json", figures)
+    first = run("evaluate", "reviewers", folder, *options)
+    assert "reviewers (7 ratings of 2 researchers), percent" in flat(first)
+    assert "akin − perfect: loss" in flat(first)
+    written = json.loads(figures.read_bytes())
+    assert {"akin", "perfect"} == {row["system"] for row in written}
+    assert "100.0" in run("evaluate", "reviewers", folder, *options)
+    assert written == json.loads(figures.read_bytes())
+    assert "evaluation_datasets" in flat(run("evaluate", "reviewers", tmp_path / "none", status=1))
