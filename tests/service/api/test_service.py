@@ -277,4 +277,7 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
         "/recommendations/v1/papers/forpaper/{paper_id}",
     }
     batches = {f"/v1/batches{rest}" for rest in ("", "/{batch_id}", "/{batch_id}/results")}
-    assert {*searching, *papers, *batches, *of_others, "/livez", "/readyz", "/metrics"} == set(paths)
+    of_one = ("", "/new", "/seen", "/feed")
+    saved = {"/v1/queries", "/v1/feeds/{token}", *(f"/v1/queries/{{query_id}}{rest}" for rest in of_one)}
+    own = {"/livez", "/readyz", "/metrics"}
+    assert {*searching, *papers, *batches, *saved, *of_others, *own} == set(paths)
