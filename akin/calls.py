@@ -37,6 +37,7 @@ from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
+_RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
 _PAPER_KEYS = ("paper_id", "title", "abstract", "text")
 _SENTENCE_KEYS = ("text", "paper_id", "sentence")
 
@@ -195,6 +196,9 @@ def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
     body: dict[str, Any] = dict(asked)
     if "queries" in asked:
         body["queries"] = [_with_query(query, _PAPER_KEYS) for query in asked["queries"]]
+    if "profiles" in asked:
+        profiles = asked["profiles"].items()
+        body["profiles"] = [{"name": name, "papers": list(papers)} for name, papers in profiles]
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Call("POST", "/v1/batches", Batch, body, key)
 
@@ -238,9 +242,10 @@ class Reading:
     def answers(self, content: bytes) -> list[SeedAnswer]:
         """Those whose last byte has come."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        self.start += len(lines)
-        self.attempt = 0 if lines else self.attempt
-        return [_seed_answer(line) for line in lines]
+        answers = [_seed_answer(line) for line in lines]  # first: what cannot be read has not been read
+        self.start += len(answers)
+        self.attempt = 0 if answers else self.attempt
+        return answers
 
     def end(self, response: httpx.Response) -> None:
         """Notes whether that was all."""
@@ -252,9 +257,11 @@ def _seed_answer(line: bytes) -> SeedAnswer:
     try:
         answer = json.loads(line)
         seed, paper_id = answer.pop("seed"), answer.pop("paper_id")
+        name = answer.pop("name", None)
         if "problem" in answer:
-            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]))
-        return SeedAnswer(seed, paper_id, _SEARCH_ANSWER.validate_python(answer), None)
+            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]), name)
+        shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
+        return SeedAnswer(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
         raise ServiceError(
             "A result is not what a service of Akin answers; look at the versions of both.",

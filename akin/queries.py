@@ -143,8 +143,23 @@ class MatchRequest(TypedDict, total=False):
     nearest: int
 
 
+class NamedRecommendations(RecommendationsRequest, total=False):
+    """Recommendations, and what their result is known by."""
+
+    name: str
+
+
 class BatchRequest(SearchShape, total=False):
-    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others."""
+    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
+
+    Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
+    of papers, which share ``negatives``, ``akin_to``, ``negative_weight`` and what to return.
+    """
 
     seeds: Sequence[str | Seed]
     queries: Sequence[SearchRequest]
+    recommendations: Sequence[NamedRecommendations]
+    profiles: Mapping[str, Sequence[str]]
+    negatives: Sequence[str | Seed]
+    akin_to: Literal["some", "all"]
+    negative_weight: float
