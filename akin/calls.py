@@ -25,6 +25,7 @@ from akin.batch_answers import Batch, Problem, SeedAnswer
 from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
+    Draft,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -33,6 +34,7 @@ from akin.queries import (
     SentenceRequest,
 )
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -95,6 +97,17 @@ def match(
             profile["quota"] = quotas[profile["name"]]
     body["conflicts"] = [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())]
     return Call("POST", "/v1/match", MatchAnswer, body)
+
+
+def embed(papers: Sequence[Draft]) -> Call[Embedding]:
+    """The vectors of drafts."""
+    body = {"papers": [dict(paper) for paper in papers], "encoding": "base64"}
+    return Call("POST", "/v1/embed", Embedding, body)
+
+
+def vectors(name: str) -> Call[PaperVectorsAnswer]:
+    """The vectors of one paper."""
+    return Call("GET", f"/v1/papers/{quote(name, safe='')}/vectors?encoding=base64", PaperVectorsAnswer)
 
 
 def _query(given: str | Seed) -> dict[str, Any]:

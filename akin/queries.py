@@ -78,6 +78,13 @@ class Seed(TypedDict, total=False):
     weight: float
 
 
+class Draft(TypedDict):
+    """A title, if there is one, and an abstract as text or as the list of its sentences."""
+
+    title: NotRequired[str]
+    abstract: str | Sequence[str]
+
+
 class NewPaper(TypedDict):
     """A paper to add, or to put in the place of the one with its id; ``facets`` are one a sentence."""
 
