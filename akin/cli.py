@@ -17,6 +17,8 @@ from service.observability.logging import configure_logging
 _COMMANDS: Final = {
     "serve": "akin.serving:serve",
     "search": "akin.searching:search",
+    "compare": "akin.matching:compare",
+    "match": "akin.matching:match",
     "index": "akin.indexing:index",
     "delete": "akin.collection:delete",
     "purge": "akin.collection:purge",

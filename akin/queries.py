@@ -1,6 +1,6 @@
 """What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NotRequired, TypedDict
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
@@ -118,6 +118,29 @@ class SentenceRequest(TypedDict, total=False):
     facet: FacetName | Sequence[FacetName]
     filters: Filters
     limit: int
+
+
+class Assign(TypedDict, total=False):
+    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+
+    per_submission: int
+    per_profile: int
+    aim: Literal["total", "worst"]
+
+
+class MatchRequest(TypedDict, total=False):
+    """``conflicts`` are numbers of submissions with names of profiles, ``quotas`` are by name.
+
+    Told are the ``limit`` nearest profiles of each submission, with as many ``reasons``; ``nearest`` says how
+    many papers of a profile make its affinity.
+    """
+
+    conflicts: Sequence[tuple[int, str]]
+    quotas: Mapping[str, int]
+    assign: Assign
+    limit: int
+    reasons: int
+    nearest: int
 
 
 class BatchRequest(SearchShape, total=False):

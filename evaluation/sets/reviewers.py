@@ -17,21 +17,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import orjson
 from jaxtyping import Float64
 
 from evaluation.bootstrap import Interval, bounds
 from evaluation.sets.files import json_document, text_lines
 from evaluation.summary import ALL, Comparison, Row
-from indexer.collection.build import BuildArguments, build
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.files.durable import replace_file
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from models.types import Paper, ProgressFn
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
+from service.match.papers import matched_papers
 
 # Of all pairs, the main one first. Of the loss less is better.
 LOSS, EASY, HARD = "loss", "easy", "hard"
@@ -114,7 +112,7 @@ def measure_reviewers(
     papers = {paper.id: paper for dataset in read for paper in dataset.papers.values()}
     with TemporaryDirectory() as scratch:
         place = Path(scratch) / "data" if data is None else data
-        snapshot = _collection(papers, place, annotator, device=device, on_progress=on_progress)
+        snapshot = matched_papers(papers, place, annotator, device=device, on_progress=on_progress)
         ours = []
         for number, dataset in enumerate(read):
             on_progress("datasets", number, len(read))
@@ -125,13 +123,13 @@ def measure_reviewers(
     kept, notes = _kept(ratings, known, ours)
     if n_unusable := sum(dataset.n_unusable for dataset in read):
         notes.append(f"{n_unusable} rows of the datasets hold no usable paper; they were left out.")
-    counts = {name: _counts(kept, predictions) for name, predictions in systems.items()}
+    counts = {name: pair_counts(kept, predictions) for name, predictions in systems.items()}
     return ReviewerMeasurement(
         len(kept),
         sum(map(len, kept.values())),
-        tuple(row for name, own in counts.items() for row in _rows(name, own)),
+        tuple(row for name, own in counts.items() for row in figure_rows(name, own)),
         tuple(
-            (name, Comparison(LOSS, ALL, _difference(counts["akin"], own)))
+            (name, Comparison(LOSS, ALL, loss_difference(counts["akin"], own)))
             for name, own in counts.items()
             if name != "akin"
         ),
@@ -188,21 +186,6 @@ def _read(dataset: Path) -> _Dataset:
     return _Dataset(profiles, papers, n_unusable)
 
 
-def _collection(
-    papers: Mapping[str, Paper], data: Path, annotator: Annotator, *, device: str, on_progress: ProgressFn
-) -> Snapshot:
-    """A collection of just these papers in ``data``."""
-    data.mkdir(parents=True, exist_ok=True)
-    corpus = data / "papers.jsonl"
-    rows = ({"id": each.id, "title": each.title, "abstract": each.abstract} for each in papers.values())
-    replace_file(corpus, b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    arguments = BuildArguments(
-        annotator.encoder.spec.name, format_name="jsonl", on_error="fail", backend="exact", device=device
-    )
-    build([corpus], data, annotator, arguments=arguments, on_progress=on_progress, replace=True)
-    return open_snapshot(data)
-
-
 def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[str, dict[str, float]]:
     rated_by: dict[str, list[str]] = {}
     for reviewer, rated in ratings.items():
@@ -210,7 +193,8 @@ def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[
             if dataset.profiles.get(reviewer) and paper in dataset.papers:
                 rated_by.setdefault(paper, []).append(reviewer)
     nearness = Nearness(snapshot)
-    affinities = Affinities(nearness, {name: ids for name, ids in dataset.profiles.items() if ids})
+    profiles = {name: snapshot.find_all(ids) for name, ids in dataset.profiles.items() if ids}
+    affinities = Affinities(nearness, profiles)
     place = {name: number for number, name in enumerate(affinities.names)}
     predicted: dict[str, dict[str, float]] = {}
     for paper, reviewers in rated_by.items():
@@ -264,7 +248,7 @@ def _kept(
     return {reviewer: rated for reviewer, rated in kept.items() if rated}, [note] if n_lost else []
 
 
-def _counts(ratings: Ratings, datasets: Sequence[Ratings]) -> Float64[np.ndarray, "n_reviewers n_counts"]:
+def pair_counts(ratings: Ratings, datasets: Sequence[Ratings]) -> Float64[np.ndarray, "n_reviewers n_counts"]:
     """For each researcher and dataset what ``_sums`` says, datasets side by side."""
     return np.array(
         [
@@ -304,7 +288,8 @@ def _figures(counts: Float64[np.ndarray, "n_drawn n_counts"]) -> Float64[np.ndar
     return figures
 
 
-def _rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> Iterator[Row]:
+def figure_rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> Iterator[Row]:
+    """Loss, easy and hard of a system, with their intervals."""
     values = _figures(counts.sum(axis=0, keepdims=True))[0]
     low, high = bounds(counts, _figures)
     for number, measure in enumerate((LOSS, EASY, HARD)):
@@ -322,7 +307,7 @@ def _rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> I
             )
 
 
-def _difference(
+def loss_difference(
     first: Float64[np.ndarray, "n_reviewers n_counts"], second: Float64[np.ndarray, "n_reviewers n_counts"]
 ) -> Interval:
     """The loss of ``first`` less that of ``second``, the same researchers drawn for both."""

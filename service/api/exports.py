@@ -1,4 +1,4 @@
-"""Papers as files other programs read: CSV for spreadsheets, BibTeX and RIS for reference managers."""
+"""Papers as files other programs read: CSV, BibTeX and RIS, and Atom for readers of feeds."""
 
 import csv
 import hashlib
@@ -6,8 +6,11 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
+from xml.etree import ElementTree as ET
 
 import rispy
 
@@ -37,6 +40,7 @@ _LATEX = str.maketrans(
 # In addresses BibTeX styles read every character as it is, so what would end one is percent-encoded.
 _SAFE_IN_ADDRESS = "!\"#$&'()*+,-./:;<=>?@[]^_`|~%"
 _PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # where BibTeX ends a name
+_NO_XML = re.compile("[\ufffe\uffff]")
 _NOT_ASCII = re.compile(r"[^a-z0-9]")
 _KEY_HASH_CHARS = 6
 _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "towards", "toward"}
@@ -77,22 +81,28 @@ def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHA
 
     Keys end in ``key_hash_chars`` characters of a hash, in more where two papers would share one.
     """
+    keys = bibtex_keys(papers, key_hash_chars=key_hash_chars)
+    return "\n".join(_bibtex_entry(paper, key) for paper, key in zip(papers, keys, strict=True))
+
+
+def bibtex_keys(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> list[str]:
+    """The keys that the entries of ``to_bibtex`` have."""
     taken: set[str] = set()
-    return "\n".join(_bibtex_entry(paper, _key(paper, taken, key_hash_chars)) for paper in papers)
+    return [_key(paper, taken, key_hash_chars) for paper in papers]
 
 
 def _bibtex_entry(paper: PaperOut, key: str) -> str:
     kind, container = ("article", "journal") if paper.venue else ("misc", "")
     fields = {
         # Two pairs of braces: a title keeps its capitals.
-        "title": f"{{{_latex(paper.title)}}}",
+        "title": f"{{{latex_text(paper.title)}}}",
         "author": " and ".join(_bibtex_name(name) for name in paper.authors),
         "year": str(paper.year or ""),
-        container: _latex(paper.venue or ""),
+        container: latex_text(paper.venue or ""),
         "doi": _address(paper.doi or ""),
         "url": _address(paper.url or ""),
-        "keywords": _latex(", ".join(paper.fields)),
-        "abstract": _latex(paper.abstract),
+        "keywords": latex_text(", ".join(paper.fields)),
+        "abstract": latex_text(paper.abstract),
     }
     lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
     return "\n".join([f"@{kind}{{{key},", *lines, "}", ""])
@@ -100,7 +110,7 @@ def _bibtex_entry(paper: PaperOut, key: str) -> str:
 
 def _bibtex_name(name: str) -> str:
     """A name as it stands; in braces, as one word, where BibTeX would part it wrongly."""
-    latex = _latex(name)
+    latex = latex_text(name)
     return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
 
 
@@ -124,12 +134,13 @@ def _ascii(word: str) -> str:
     return _NOT_ASCII.sub("", unicodedata.normalize("NFKD", word).lower())
 
 
-def _latex(text: str) -> str:
-    return _one_line(text).translate(_LATEX)
+def latex_text(text: str) -> str:
+    """``text`` on one line, for BibTeX and LaTeX: every character stands for itself."""
+    return one_line(text).translate(_LATEX)
 
 
 def _address(text: str) -> str:
-    return quote(_one_line(text), safe=_SAFE_IN_ADDRESS)
+    return quote(one_line(text), safe=_SAFE_IN_ADDRESS)
 
 
 class _Unnumbered(rispy.RisWriter):  # type: ignore[misc]  # rispy ships no types
@@ -149,19 +160,68 @@ def to_ris(papers: Sequence[PaperOut]) -> str:
 def _ris_record(paper: PaperOut) -> dict[str, str | list[str]]:
     record: dict[str, str | list[str]] = {
         "type_of_reference": "JOUR" if paper.venue else "GEN",
-        "id": _one_line(paper.id),
-        "title": _one_line(paper.title),
-        "authors": [_one_line(name) for name in paper.authors],
+        "id": one_line(paper.id),
+        "title": one_line(paper.title),
+        "authors": [one_line(name) for name in paper.authors],
         "year": str(paper.year or ""),
-        "secondary_title": _one_line(paper.venue or ""),
-        "doi": _one_line(paper.doi or ""),
-        "urls": [_one_line(paper.url)] if paper.url else [],
-        "keywords": [_one_line(name) for name in paper.fields],
-        "abstract": _one_line(paper.abstract),
+        "secondary_title": one_line(paper.venue or ""),
+        "doi": one_line(paper.doi or ""),
+        "urls": [one_line(paper.url)] if paper.url else [],
+        "keywords": [one_line(name) for name in paper.fields],
+        "abstract": one_line(paper.abstract),
     }
     return {name: value for name, value in record.items() if value}
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Without line breaks, tabs and control characters: in both formats a new line may begin a new field."""
     return " ".join("".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What a feed says of itself: ``id``, the same for ever; ``path``, its own address; when it was made.
+
+    ``made_at`` is in Unix seconds; ``home`` is the path of the page, which shows papers without an address.
+    """
+
+    id: str
+    title: str
+    path: str
+    home: str
+    made_at: int
+
+
+def to_atom(feed: Feed, papers: Sequence[tuple[PaperOut, int]]) -> bytes:
+    """A feed (RFC 4287) of papers, each with the Unix seconds at which it came; the last ones first."""
+    newest_first = sorted(papers, key=lambda each: (-each[1], each[0].id))
+    root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
+    _add(root, "id", f"urn:akin:query:{feed.id}")
+    _add(root, "title", feed.title)
+    _add(root, "updated", _time(max([feed.made_at, *(added_at for _, added_at in papers)])))
+    author = ET.SubElement(root, "author")
+    _add(author, "name", "Akin")
+    ET.SubElement(root, "link", rel="self", href=feed.path)
+    for paper, added_at in newest_first:
+        entry = ET.SubElement(root, "entry")
+        _add(entry, "id", f"urn:akin:query:{feed.id}:{quote(one_line(paper.id), safe='')}")
+        _add(entry, "title", one_line(paper.title) or paper.id)
+        _add(entry, "updated", _time(added_at))
+        for name in paper.authors:
+            _add(ET.SubElement(entry, "author"), "name", name)
+        address = _address(paper.url or "")
+        if not address.startswith(("http://", "https://")):
+            address = f"{feed.home}?{urlencode({'paper': paper.id.encode('utf-8', 'replace')})}"
+        ET.SubElement(entry, "link", rel="alternate", href=address)
+        _add(entry, "summary", paper.abstract)
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content
+
+
+def _add(parent: ET.Element, name: str, text: str) -> None:
+    # Neither control characters nor these two are allowed in XML, however they are written.
+    ET.SubElement(parent, name).text = one_line(_NO_XML.sub("", text))
+
+
+def _time(unix_s: int) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -35,14 +35,14 @@ def assign(
     affinities: Float64[np.ndarray, "n_submissions n_reviewers"],
     *,
     per_submission: int,
-    per_reviewer: int,
+    per_reviewer: int | Int64[np.ndarray, " n_reviewers"],
     conflicts: Bool[np.ndarray, "n_submissions n_reviewers"] | None = None,
     aim: Aim = Aim.TOTAL,
 ) -> Assignment:
-    """Give each submission ``per_submission`` reviewers, none more than ``per_reviewer`` submissions.
+    """Give each submission ``per_submission`` reviewers, and none more submissions than its quota.
 
-    Pairs in ``conflicts``, and those whose affinity is not finite, are never assigned. Raises InputError
-    where that cannot be done, and says what is short.
+    ``per_reviewer`` is the quota of each, or of all. Pairs in ``conflicts``, and those whose affinity is not
+    finite, are never assigned. Raises InputError where that cannot be done, and says what is short.
     """
     allowed = np.isfinite(affinities)
     if conflicts is not None:
@@ -55,17 +55,18 @@ def assign(
             f"{len(short)} submissions have fewer than {per_submission} reviewers without a conflict, the "
             f"first is number {short[0] + 1}; lift conflicts, add reviewers, or ask for fewer a submission."
         )
-    if n_submissions * per_submission > n_reviewers * per_reviewer:
+    quotas = np.broadcast_to(np.asarray(per_reviewer, dtype=np.int64), n_reviewers)
+    if n_submissions * per_submission > quotas.sum():
         raise InputError(
-            f"{n_submissions} submissions x {per_submission} reviews are more than {n_reviewers} reviewers x "
-            f"{per_reviewer}; raise the quota, add reviewers, or ask for fewer a submission."
+            f"{n_submissions} submissions x {per_submission} reviews are more than the {quotas.sum()} that "
+            f"the quotas of {n_reviewers} reviewers allow; raise them, add reviewers, or ask for fewer."
         )
-    rows, columns = _pairs(affinities, allowed, per_submission, per_reviewer)
+    rows, columns = _pairs(affinities, allowed, per_submission, quotas)
     if aim is Aim.WORST:
-        least = _best_least(affinities, rows, columns, per_submission, per_reviewer)
+        least = _best_least(affinities, rows, columns, per_submission, quotas)
         kept = affinities[rows, columns] >= least
         rows, columns = rows[kept], columns[kept]
-    chosen = _best_total(affinities, rows, columns, per_submission, per_reviewer)
+    chosen = _best_total(affinities, rows, columns, per_submission, quotas)
     rows, columns = rows[chosen], columns[chosen]
     given = affinities[rows, columns]
     order = np.lexsort((columns, -given, rows))
@@ -77,7 +78,7 @@ def _pairs(
     affinities: Float64[np.ndarray, "n_submissions n_reviewers"],
     allowed: Bool[np.ndarray, "n_submissions n_reviewers"],
     per_submission: int,
-    per_reviewer: int,
+    quotas: Int64[np.ndarray, " n_reviewers"],
 ) -> tuple[Int64[np.ndarray, " n_pairs"], Int64[np.ndarray, " n_pairs"]]:
     """The allowed pairs, or of very many those of each submission's nearest reviewers that suffice."""
     n_submissions, n_reviewers = affinities.shape
@@ -89,7 +90,7 @@ def _pairs(
         else:
             kept = allowed & (ranked >= -np.partition(-ranked, n_each - 1, axis=1)[:, n_each - 1 : n_each])
         rows, columns = np.nonzero(kept)
-        n_reviews = _reviews(rows, columns, affinities.shape, per_submission, per_reviewer)
+        n_reviews = _reviews(rows, columns, affinities.shape, per_submission, quotas)
         if n_reviews == n_submissions * per_submission:
             return rows, columns
         if n_each >= n_reviewers:
@@ -105,7 +106,7 @@ def _reviews(
     columns: Int64[np.ndarray, " n_pairs"],
     shape: tuple[int, ...],
     per_submission: int,
-    per_reviewer: int,
+    quotas: Int64[np.ndarray, " n_reviewers"],
 ) -> int:
     """The most reviews that these pairs allow under both quotas."""
     n_submissions, n_reviewers = shape
@@ -115,7 +116,7 @@ def _reviews(
     most = [
         np.full(n_submissions, per_submission),
         np.ones(len(rows), int),
-        np.full(n_reviewers, per_reviewer),
+        quotas,
     ]
     graph = csr_array(
         (np.concatenate(most).astype(np.int32), (np.concatenate(begin), np.concatenate(end))),
@@ -129,7 +130,7 @@ def _best_least(
     rows: Int64[np.ndarray, " n_pairs"],
     columns: Int64[np.ndarray, " n_pairs"],
     per_submission: int,
-    per_reviewer: int,
+    quotas: Int64[np.ndarray, " n_reviewers"],
 ) -> float:
     """The largest affinity that every pair of some whole assignment has at least."""
     given = affinities[rows, columns]
@@ -139,7 +140,7 @@ def _best_least(
         middle = (low + high + 1) // 2
         kept = given >= levels[middle]
         whole = len(affinities) * per_submission
-        if _reviews(rows[kept], columns[kept], affinities.shape, per_submission, per_reviewer) == whole:
+        if _reviews(rows[kept], columns[kept], affinities.shape, per_submission, quotas) == whole:
             low = middle
         else:
             high = middle - 1
@@ -151,7 +152,7 @@ def _best_total(
     rows: Int64[np.ndarray, " n_pairs"],
     columns: Int64[np.ndarray, " n_pairs"],
     per_submission: int,
-    per_reviewer: int,
+    quotas: Int64[np.ndarray, " n_reviewers"],
 ) -> Bool[np.ndarray, " n_pairs"]:
     """Which of the pairs make the assignment of the largest sum."""
     n_submissions, n_reviewers = affinities.shape
@@ -164,7 +165,7 @@ def _best_total(
         bounds=Bounds(0, 1),
         constraints=[
             LinearConstraint(by_submission, per_submission, per_submission),
-            LinearConstraint(by_reviewer, 0, per_reviewer),
+            LinearConstraint(by_reviewer, 0, quotas),
         ],
     )
     if solved.x is None:

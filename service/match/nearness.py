@@ -20,6 +20,7 @@ from models.transport import SERVING
 from models.types import RankedPaper, Unit
 from service.search.aspect import Part
 from service.search.explain import explain
+from service.search.query import MAX_ALIGNMENTS
 from service.search.rerank import compare, default_tau
 from service.search.seeds import ReadPaper
 from service.search.words import QueryVectors, QueryWords, default_weight
@@ -35,10 +36,12 @@ _MIN_DISTANCE: Final = 1e-6
 class Nearness:
     """Compares papers with those of a collection, each block of which ``n_threads`` threads compare.
 
+    ``words`` is what they weigh beside sentences; ``None``: what suits the encoder.
+
     Raises MissingVectorsError for a collection of document vectors.
     """
 
-    def __init__(self, snapshot: Snapshot, *, n_threads: int = 1) -> None:
+    def __init__(self, snapshot: Snapshot, *, words: float | None = None, n_threads: int = 1) -> None:
         spec = snapshot.manifest.encoder
         if spec.unit is Unit.DOCUMENT:
             raise MissingVectorsError(
@@ -48,8 +51,9 @@ class Nearness:
         self.snapshot = snapshot
         self._n_threads = n_threads
         self._settings = replace(SERVING, tau=default_tau(spec))
-        self._weight = default_weight(spec) if snapshot.words is not None else 0.0
-        self._sample = snapshot.sample(_SAMPLE_PAPERS)
+        weight = default_weight(spec) if words is None else words
+        self._weight = weight if snapshot.words is not None else 0.0
+        self.sample = snapshot.sample(_SAMPLE_PAPERS)
 
     def indexed(self, position: int) -> ReadPaper:
         """The paper at ``position``, as one to ask about."""
@@ -75,11 +79,13 @@ class Nearness:
 
     def usual(self, asked: ReadPaper) -> float:
         """The mean distance of a paper from the others of the collection, on a sample; over 0."""
-        sample = self._sample[self._sample != (-1 if asked.position is None else asked.position)]
+        sample = self.sample[self.sample != (-1 if asked.position is None else asked.position)]
         usual = float(self.distances([asked], sample).mean()) if len(sample) else 1.0
         return max(usual, _MIN_DISTANCE)
 
-    def compared(self, asked: ReadPaper, other: ReadPaper) -> RankedPaper:
+    def compared(
+        self, asked: ReadPaper, other: ReadPaper, *, max_alignments: int = MAX_ALIGNMENTS
+    ) -> RankedPaper:
         """``other`` with its score, minus its distance, and all that makes it up; raises DeadlineError."""
         offsets = np.array([0, len(other.vectors)])
         plan = compare(asked.vectors, other.vectors, offsets, settings=self._settings)[0]
@@ -90,7 +96,15 @@ class Nearness:
         else:
             distance = float(words.distances(np.array([other.position]))[0, 0])
             matched = words.matched(other.position, counts, distance=distance, paper=other.paper)
-        return explain(other.paper, [part], [(0, plan)], counts, unit=Unit.SENTENCE, words=matched)
+        return explain(
+            other.paper,
+            [part],
+            [(0, plan)],
+            counts,
+            unit=Unit.SENTENCE,
+            max_alignments=max_alignments,
+            words=matched,
+        )
 
     def _words(self, asked: ReadPaper) -> QueryVectors:
         words = self.snapshot.words if self._weight else None

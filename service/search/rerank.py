@@ -75,12 +75,22 @@ def specificity_weights(
     n_nearest = round((len(offsets) - 1) / _NEAREST_OF)
     if specificity == 0 or n_nearest == 0 or len(vectors) < 2:
         return None
+    near = nearest_distances(vectors, rows, offsets)
+    weights: Float64[np.ndarray, " n_query"] = specificity * np.sort(near, axis=1)[:, :n_nearest].mean(axis=1)
+    return weights
+
+
+def nearest_distances(
+    vectors: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+) -> Float64[np.ndarray, "n_query k"]:
+    """How far (L2) each query sentence is from the nearest sentence of each paper."""
     cost = distances(np.ascontiguousarray(vectors), rows, offsets)
     near = np.empty((len(vectors), len(offsets) - 1))
     for number, own in enumerate(np.split(cost, len(vectors) * offsets[1:-1])):
         near[:, number] = own.reshape(len(vectors), -1).min(axis=1)
-    weights: Float64[np.ndarray, " n_query"] = specificity * np.sort(near, axis=1)[:, :n_nearest].mean(axis=1)
-    return weights
+    return near
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The answer to what an address asks, from the same engine, cursors and cache as the answers of ``/v1``."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from models.types import Paper
 from service.api.answers import Answers, RankedOut, answer_page
@@ -12,15 +13,21 @@ from service.resolve.analysis import analyze
 from service.resolve.identifiers import Names, names_of
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
+from service.search.query import Detail, SearchQuery
 from service.web.asked import Asked
 from service.web.views.alignment import Source
+
+# Papers of a list that is saved as a whole, and what of them.
+MOST_SAVED: Final = 1_000
+_SAVED: Final = frozenset({Detail.ABSTRACT, Detail.SENTENCES, Detail.HIGHLIGHTS})
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """A query as it was understood, and its answer; ``paper`` is the one asked with, ``None`` for ids alone.
 
-    The first of the results has the rank ``first_rank``; ``engine`` found them.
+    The first of the results has the rank ``first_rank``; ``engine`` found them. ``previous_cursor`` leads to
+    the page before, and is ``None`` on the first.
     """
 
     engine: SearchEngine
@@ -28,6 +35,7 @@ class Answered:
     paper: Paper | None
     out: RankedOut
     first_rank: int
+    previous_cursor: str | None = None
 
 
 def named(engine: SearchEngine, asked: Asked) -> Asked:
@@ -60,6 +68,48 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked)
     Raises what ``/v1/search`` and ``/v1/recommendations`` raise, and QueryError where they find a request
     invalid.
     """
+    given = _understood(engine, paging, asked)
+    engine, query, page = given.engine, given.query, given.query.page
+    content = answers.content(
+        engine,
+        query,
+        lambda: answer_page(given.out, engine, paging.cursors, query),
+        reads_text=query.reads_text,
+    )
+    out = given.out.model_validate_json(content)
+    before = replace(page, offset=max(0, page.offset - query.limit)) if page.offset else None
+    previous = paging.cursors.following(before, query, engine)
+    return Answered(engine, given.asked, given.paper, out, page.offset + 1, previous)
+
+
+def whole_list(engine: SearchEngine, paging: Paging, asked: Asked, *, most: int = MOST_SAVED) -> Answered:
+    """The first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
+
+    They are those of its pages in turn. Raises what ``answer`` raises.
+    """
+    given = _understood(engine, paging, asked)
+    page = replace(given.query.page, offset=0)
+    query = replace(given.query, page=page, include=_SAVED, max_alignments=0)
+    found = given.engine.search(query)
+    if found.next_page is not None:
+        limit = most - len(found.results)
+        rest = given.engine.search(replace(query, limit=limit, page=found.next_page))
+        found = replace(found, results=(*found.results, *rest.results))
+    return Answered(given.engine, given.asked, given.paper, given.out.of(found), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Understood:
+    """What is asked, its paper, the shape of its answer, and the engine that is to search for it."""
+
+    engine: SearchEngine
+    asked: Asked
+    paper: Paper | None
+    out: type[RankedOut]
+    query: SearchQuery
+
+
+def _understood(engine: SearchEngine, paging: Paging, asked: Asked) -> _Understood:
     # Before anything is read that is too long; what is chosen in it can be checked only then.
     replace(asked, sentences=(), facets=(), unlike_sentences=(), unlike_facets=()).request()
     paper = read(engine, asked)
@@ -67,13 +117,7 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked)
     body = asked.request()
     query, engine = paging.at(body.cursor, body.to_query())
     out: type[RankedOut] = RecommendationsOut if isinstance(body, RecommendationsIn) else SearchOut
-    content = answers.content(
-        engine,
-        query,
-        lambda: answer_page(out, engine, paging.cursors, query),
-        reads_text=query.reads_text,
-    )
-    return Answered(engine, asked, paper, out.model_validate_json(content), query.page.offset + 1)
+    return _Understood(engine, asked, paper, out, query)
 
 
 def sources(answered: Answered) -> list[Source]:

@@ -1,9 +1,9 @@
 """What the address of a page asks: a query of ``/v1`` that can be linked to, kept and changed by a link."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as parts_of
+from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -16,7 +16,16 @@ from models.facets import counted_as
 from models.types import Facet, Sentence
 from service.api.schemas.recommendations import RecommendationsIn
 from service.api.schemas.search import SearchIn
-from service.web.given import expect_within_bounds
+from service.web.given import (
+    all_of,
+    choice_of,
+    expect_within_bounds,
+    facets_of,
+    number_of,
+    numbers_of,
+    one_of,
+    weight_of,
+)
 
 DEFAULT_LIMIT: Final = 10
 # Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
@@ -41,6 +50,8 @@ _NAMES: Final = {
     "fields": "field",
     "words": "words",
     "limit": "n",
+    "view": "view",
+    "order": "sort",
     "cursor": "cursor",
     "opened": "open",
 }
@@ -67,8 +78,20 @@ _REFUSED: Final = {
     "less_than_equal": "is {le} at most",
     "too_long": "may have {max_length} entries",
 }
-_DECIMAL = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?", re.ASCII)
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class View(StrEnum):
+    """How results are shown."""
+
+    CARDS = "cards"
+    TABLE = "table"
+
+
+class Order(StrEnum):
+    """How the results of a page are sorted: the strongest first, or the newest."""
+
+    STRENGTH = "strength"
+    YEAR = "year"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +99,8 @@ class Asked:
     """A query as an address holds it: a ``paper`` of the collection, or a pasted one, or a ``text``.
 
     Chosen are sentences by number or by facet; ``like`` and ``not_like`` are ids of further papers. ``words``
-    is what shared words weigh. The result with the rank ``opened`` shows its alignment. What the models of
-    ``/v1`` check is not checked here.
+    is what shared words weigh. ``view`` and ``order`` are those of the results; the one with the rank
+    ``opened`` shows its alignment. What the models of ``/v1`` check is not checked here.
     """
 
     paper: str = ""
@@ -96,6 +119,8 @@ class Asked:
     fields: tuple[str, ...] = ()
     words: float | None = None
     limit: int = DEFAULT_LIMIT
+    view: View = View.CARDS
+    order: Order = Order.STRENGTH
     cursor: str = ""
     opened: int | None = None
 
@@ -103,33 +128,35 @@ class Asked:
     def of(cls, given: QueryParams) -> "Asked":
         """What an address asks; empty parts, which forms send, are left out. Raises QueryError."""
         expect_within_bounds(given)
-        year_from, year_to = (_one_number(given, name) for name in ("from", "to"))
-        limit = _one_number(given, "n")
+        year_from, year_to = (number_of(given, name) for name in ("from", "to"))
+        limit = number_of(given, "n")
         # Forms have one box for further papers, and a choice of what they are to be.
-        added = _all(given, "add")
-        unlike = _one(given, "as") == "not"
+        added = all_of(given, "add")
+        unlike = one_of(given, "as") == "not"
         # They say, too, of which boxes some were ticked: where none is any more, the facet goes with them.
-        ticked = _all(given, "ticked")
-        gone = {name for name in ("s", "u") if name in ticked and not _all(given, name)}
+        ticked = all_of(given, "ticked")
+        gone = {name for name in ("s", "u") if name in ticked and not all_of(given, name)}
         return cls(
-            paper=_one(given, "paper"),
-            text=_one(given, "text"),
-            title=_one(given, "title"),
-            abstract=_one(given, "abstract"),
-            sentences=tuple(sorted({_number(each, "s") for each in _all(given, "s")})),
-            facets=() if "s" in gone else _facets(given, "facet"),
-            unlike_sentences=tuple(sorted({_number(each, "u") for each in _all(given, "u")})),
-            unlike_facets=() if "u" in gone else _facets(given, "unlike"),
-            like=_joined(_all(given, "like"), () if unlike else added),
-            not_like=_joined(_all(given, "not"), added if unlike else ()),
+            paper=one_of(given, "paper"),
+            text=one_of(given, "text"),
+            title=one_of(given, "title"),
+            abstract=one_of(given, "abstract"),
+            sentences=numbers_of(given, "s"),
+            facets=() if "s" in gone else facets_of(given, "facet"),
+            unlike_sentences=numbers_of(given, "u"),
+            unlike_facets=() if "u" in gone else facets_of(given, "unlike"),
+            like=_joined(all_of(given, "like"), () if unlike else added),
+            not_like=_joined(all_of(given, "not"), added if unlike else ()),
             year_from=year_from,
             year_to=year_to,
-            venues=_all(given, "venue"),
-            fields=_all(given, "field"),
-            words=_weight(given, "words"),
+            venues=all_of(given, "venue"),
+            fields=all_of(given, "field"),
+            words=weight_of(given, "words"),
             limit=DEFAULT_LIMIT if limit is None else limit,
-            cursor=_one(given, "cursor"),
-            opened=_one_number(given, "open"),
+            view=choice_of(given, "view", View.CARDS),
+            order=choice_of(given, "sort", Order.STRENGTH),
+            cursor=one_of(given, "cursor"),
+            opened=number_of(given, "open"),
         )
 
     @property
@@ -261,46 +288,5 @@ def _settled(
     return ((), facets) if held == set(numbers) else (numbers, ())
 
 
-def _all(given: QueryParams, name: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))
-
-
 def _joined(names: tuple[str, ...], added: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, *added)))
-
-
-def _one(given: QueryParams, name: str) -> str:
-    values = _all(given, name)
-    if len(values) > 1:
-        raise QueryError(f"The address gives {name} {len(values)} times; give it once.")
-    return values[0] if values else ""
-
-
-def _one_number(given: QueryParams, name: str) -> int | None:
-    value = _one(given, name)
-    return _number(value, name) if value else None
-
-
-def _number(value: str, name: str) -> int:
-    if not _WHOLE_NUMBER.fullmatch(value):
-        raise QueryError(f"The address has {name}={value[:40]}; a whole number is expected there.")
-    return int(value)
-
-
-def _weight(given: QueryParams, name: str) -> float | None:
-    value = _one(given, name)
-    if value and not _DECIMAL.fullmatch(value):
-        raise QueryError(f"The address has {name}={value[:40]}; a number such as 0 or 0.8 is expected there.")
-    return float(value) if value else None
-
-
-def _facets(given: QueryParams, name: str) -> tuple[Facet, ...]:
-    return tuple(dict.fromkeys(_facet(each, name) for each in _all(given, name)))
-
-
-def _facet(value: str, name: str) -> Facet:
-    try:
-        return Facet(value)
-    except ValueError as error:
-        known = ", ".join(Facet)
-        raise QueryError(f"The address has {name}={value[:40]}; it may be one of {known}.") from error

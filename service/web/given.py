@@ -1,12 +1,15 @@
-"""How much an address of the page may give: every link of the page repeats what its address gives."""
+"""What an address of the page gives: how much it may be, for every link repeats it, and its values."""
 
+import re
 from collections.abc import Sequence
-from typing import Final
+from enum import StrEnum
+from typing import Final, TypeVar
 
 from starlette.datastructures import QueryParams
 
 from indexer.corpus.rows import MAX_SENTENCES
 from models.errors import QueryError
+from models.types import Facet
 
 MAX_FURTHER_PAPERS: Final = 50  # to be like and to be unlike, together
 MAX_NAMES: Final = 20  # of venues, and of fields
@@ -23,6 +26,9 @@ _NAMES: Final = ("paper", "like", "not", "add", "venue", "field")
 # Of a text that is somewhat too long the page still shows all, so that nothing pasted is lost.
 MAX_SHOWN_CHARS: Final = 20_000
 _TEXTS: Final = ("text", "title", "abstract", "cursor")
+_DECIMAL: Final = re.compile(r"[0-9]{1,7}(\.[0-9]{1,3})?", re.ASCII)
+_WHOLE_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def expect_within_bounds(given: QueryParams) -> None:
@@ -33,6 +39,64 @@ def expect_within_bounds(given: QueryParams) -> None:
     for read, most, what in ((_NAMES, MAX_NAME_CHARS, "ids and names"), (_TEXTS, MAX_SHOWN_CHARS, "text")):
         if (n_chars := sum(map(len, _values(given, read)))) > most:
             raise _too_much(f"{n_chars:,} characters of {what}", most)
+
+
+def all_of(given: QueryParams, name: str) -> tuple[str, ...]:
+    """All values of ``name``, each once; empty ones, which forms send, are none."""
+    return tuple(dict.fromkeys(value for value in map(str.strip, given.getlist(name)) if value))
+
+
+def one_of(given: QueryParams, name: str) -> str:
+    """The value of ``name``, empty where there is none; raises QueryError where there are several."""
+    values = all_of(given, name)
+    if len(values) > 1:
+        raise QueryError(f"The address gives {name} {len(values)} times; give it once.")
+    return values[0] if values else ""
+
+
+def number_of(given: QueryParams, name: str) -> int | None:
+    """The value of ``name`` as a whole number; raises QueryError where it is none."""
+    value = one_of(given, name)
+    return _number(value, name) if value else None
+
+
+def numbers_of(given: QueryParams, name: str) -> tuple[int, ...]:
+    """All values of ``name`` as whole numbers, ascending; raises QueryError where one is none."""
+    return tuple(sorted({_number(each, name) for each in all_of(given, name)}))
+
+
+def weight_of(given: QueryParams, name: str) -> float | None:
+    """The value of ``name`` as a number of thousandths; raises QueryError where it is none."""
+    value = one_of(given, name)
+    if value and not _DECIMAL.fullmatch(value):
+        raise QueryError(f"The address has {name}={value[:40]}; a number such as 0 or 0.8 is expected there.")
+    return float(value) if value else None
+
+
+def choice_of(given: QueryParams, name: str, default: _Choice) -> _Choice:
+    """The value of ``name`` as one of those that ``default`` is of; raises QueryError where it is none."""
+    value = one_of(given, name)
+    return chosen(type(default), value, name) if value else default
+
+
+def facets_of(given: QueryParams, name: str) -> tuple[Facet, ...]:
+    """All values of ``name`` as facets; raises QueryError where one is none."""
+    return tuple(dict.fromkeys(chosen(Facet, each, name) for each in all_of(given, name)))
+
+
+def chosen(choices: type[_Choice], value: str, name: str) -> _Choice:
+    """The one of ``choices`` that ``value`` names; raises QueryError where it names none."""
+    try:
+        return choices(value)
+    except ValueError as error:
+        known = ", ".join(choices)
+        raise QueryError(f"The address has {name}={value[:40]}; it may be one of {known}.") from error
+
+
+def _number(value: str, name: str) -> int:
+    if not _WHOLE_NUMBER.fullmatch(value):
+        raise QueryError(f"The address has {name}={value[:40]}; a whole number is expected there.")
+    return int(value)
 
 
 def _values(given: QueryParams, names: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from service.web import assets
 from service.web.asked import Asked
 from service.web.render import render
 from service.web.views.cards import web_address
-from service.web.views.results import view_query
+from service.web.views.query import view_query
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 
@@ -198,6 +198,8 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
         ("paper=none", 404, "This paper is not in this collection"),
         (f"paper={PAPER}&facet=colour", 422, "it may be one of background"),
         (f"paper={PAPER}&from=soon", 422, "a whole number is expected"),
+        (f"paper={PAPER}&view=map", 422, "view=map; it may be one of cards, table"),
+        (f"paper={PAPER}&sort=size", 422, "it may be one of strength, year"),
         (f"paper={PAPER}&s=-1", 422, "a whole number is expected"),
         (f"paper={PAPER}&from=9999", 422, "2100"),
         (f"paper={PAPER}&s=99", 422, "the abstract has 6, numbered 1 to 6"),

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
 from models.types import Facet, Sentence
-from service.web.asked import Asked
+from service.web.asked import Asked, Order, View
 
 
 def test_a_form_that_sends_a_facet_and_its_ticks_means_the_facet() -> None:
@@ -36,6 +36,8 @@ queries = st.fixed_dictionaries(
         **dict.fromkeys(("year_from", "year_to", "opened"), st.none() | st.integers(0, 3000)),
         "words": st.none() | st.integers(0, 10**6).map(lambda thousandths: thousandths / 1_000),
         "limit": st.integers(0, 200),
+        "view": st.sampled_from(View),
+        "order": st.sampled_from(Order),
     }
 )
 
@@ -52,7 +54,8 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["paper", "s", "facet", "from", "n", "like", "words", "x"]), st.text(max_size=8)
+            st.sampled_from(["paper", "s", "facet", "from", "n", "like", "words", "view", "sort", "x"]),
+            st.text(max_size=8),
         )
     )
 )

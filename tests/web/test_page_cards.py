@@ -14,10 +14,12 @@ from fastapi.testclient import TestClient
 from models.encoder import Encoder
 from models.types import Facet
 from models.words import stems
+from service.api.schemas.search import ResultOut
 from service.web.asked import Asked
+from service.web.views.sentences import card_sentences
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
-from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
+from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +41,52 @@ def test_matching_sentences_are_marked_by_their_weight(client: TestClient) -> No
     assert max(weights, key=lambda number: weights[number]) == levels.index(max(levels))
     heavier = [(a, b) for a in weights for b in weights if weights[a] > weights[b]]
     assert all(levels[a] >= levels[b] for a, b in heavier)
+
+
+def test_only_what_carries_a_match_is_marked(client: TestClient) -> None:
+    """Marked are the fewest sentences with 80 % of the match, but for light ones; all tell their share."""
+    for query, body in (("", {}), ("&facet=method", {"facet": "method"}), ("&s=2", {"sentences": [2]})):
+        asked = {"query": {"paper_id": PAPER}, "limit": 5, **body}
+        for result, html in zip(
+            client.post("/v1/search", json=asked).json()["results"],
+            client.get(f"/?paper={PAPER}&n=5{query}").text.split("<article")[1:],
+            strict=True,
+        ):
+            weights = {each["sentence"]: each["weight"] for each in result["highlights"]}
+            even = 1 / len(result["paper"]["sentences"])
+            heaviest = sorted(weights, key=lambda number: -weights[number])
+            expected = [
+                number
+                for place, number in enumerate(heaviest)
+                if sum(weights[each] for each in heaviest[:place]) < 0.8 and weights[number] >= even
+            ]
+            marks = Page(html).all("span", class_="sentence")
+            marked = [int(each["data-s"]) for each in marks if re.search(r"\bw\d", each["class"])]
+            assert sorted(expected) == marked
+            assert 0 < len(marked) < len(marks)
+            assert all("of the match" in each["title"] for each in marks)
+            assert any(each["data-m"] for each in marks if int(each["data-s"]) not in marked)
+
+
+def test_two_sentences_may_carry_a_match(client: TestClient) -> None:
+    """Where two hold 80 % of it, a third is not marked, though it has its even share."""
+    (result,) = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()["results"]
+    n_sentences = len(result["paper"]["sentences"])
+    assert n_sentences > 5
+    weights = {4: 0.5, 0: 0.82 - 0.5, 1: 1 / n_sentences, 2: 0.18 - 1 / n_sentences}
+    lights = [{"sentence": at, "start": 0, "end": 1, "weight": weight} for at, weight in weights.items()]
+    sentences = card_sentences(ResultOut.model_validate({**result, "highlights": lights}), 1)
+    assert {0: 7, 4: 10} == {each.number: each.level for each in sentences if each.level}
+    assert "50\u00a0%" == sentences[4].share
+
+
+def test_papers_that_are_read_as_a_whole_have_no_marks(client: TestClient) -> None:
+    """Where there is one vector a paper, no sentence carries the match more than another."""
+    (result,) = client.post("/v1/search", json={"query": {"paper_id": PAPER}, "limit": 1}).json()["results"]
+    whole = ResultOut.model_validate(
+        {**result, "highlights": [{"sentence": None, "start": 0, "end": 1, "weight": 1.0}], "alignments": []}
+    )
+    assert {(0, "")} == {(each.level, each.share) for each in card_sentences(whole, 1)}
 
 
 def test_a_name_is_marked_as_a_whole(tmp_path: Path, hashing: Encoder) -> None:
@@ -133,8 +181,9 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
 def test_results_are_saved_as_files(client: TestClient, ending: str, media_type: str, begins: str) -> None:
     """The links of a page lead to the papers of that page, as references or a table."""
     page = page_at(client, f"/?paper={PAPER}&facet=method")
-    (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
-    answer = client.get(link)
+    links = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
+    assert ["", "&whole=1"] == [link.removeprefix(links[0]) for link in links]
+    answer = client.get(links[0])
     assert (200, f"{media_type}; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
     assert answer.text.lstrip().startswith(begins)
     assert "attachment" in answer.headers["content-disposition"]

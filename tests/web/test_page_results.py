@@ -13,6 +13,8 @@ from playwright.sync_api import Page, expect
 from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, answered, shown
 from tests.support.servers.browser import VisitFn, barriers
 
+PAPERS_BY_TITLE = {paper["title"]: paper for paper in PAPERS.values()}
+
 
 def lit(page: Page, within: str) -> list[str]:
     """The numbers of the sentences that are lit up in a part of the page."""
@@ -95,14 +97,61 @@ def test_a_link_keeps_the_whole_query(visit: VisitFn) -> None:
 
 
 def test_results_are_exported(visit: VisitFn, tmp_path: Path) -> None:
-    """The papers on the page come as a file for reference managers and spreadsheets."""
+    """Papers of the page, and of the whole list, come as files for reference managers and spreadsheets."""
     page = visit(ASKED)
+    page.locator(".save summary").click()
     for name, entry in (("BibTeX", r"^@"), ("RIS", r"^TY  - "), ("CSV", r'^"\d+","-')):
-        with page.expect_download() as loading:
-            page.locator(".results-head").get_by_role("link", name=name).click()
-        loading.value.save_as(tmp_path / name)
-        text = (tmp_path / name).read_text(encoding="utf-8")
-        assert 10 == len(re.findall(entry, text, re.MULTILINE)), name
+        for place, n_papers in ((0, 10), (1, 99)):
+            with page.expect_download() as loading:
+                page.locator(".save").get_by_role("link", name=name).nth(place).click()
+            loading.value.save_as(tmp_path / name)
+            text = (tmp_path / name).read_text(encoding="utf-8")
+            assert n_papers == len(re.findall(entry, text, re.MULTILINE)), name
+
+
+def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
+    """One switches to rows, which open to the cards and close; the address keeps the view and its order."""
+    page = visit(f"{ASKED}&facet=method")
+    titles = shown(page)
+    page.get_by_role("link", name="Table", exact=True).click()
+    rows = page.locator("tr.entry")
+    expect(rows).to_have_count(10)
+    assert titles == [each.inner_text() for each in rows.locator("th > a").all()]
+    toggle = rows.nth(2).locator("a.expand")
+    toggle.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#card-3 h3")).to_have_text(titles[2])
+    expect(page.locator("#card-3").get_by_role("img", name="Which sentences match")).to_be_visible()
+    expect(toggle).to_have_attribute("aria-expanded", "true")
+    expect(toggle).to_be_focused()
+    expect(page.locator("#card-3 .sentence").first).to_have_attribute("tabindex", "0")
+    page.locator("#card-3 .sentence").first.hover()
+    assert ["0"] == lit(page, "#card-3")
+    toggle.click()
+    expect(page.locator("article")).to_have_count(0)
+    page.get_by_role("link", name="Newest first").click()
+    expect(page.get_by_role("link", name="Newest first")).to_have_attribute("aria-current", "true")
+    years = [PAPERS_BY_TITLE[each.inner_text()]["year"] for each in rows.locator("th > a").all()]
+    assert sorted(years, reverse=True) == years
+    page.get_by_role("link", name="Next papers").click()
+    expect(page.locator("#results-title")).to_contain_text("11 to 20")
+    page.get_by_role("link", name="Previous papers").click()
+    expect(page.locator("#results-title")).to_contain_text("10 closest")
+    assert "view=table&sort=year" in page.url
+
+
+def test_a_table_is_copied_for_a_paper(visit: VisitFn, site: str) -> None:
+    """The same method on another problem: a button puts the table into the clipboard as LaTeX."""
+    page = visit(f"{ASKED}&facet=method&unlike=background", permissions=["clipboard-read", "clipboard-write"])
+    page.locator(".save summary").click()
+    button = page.locator(".copies").get_by_role("button", name="LaTeX")
+    button.click()
+    expect(page.locator(".copies").get_by_role("button", name="Copied")).to_be_visible()
+    saved = httpx.get(f"{site}/results.tex?paper={ID}&facet=method&unlike=background").text
+    assert saved == page.evaluate("navigator.clipboard.readText()")
+    page.route("**/results.md?*", lambda route: route.fulfill(status=503, body=""))
+    page.locator(".copies").get_by_role("button", name="Markdown").click()
+    expect(page.locator(".copies").get_by_role("button", name="Save it instead")).to_be_visible()
 
 
 def test_the_command_asks_the_same(visit: VisitFn, site: str) -> None:
@@ -149,6 +198,11 @@ def test_without_scripts_one_finds_chooses_and_pages(visit: VisitFn) -> None:
     first = shown(page)
     page.get_by_role("link", name="Next papers").click()
     assert not set(first) & set(shown(page))
+    page.get_by_role("link", name="Table", exact=True).click()
+    page.locator("#result-12 a.expand").click()
+    expect(page.locator("#card-12 details.why svg")).to_be_visible()
+    page.locator("#result-12 a.expand").click()
+    expect(page.locator("article")).to_have_count(0)
 
 
 def test_everything_can_be_done_by_keyboard(visit: VisitFn) -> None:
@@ -252,6 +306,7 @@ def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str) -> None:
         "/",
         f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&open=1&n=3",
         f"{ASKED}&from=2100",
+        f"{ASKED}&facet=method&view=table&n=3&open=2",
         "/?paper=nowhere",
     ):
         page.goto(address)

@@ -29,8 +29,8 @@ from service.search.query import (
 MOST_SEEDS = 500
 
 
-class RecommendationsIn(ResultsIn):
-    """Papers to start from, papers to keep away from, and what to return."""
+class FirstRecommendationsIn(ResultsIn):
+    """Recommendations from their first page: papers to start from and to keep away from, what to return."""
 
     seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
     negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
@@ -46,10 +46,9 @@ class RecommendationsIn(ResultsIn):
     )
     words: WordsIn = None
     specificity: SpecificityIn = None
-    cursor: CursorIn | None = None
 
     @model_validator(mode="after")
-    def _not_too_many(self) -> "RecommendationsIn":
+    def _not_too_many(self) -> "FirstRecommendationsIn":
         if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
             # No ValueError: each list is as a request should have it, which is all that its shape can tell.
             raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
@@ -68,6 +67,12 @@ class RecommendationsIn(ResultsIn):
             skip_unresolved=True,
             omit_pasted=True,
         )
+
+
+class RecommendationsIn(FirstRecommendationsIn):
+    """Papers to start from, papers to keep away from, and what to return."""
+
+    cursor: CursorIn | None = None
 
 
 class SeedAlignmentOut(AlignmentOut):

@@ -15,17 +15,20 @@ from service.api.formats import Format
 from service.api.services import services_of
 from service.search.engine import SearchEngine
 from service.search.lookup import find_titles
-from service.web.answered import Answered, answer, named, read
+from service.web.answered import Answered, answer, named, read, whole_list
 from service.web.asked import Asked
 from service.web.links import Link
 from service.web.refusals import in_words, mended
 from service.web.render import render
+from service.web.tables import TABLES
 from service.web.views.collection import Example, describe_collection
 from service.web.views.figures import read_figures
-from service.web.views.results import filter_links, n_read, view_query, view_results
+from service.web.views.query import filter_links, view_query
+from service.web.views.results import n_read, view_results
 from service.web.views.seeds import name_seeds, own_problem, view_seeds
 
 router = APIRouter(include_in_schema=False)
+_FILE_NAME = "akin-results"
 _FORMATS = {"bib": Format.BIBTEX, "ris": Format.RIS, "csv": Format.CSV}
 # Titles that a short text may have meant.
 _MOST_TITLES = 3
@@ -52,11 +55,21 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
 def export(
     ending: str, request: Request, engine: EngineDep, paging: PagingDep, answers: AnswersDep
 ) -> Response:
-    """The results of a page as a file."""
-    if ending not in _FORMATS:
-        raise InputError(f"Results come as .{', .'.join(_FORMATS)}.")
-    answered = answer(engine, paging, answers, named(engine, Asked.of(request.query_params)))
-    return ranked_file(_FORMATS[ending], answered.out, name="akin-results", first_rank=answered.first_rank)
+    """The results of a page as a file, or with ``whole=1`` those of the list from its first page on."""
+    if ending not in _FORMATS and ending not in TABLES:
+        raise InputError(f"Results come as .{', .'.join((*_FORMATS, *TABLES))}.")
+    asked = named(engine, Asked.of(request.query_params))
+    whole = request.query_params.get("whole") == "1"
+    answered = whole_list(engine, paging, asked) if whole else answer(engine, paging, answers, asked)
+    if ending in _FORMATS:
+        form = _FORMATS[ending]
+        return ranked_file(form, answered.out, name=_FILE_NAME, first_rank=answered.first_rank)
+    media_type, write = TABLES[ending]
+    return Response(
+        write(answered.out.results).encode("utf-8", "replace"),
+        media_type=f"{media_type}; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{_FILE_NAME}.{ending}"'},
+    )
 
 
 def _home(request: Request, engine: SearchEngine) -> Response:

@@ -39,7 +39,7 @@ function point(target) {
   const there = target.closest?.("[data-q], [data-s]");
   if (!there || target.closest("[data-seed]")) return clear();
   const { q, s } = there.dataset;
-  const card = there.closest(".card");
+  const card = there.closest(".card, .entry");
   if (there.classList.contains("here")) return;
   clear();
   if (s === undefined) {

@@ -96,22 +96,46 @@ function show(page, keep, sent) {
 }
 
 // One card is opened: of the page that shows it so, its drawing alone is put in place.
-async function open(link) {
-  const card = link.closest(".card");
-  const bar = setTimeout(() => busy(true), SLOW_MS);
-  try {
-    const answer = await fetch(link.href, { headers: { Accept: "text/html" } });
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (answer.status >= 500 || answer.status === 429) {
-      return failed(() => open(link), page.querySelector(".problem .lead")?.textContent ?? BUSY);
-    }
-    const why = page.querySelector(`#${card.id} .why`);
-    if (why?.localName !== "details") return location.assign(link.href);
-    main.querySelector(".offline")?.remove();
+function open(link) {
+  part(link.href, `#${link.closest(".card").id} details.why`, (why) => {
     link.replaceWith(why);
     why.querySelector("summary").focus();
+  });
+}
+
+// A row of the table is opened to its card, or closed again.
+function expand(link) {
+  const row = link.closest("tr");
+  const below = row.nextElementSibling;
+  if (below?.matches(".whole")) {
+    below.remove();
+    link.setAttribute("aria-expanded", "false");
+    return;
+  }
+  const address = new URL(link.href);
+  address.searchParams.set("open", row.id.split("-")[1]);
+  part(address.href, `#${row.id} + .whole`, (whole) => {
+    row.after(whole);
+    link.setAttribute("aria-expanded", "true");
+  });
+}
+
+async function part(address, selector, place) {
+  const bar = setTimeout(() => busy(true), SLOW_MS);
+  const again = () => part(address, selector, place);
+  try {
+    const answer = await fetch(address, { headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (answer.status >= 500 || answer.status === 429) {
+      return failed(again, page.querySelector(".problem .lead")?.textContent ?? BUSY);
+    }
+    const found = page.querySelector(selector);
+    if (!found) return location.assign(address);
+    main.querySelector(".offline")?.remove();
+    place(found);
+    light(main);
   } catch {
-    failed(() => open(link));
+    failed(again);
   } finally {
     clearTimeout(bar);
     busy(false);
@@ -166,9 +190,9 @@ function ours(link) {
 document.addEventListener("click", (event) => {
   if (event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
   const link = event.target.closest?.("a[href]");
-  if (link instanceof HTMLAnchorElement && link.matches("a.why")) {
+  if (link instanceof HTMLAnchorElement && link.matches("a.why, a.expand")) {
     event.preventDefault();
-    open(link);
+    (link.matches(".why") ? open : expand)(link);
   } else if (link instanceof HTMLAnchorElement && ours(link)) {
     event.preventDefault();
     go(link.href, { keep: Boolean(link.closest(".asked")) });

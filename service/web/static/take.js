@@ -1,22 +1,27 @@
-// Buttons that copy: the link to this search, and the command that asks the same.
+// Buttons that copy: the link to this search, the command that asks the same, and its results as a table.
 export function take(main) {
-  for (const button of main.querySelectorAll("[data-copy]")) {
-    button.hidden = false;
-    button.addEventListener("click", () => copy(button));
-  }
+  for (const each of main.querySelectorAll(".copies, [data-copy]")) each.hidden = false;
+  for (const button of main.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button));
 }
 
 async function copy(button) {
+  const what = button.dataset.copy;
   const curl = document.getElementById("curl");
   const words = button.textContent;
   try {
     const link = document.querySelector("a.stays")?.href ?? location.href;
-    await navigator.clipboard.writeText(button.dataset.copy === "curl" ? curl.textContent : link);
+    await navigator.clipboard.writeText(what === "curl" ? curl.textContent : what === "link" ? link : await table(what));
     button.textContent = "Copied";
   } catch {
     // Where browsers allow no script to copy (pages without TLS), it is marked to be copied by hand.
-    if (button.dataset.copy === "curl") getSelection().selectAllChildren(curl);
-    button.textContent = button.dataset.copy === "curl" ? "Marked: copy it with your keyboard" : "Copy it from the address bar";
+    if (what === "curl") getSelection().selectAllChildren(curl);
+    button.textContent = { curl: "Marked: copy it with your keyboard", link: "Copy it from the address bar" }[what] ?? "Save it instead";
   }
   setTimeout(() => (button.textContent = words), 2500);
+}
+
+async function table(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error(answer.statusText);
+  return answer.text();
 }

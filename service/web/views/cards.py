@@ -1,30 +1,26 @@
 """Results as cards: each sentence with its weight, what it meets in the query, and where one may go on."""
 
-import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
-from models.types import Facet
-from models.words import places, stem_of
-from service.api.schemas.base import PaperOut, SentenceOut
+from service.api.schemas.base import PaperOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut, StrengthOut
 from service.web.asked import Asked
 from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
+from service.web.views.sentences import (
+    MOST_WORDS,
+    CardSentence,
+    card_sentences,
+    pieces,
+    shared_stems,
+    shown_at_once,
+)
 
-LEVELS: Final = 10
-# The share of a match from which a sentence has the deepest tint.
-_FULL_SHARE: Final = 0.5
-# Below this part of what a query sentence counts, a pair is not lit.
-_LEAST_PART: Final = 0.08
-# Sentences up to which a card shows the whole abstract; of longer ones those that match best.
-_WHOLE: Final = 12
-_SHORT: Final = 6
 _MOST_AUTHORS: Final = 6
-_MOST_WORDS: Final = 8
 # Where papers are that ids begin with.
 _ARCHIVES: Final = {
     "arxiv": "https://arxiv.org/abs/",
@@ -34,25 +30,6 @@ _ARCHIVES: Final = {
 }
 # A DOI as it is written into an address.
 _SAFE_IN_DOI: Final = "/:;()._-"
-
-
-@dataclass(frozen=True, slots=True)
-class CardSentence:
-    """A sentence of a result: ``level`` 0 to 10 by ``share``, its part of the match in words.
-
-    ``text`` comes in pieces, each with whether it is a shared word that counts. ``opens`` a run of sentences
-    of one facet; ``follows`` where sentences before it are left out. ``meets`` names the query sentences it
-    matches with their levels, as ``0:7 3:2``.
-    """
-
-    number: int
-    text: tuple[tuple[str, bool], ...]
-    facet: Facet | None
-    level: int
-    share: str
-    meets: str
-    opens: bool
-    follows_gap: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +55,7 @@ class Card:
     """One result as it is shown; addresses are empty where there is none.
 
     ``heading`` is the title in pieces, each with whether it is a shared word that counts.
+    ``lead`` is who wrote it in short.
     ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
     within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence on it.
     ``alignment`` is that of an opened card, ``why`` opens it.
@@ -88,6 +66,7 @@ class Card:
     title: str
     heading: tuple[tuple[str, bool], ...]
     authors: str
+    lead: str
     venue: str
     year: int | None
     score: str
@@ -147,15 +126,15 @@ def _card(
     sources: Sequence[Source],
 ) -> Card:
     paper = result.paper
-    shared = _shared(result)
-    sentences = tuple(_sentences(result, n_chosen, shared))
-    shown = _shown(sentences)
+    sentences = card_sentences(result, n_chosen)
+    shown = shown_at_once(sentences)
     return Card(
         rank=rank,
         id=paper.id,
         title=paper.title or "Without a title",
-        heading=tuple(_pieces(paper.title, shared)) or (("Without a title", False),),
+        heading=tuple(pieces(paper.title, shared_stems(result))) or (("Without a title", False),),
         authors=_authors(paper.authors),
+        lead=first_authors(paper.authors),
         venue=paper.venue or "",
         year=paper.year,
         score=f"{result.score:.3f}".replace("-", "−"),
@@ -166,7 +145,7 @@ def _card(
         whole=sentences if len(shown) < len(sentences) else (),
         words=tuple(
             CardWord(each.term, share_in_words(abs(each.share)), unlike=each.share < 0)
-            for each in result.words.terms[:_MOST_WORDS]
+            for each in result.words.terms[:MOST_WORDS]
         ),
         akin_to=tuple(_akin_to(result, sources)) if len(sources) > 1 else (),
         # Of an opened card alone: drawings are many times as large as all else.
@@ -189,80 +168,6 @@ def _bar(score: float, scores: Sequence[float]) -> int:
     return 100 if best == worst else round(100 - 80 * (best - score) / (best - worst))
 
 
-def _sentences(result: ResultOut, n_chosen: int, shared: Collection[str]) -> Iterator[CardSentence]:
-    shares = {each.sentence: each.weight for each in result.highlights}
-    meets = _meets(result, n_chosen)
-    before: SentenceOut | None = None
-    for number, sentence in enumerate(result.paper.sentences):
-        share = shares.get(number, shares.get(None, 0.0))
-        yield CardSentence(
-            number=number,
-            text=tuple(_pieces(result.paper.abstract[sentence.start : sentence.end], shared)),
-            facet=sentence.facet,
-            level=_level(share / _FULL_SHARE),
-            share=share_in_words(share),
-            meets=" ".join(f"{query}:{level}" for query, level in sorted(meets[number].items())),
-            opens=sentence.facet is not None and (before is None or before.facet != sentence.facet),
-        )
-        before = sentence
-
-
-def _shared(result: ResultOut) -> frozenset[str]:
-    """The stems of the shared words that are shown, those held against the result aside."""
-    return frozenset(stem_of(each.term) for each in result.words.terms[:_MOST_WORDS] if each.share > 0)
-
-
-def _pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """``text`` in pieces, the words with ``shared`` stems apart."""
-    done = 0
-    for start, end, _ in places(text, shared):
-        if start > done:
-            yield text[done:start], False
-        if end > done:  # words of unspaced scripts overlap, names hold words
-            yield text[max(start, done) : end], True
-            done = end
-    if done < len(text):
-        yield text[done:], False
-
-
-def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]:
-    """For each sentence of a result the query's own sentences that it matches, with their levels."""
-    own = [
-        (each.query_sentence, each.sentence, each.weight)
-        for each in result.alignments
-        if each.query_sentence is not None
-        and each.sentence is not None
-        and not (isinstance(each, SeedAlignmentOut) and (each.seed or each.negative))
-        and each.weight > 0
-    ]
-    total = sum(weight for _, _, weight in own)
-    met: defaultdict[int, dict[int, int]] = defaultdict(dict)
-    for query, sentence, weight in own:
-        # Were all query sentences to count alike, each would have 1 / n_chosen of the total to give.
-        part = weight / total * n_chosen
-        if part >= _LEAST_PART:
-            met[sentence][query] = _level(part)
-    return met
-
-
-def _level(part: float) -> int:
-    """0 for nothing, 1 to LEVELS for parts up to the whole."""
-    return min(LEVELS, math.ceil(LEVELS * part - 1e-9)) if part > 0 else 0
-
-
-def _shown(sentences: tuple[CardSentence, ...]) -> tuple[CardSentence, ...]:
-    """All sentences of a short abstract, the best matches of a long one, in its order."""
-    if len(sentences) <= _WHOLE:
-        return sentences
-    weights = sorted(sentences, key=lambda each: (-each.level, each.number))[:_SHORT]
-    kept = sorted(weights, key=lambda each: each.number)
-    previous = [-1, *(each.number for each in kept)]
-    return tuple(
-        replace(each, follows_gap=each.number != before + 1, opens=each.facet is not None)
-        for each, before in zip(kept, previous, strict=False)
-    )
-
-
 def _akin_to(result: ResultOut, sources: Sequence[Source]) -> Iterator[AkinTo]:
     """The papers asked with that make up the match, heaviest first."""
     titles = {(source.negative, source.seed): source.title for source in sources}
@@ -272,6 +177,11 @@ def _akin_to(result: ResultOut, sources: Sequence[Source]) -> Iterator[AkinTo]:
             weights[each.negative, each.seed] += each.weight
     for key, weight in sorted(weights.items(), key=lambda item: -item[1]):
         yield AkinTo(titles.get(key, "another paper"), share_in_words(weight), key[0])
+
+
+def first_authors(authors: Sequence[str]) -> str:
+    """Who wrote a paper, in short."""
+    return f"{authors[0]} and others" if len(authors) > 2 else " and ".join(authors)
 
 
 def _authors(authors: tuple[str, ...]) -> str:

@@ -70,11 +70,18 @@ def test_pairs_without_affinity_are_conflicts() -> None:
     assert ((1,), (0,)) == assign(affinities, per_submission=1, per_reviewer=2).reviewers
 
 
+def test_each_reviewer_may_have_a_quota() -> None:
+    """One with 0 gets nothing, however near."""
+    affinities = np.array([[0.9, 0.5, 0.1], [0.9, 0.2, 0.1]])
+    quotas = np.array([0, 1, 5])
+    assert ((1,), (2,)) == assign(affinities, per_submission=1, per_reviewer=quotas).reviewers
+
+
 @pytest.mark.parametrize(
     ("per_submission", "per_reviewer", "told"),
     [
         (3, 2, "2 submissions have fewer than 3 reviewers without a conflict, the first is number 1"),
-        (2, 1, "2 submissions x 2 reviews are more than 2 reviewers x 1"),
+        (2, 1, "2 submissions x 2 reviews are more than the 2 that the quotas of 2 reviewers allow"),
     ],
 )
 def test_what_is_short_is_said(per_submission: int, per_reviewer: int, told: str) -> None:

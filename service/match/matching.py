@@ -1,0 +1,93 @@
+"""A match: the affinity of every submission with every profile, the pairs that were assigned, and why."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from indexer.snapshot.snapshot import Snapshot
+from models.types import ProgressFn
+from service.match.affinity import N_NEAREST, Affinities, Reason
+from service.match.assignment import Aim, Assignment, assign
+from service.match.matrix import affinity_matrix
+from service.match.nearness import Nearness
+from service.match.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """How many reviewers a submission gets, how many submissions a reviewer, and to which end."""
+
+    per_submission: int
+    per_reviewer: int
+    aim: Aim = Aim.TOTAL
+
+
+class Match:
+    """The affinities of a program's submissions (rows) with its profiles (columns); ``names`` are theirs.
+
+    ``conflicts`` marks pairs that are not to be assigned. Rows that an interrupted run computed into ``data``
+    are read from there.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        snapshot: Snapshot,
+        *,
+        data: Path,
+        n_nearest: int = N_NEAREST,
+        n_threads: int = 1,
+        on_progress: ProgressFn,
+    ) -> None:
+        self.program = program
+        self.submissions = tuple(program.submissions)
+        self._nearness = Nearness(snapshot, n_threads=n_threads)
+        profiles = {name: snapshot.find_all(ids) for name, ids in program.profiles.items()}
+        self._affinities = Affinities(self._nearness, profiles, n_nearest=n_nearest)
+        self.names = self._affinities.names
+        self._positions: Int64[np.ndarray, " n"] = np.array(
+            [snapshot.position(each) for each in self.submissions], dtype=np.int64
+        )
+        self.values: Float64[np.ndarray, "n_submissions n_profiles"] = affinity_matrix(
+            self._nearness, self._affinities, self._positions, data=data, on_progress=on_progress
+        )
+        self.conflicts: Bool[np.ndarray, "n_submissions n_profiles"] = self._marked()
+
+    def best(self, submission: int, n: int) -> Int64[np.ndarray, " k"]:
+        """The numbers of the ``n`` profiles nearest to a submission, without conflicts, nearest first."""
+        free = np.where(self.conflicts[submission], -np.inf, self.values[submission])
+        nearest = np.argsort(-free, kind="stable")[:n]
+        return nearest[np.isfinite(free[nearest])]
+
+    def assigned(self, quotas: Quotas) -> Assignment:
+        """Reviewers for each submission; raises InputError where quotas and conflicts leave too few."""
+        per_reviewer = np.array([self.program.quotas.get(each, quotas.per_reviewer) for each in self.names])
+        return assign(
+            self.values,
+            per_submission=quotas.per_submission,
+            per_reviewer=per_reviewer,
+            conflicts=self.conflicts,
+            aim=quotas.aim,
+        )
+
+    def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[list[Reason]]:
+        """For each profile the papers that make its affinity, nearest first; raises DeadlineError."""
+        asked = self._nearness.indexed(int(self._positions[submission]))
+        return self._affinities.reasons(asked, profiles, n_told=n_told)
+
+    def pairs(self) -> Iterator[tuple[str, str, float]]:
+        """Every submission and profile with their affinity, without conflicts and pairs that have none."""
+        for row, submission in enumerate(self.submissions):
+            for column in np.flatnonzero(~self.conflicts[row] & np.isfinite(self.values[row])).tolist():
+                yield submission, self.names[column], float(self.values[row, column])
+
+    def _marked(self) -> Bool[np.ndarray, "n_submissions n_profiles"]:
+        marked = np.zeros(self.values.shape, dtype=bool)
+        rows = {each: number for number, each in enumerate(self.submissions)}
+        columns = {each: number for number, each in enumerate(self.names)}
+        for submission, profile in self.program.conflicts:
+            marked[rows[submission], columns[profile]] = True
+        return marked

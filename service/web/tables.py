@@ -1,0 +1,82 @@
+"""Results as a table to paste into a paper or a spreadsheet: what each works on, how, and what it found."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from indexer.files.cells import harmless
+from service.api.exports import bibtex_keys, latex_text, one_line
+from service.api.schemas.base import PaperOut
+from service.api.schemas.search import ResultOut
+from service.web.views.rows import key_sentences
+
+_COLUMNS: Final = ("Paper", "Problem", "Method", "Result")
+_SHEET: Final = ("Title", "Authors", "Year", "Venue", "DOI", "Match", "Problem", "Method", "Result")
+# In a page of the usual width, with the room that LaTeX leaves between columns.
+_LATEX_COLUMNS: Final = r"p{0.13\linewidth}p{0.22\linewidth}p{0.22\linewidth}p{0.22\linewidth}"
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~$&])")
+
+
+def to_latex(results: Sequence[ResultOut]) -> str:
+    """A ``tabular`` that needs no package, and cites papers by their keys in the BibTeX file of the same."""
+    papers = [result.paper for result in results]
+    lines = [r"\begin{tabular}{" + _LATEX_COLUMNS + "}", r"\hline", " & ".join(_COLUMNS) + r" \\", r"\hline"]
+    for result, key in zip(results, bibtex_keys(papers), strict=True):
+        paper = rf"{latex_text(_short(result.paper))}~\cite{{{key}}}"
+        said = [latex_text(each) or "--" for each in _said(result)[1:]]
+        lines.append(" & ".join([paper, *said]) + r" \\")
+    return "\n".join([*lines, r"\hline", r"\end{tabular}", ""])
+
+
+def to_markdown(results: Sequence[ResultOut]) -> str:
+    """A table with bars, as GitHub and Pandoc read it."""
+    rows = [[_named(result.paper), *_said(result)[1:]] for result in results]
+    lines = [_COLUMNS, ("---",) * len(_COLUMNS), *([_markdown(each) or "–" for each in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def to_tsv(results: Sequence[ResultOut]) -> str:
+    """Columns with tabs between them, which spreadsheets take when pasted; no cell starts a formula."""
+    rows = [
+        (
+            result.paper.title,
+            "; ".join(result.paper.authors),
+            str(result.paper.year or ""),
+            result.paper.venue or "",
+            result.paper.doi or "",
+            *_said(result),
+        )
+        for result in results
+    ]
+    return "".join("\t".join(harmless(one_line(each)) for each in row) + "\n" for row in [_SHEET, *rows])
+
+
+# The media type of each table by the ending of its file, and what makes it.
+TABLES: Final[dict[str, tuple[str, Callable[[Sequence[ResultOut]], str]]]] = {
+    "tex": ("application/x-tex", to_latex),
+    "md": ("text/markdown", to_markdown),
+    "tsv": ("text/tab-separated-values", to_tsv),
+}
+
+
+def _said(result: ResultOut) -> list[str]:
+    """The sentences that match, and that state problem, method and result; empty where there is none."""
+    key, paper = key_sentences(result), result.paper
+    numbers = (key.match, key.problem, key.method, key.result)
+    spans = [None if number is None else paper.sentences[number] for number in numbers]
+    return ["" if span is None else paper.abstract[span.start : span.end] for span in spans]
+
+
+def _short(paper: PaperOut) -> str:
+    """Who wrote it and when: "Tollander and Subirana (2022)"."""
+    names = [name.split(",")[0] if "," in name else name.split(" ")[-1] for name in paper.authors]
+    who = f"{names[0]} et al." if len(names) > 2 else " and ".join(names) or paper.title
+    return f"{who} ({paper.year})" if paper.year else who
+
+
+def _named(paper: PaperOut) -> str:
+    return f"{_short(paper)}: {paper.title}" if paper.authors else _short(paper)
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", one_line(text))

@@ -1,0 +1,120 @@
+"""What the page shows of a query: its sentences to choose from, its facets, and its filters."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from models.facets import counted_as
+from models.types import Facet, Paper
+from service.api.schemas.base import PaperOut
+from service.web.asked import Asked
+from service.web.links import Link, toggled
+from service.web.views.cards import first_authors, web_address
+
+_FACETS: Final = (Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySentence:
+    """A sentence to choose; ``opens`` a run of one facet, ``read`` unless past the encoder's limit."""
+
+    number: int
+    text: str
+    facet: Facet | None
+    opens: bool
+    liked: bool
+    unliked: bool
+    read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    """The paper or text that is asked with; ``facets`` and ``unlike`` are links that choose them."""
+
+    title: str
+    about: str
+    out: str
+    sentences: tuple[QuerySentence, ...]
+    whole: Link
+    facets: tuple[Link, ...]
+    unlike: tuple[Link, ...]
+
+
+def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) -> QueryView | None:
+    """The sentences of the query with what ``asked`` chooses of them; ``n_read`` of them count at most."""
+    if paper is None:
+        return None
+    facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
+    if asked.text:  # the facets of what it is compared with, where it is asked with alone
+        facets = [] if asked.of_many else list(_FACETS)
+    out = PaperOut.model_validate(paper)
+    return QueryView(
+        title=paper.title,
+        about=" · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or "")))),
+        out=web_address(out),
+        sentences=tuple(_query_sentences(asked, paper, n_read)),
+        whole=Link(
+            _whole(asked),
+            asked.address(facets=(), sentences=()),
+            on=not asked.facets and not asked.sentences,
+        ),
+        facets=tuple(_facet_link(asked, facet) for facet in facets),
+        unlike=tuple(_unlike_link(asked, facet) for facet in facets),
+    )
+
+
+def _whole(asked: Asked) -> str:
+    if asked.text:
+        return "any sentence"
+    return "the rest" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
+
+
+def filter_links(asked: Asked) -> tuple[Link, ...]:
+    """What is asked of the results beside the query; each link takes one away."""
+    links = []
+    if asked.year_from is not None or asked.year_to is not None:
+        years = f"{asked.year_from or '…'}–{asked.year_to or '…'}"
+        links.append(Link(years, asked.address(year_from=None, year_to=None), on=True))
+    links += [Link(name, asked.address(venues=toggled(asked.venues, name)), on=True) for name in asked.venues]
+    links += [Link(name, asked.address(fields=toggled(asked.fields, name)), on=True) for name in asked.fields]
+    return tuple(links)
+
+
+def _facet_link(asked: Asked, facet: Facet) -> Link:
+    """Chooses ``facet``, which is then no longer to be unlike."""
+    href = asked.address(
+        facets=toggled(asked.facets, facet), sentences=(), unlike_facets=_apart(asked.unlike_facets, facet)
+    )
+    return Link(facet, href, on=facet in asked.facets)
+
+
+def _unlike_link(asked: Asked, facet: Facet) -> Link:
+    """The other way round."""
+    href = asked.address(
+        unlike_facets=toggled(asked.unlike_facets, facet),
+        unlike_sentences=(),
+        facets=_apart(asked.facets, facet),
+    )
+    return Link(facet, href, on=facet in asked.unlike_facets)
+
+
+def _apart(chosen: tuple[Facet, ...], facet: Facet) -> tuple[Facet, ...]:
+    """Those that share no sentence with ``facet``."""
+    return tuple(each for each in chosen if not counted_as(each) & counted_as(facet))
+
+
+def _query_sentences(asked: Asked, paper: Paper, n_read: int | None) -> Iterator[QuerySentence]:
+    liked = {counted for facet in asked.facets for counted in counted_as(facet)}
+    unliked = {counted for facet in asked.unlike_facets for counted in counted_as(facet)}
+    before = None
+    for number, sentence in enumerate(paper.sentences):
+        yield QuerySentence(
+            number=number,
+            text=sentence.text,
+            facet=sentence.facet,
+            opens=sentence.facet is not before or number == 0,
+            liked=number in asked.sentences or sentence.facet in liked,
+            unliked=number in asked.unlike_sentences or sentence.facet in unliked,
+            read=n_read is None or number < n_read,
+        )
+        before = sentence.facet

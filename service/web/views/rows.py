@@ -1,0 +1,72 @@
+"""Results as rows to skim: of each paper what matches best, its problem, its method and its result."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from models.types import Facet
+from service.api.schemas.search import ResultOut
+from service.web.asked import Asked
+from service.web.views.cards import Card
+from service.web.views.sentences import CardSentence
+
+
+@dataclass(frozen=True, slots=True)
+class KeySentences:
+    """The numbers of the sentences that say most of a paper in few words; ``None`` where it has none.
+
+    ``match`` is the one with the largest share of the match, ``problem`` the first that states an aim, or
+    else the last of what is known, on which it builds; ``method`` and ``result`` the first of theirs.
+    """
+
+    match: int | None
+    problem: int | None
+    method: int | None
+    result: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A result in a line; ``card`` is all of it, shown below where ``opened``, as ``toggle`` changes."""
+
+    card: Card
+    match: CardSentence | None
+    problem: CardSentence | None
+    method: CardSentence | None
+    result: CardSentence | None
+    opened: bool
+    toggle: str
+
+
+def key_sentences(result: ResultOut) -> KeySentences:
+    """Those of one result."""
+    of_facet: dict[Facet | None, list[int]] = {}
+    for number, sentence in enumerate(result.paper.sentences):
+        of_facet.setdefault(sentence.facet, []).append(number)
+    aims, known = of_facet.get(Facet.OBJECTIVE, []), of_facet.get(Facet.BACKGROUND, [])
+    heaviest = max(result.highlights, key=lambda each: each.weight, default=None)
+    return KeySentences(
+        match=None if heaviest is None else heaviest.sentence,
+        problem=(*aims[:1], *known[-1:], None)[0],
+        method=(*of_facet.get(Facet.METHOD, [])[:1], None)[0],
+        result=(*of_facet.get(Facet.RESULT, [])[:1], None)[0],
+    )
+
+
+def make_rows(results: Sequence[ResultOut], cards: Sequence[Card], asked: Asked) -> tuple[Row, ...]:
+    """The rows of a page whose results have these cards."""
+    return tuple(_row(result, card, asked) for result, card in zip(results, cards, strict=True))
+
+
+def _row(result: ResultOut, card: Card, asked: Asked) -> Row:
+    sentences: dict[int | None, CardSentence] = {each.number: each for each in card.whole or card.sentences}
+    key = key_sentences(result)
+    opened = card.rank == asked.opened
+    return Row(
+        card=card,
+        match=sentences.get(key.match),
+        problem=sentences.get(key.problem),
+        method=sentences.get(key.method),
+        result=sentences.get(key.result),
+        opened=opened,
+        toggle=f"{asked.address(cursor=asked.cursor)}#result-{card.rank}" if opened else card.why,
+    )

@@ -1,0 +1,144 @@
+"""The sentences of a result as a card shows them: what is marked in each, and what it meets in the query."""
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from models.types import Facet
+from models.words import places, stem_of
+from service.api.schemas.base import SentenceOut
+from service.api.schemas.recommendations import SeedAlignmentOut
+from service.api.schemas.search import HighlightOut, ResultOut
+from service.web.views.alignment import share_in_words
+
+_LEVELS: Final = 10
+# What the sentences that are marked hold of a match together, at most; the share with the deepest tint.
+_CARRIED: Final = 0.8
+_FULL_SHARE: Final = 0.5
+# Below this part of what a query sentence counts, a pair is not lit.
+_LEAST_PART: Final = 0.08
+# Sentences up to which a card shows the whole abstract; of longer ones those that match best.
+_WHOLE: Final = 12
+_SHORT: Final = 6
+# Shared words that a card lists and marks.
+MOST_WORDS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CardSentence:
+    """A sentence of a result: ``level`` 1 to 10 by its share of the match, ``weight``; 0: it is not marked.
+
+    ``text`` comes in pieces, each with whether it is a shared word that counts. ``share`` is the weight in
+    words, empty where the encoder reads papers as a whole. ``opens`` a run of sentences of one facet;
+    ``follows_gap`` where sentences before it are left out. ``meets`` names the query sentences it matches
+    with their levels, as ``0:7 3:2``.
+    """
+
+    number: int
+    text: tuple[tuple[str, bool], ...]
+    facet: Facet | None
+    level: int
+    weight: float
+    share: str
+    meets: str
+    opens: bool
+    follows_gap: bool = False
+
+
+def card_sentences(result: ResultOut, n_chosen: int) -> tuple[CardSentence, ...]:
+    """All sentences of a result, found for ``n_chosen`` sentences of the query."""
+    shares = {each.sentence: each.weight for each in result.highlights}
+    carrying = _carrying(result.highlights, len(result.paper.sentences))
+    meets, shared = _meets(result, n_chosen), shared_stems(result)
+    before: SentenceOut | None = None
+    sentences = []
+    for number, sentence in enumerate(result.paper.sentences):
+        weight = shares.get(number, 0.0)
+        sentences.append(
+            CardSentence(
+                number=number,
+                text=tuple(pieces(result.paper.abstract[sentence.start : sentence.end], shared)),
+                facet=sentence.facet,
+                level=_level(weight / _FULL_SHARE) if number in carrying else 0,
+                weight=weight,
+                share="" if None in shares else share_in_words(weight),
+                meets=" ".join(f"{query}:{level}" for query, level in sorted(meets[number].items())),
+                opens=sentence.facet is not None and (before is None or before.facet != sentence.facet),
+            )
+        )
+        before = sentence
+    return tuple(sentences)
+
+
+def shown_at_once(sentences: tuple[CardSentence, ...]) -> tuple[CardSentence, ...]:
+    """All sentences of a short abstract, the best matches of a long one, in its order."""
+    if len(sentences) <= _WHOLE:
+        return sentences
+    heaviest = sorted(sentences, key=lambda each: (-each.weight, each.number))[:_SHORT]
+    kept = sorted(heaviest, key=lambda each: each.number)
+    previous = [-1, *(each.number for each in kept)]
+    return tuple(
+        replace(each, follows_gap=each.number != before + 1, opens=each.facet is not None)
+        for each, before in zip(kept, previous, strict=False)
+    )
+
+
+def shared_stems(result: ResultOut) -> frozenset[str]:
+    """The stems of the shared words that are shown, without those that count against the result."""
+    return frozenset(stem_of(each.term) for each in result.words.terms[:MOST_WORDS] if each.share > 0)
+
+
+def pieces(text: str, shared: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """``text`` in pieces, the words with ``shared`` stems apart."""
+    done = 0
+    for start, end, _ in places(text, shared):
+        if start > done:
+            yield text[done:start], False
+        if end > done:  # words of unspaced scripts overlap, names hold words
+            yield text[max(start, done) : end], True
+            done = end
+    if done < len(text):
+        yield text[done:], False
+
+
+def _carrying(highlights: Sequence[HighlightOut], n_sentences: int) -> frozenset[int]:
+    """The numbers of the fewest sentences that hold ``_CARRIED`` of the match, the light ones left out.
+
+    Weights differ little: of seven sentences five or six are needed to hold so much. One with less than its
+    even share carries nothing.
+    """
+    held, numbers = 0.0, set[int]()
+    for each in sorted(highlights, key=lambda each: (-each.weight, each.sentence or 0)):
+        light = each.weight < 1 / n_sentences - 1e-9
+        if each.sentence is None or light or held >= _CARRIED - 1e-9:
+            break
+        held += each.weight
+        numbers.add(each.sentence)
+    return frozenset(numbers)
+
+
+def _meets(result: ResultOut, n_chosen: int) -> defaultdict[int, dict[int, int]]:
+    """For each sentence of a result the query's own sentences that it matches, with their levels."""
+    own = [
+        (each.query_sentence, each.sentence, each.weight)
+        for each in result.alignments
+        if each.query_sentence is not None
+        and each.sentence is not None
+        and not (isinstance(each, SeedAlignmentOut) and (each.seed or each.negative))
+        and each.weight > 0
+    ]
+    total = sum(weight for _, _, weight in own)
+    met: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    for query, sentence, weight in own:
+        # Were all query sentences to count alike, each would have 1 / n_chosen of the total to give.
+        part = weight / total * n_chosen
+        if part >= _LEAST_PART:
+            met[sentence][query] = _level(part)
+    return met
+
+
+def _level(part: float) -> int:
+    """0 for nothing, 1 to _LEVELS for parts up to the whole."""
+    return min(_LEVELS, math.ceil(_LEVELS * part - 1e-9)) if part > 0 else 0

@@ -1,0 +1,140 @@
+"""``akin match``: what it writes, what it keeps, and a report that a person can read."""
+
+import csv
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from indexer.snapshot.snapshot import open_snapshot
+from service.match.affinity import Affinities
+from service.match.nearness import Nearness
+from tests.support.builds import DEMO_CORPUS
+from tests.support.commands import flat, run
+
+N_SUBMISSIONS, N_REVIEWERS = 4, 5
+OPTIONS = ("--encoder", "hashing", "--reviewers", "2", "--quota", "2")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Submissions on problems of the demo corpus, and a reviewer for each problem and one more."""
+    folder = tmp_path_factory.mktemp("match")
+    by_problem: dict[str, list[dict[str, object]]] = {}
+    for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines():
+        paper = json.loads(line)
+        by_problem.setdefault(paper["id"][5:8], []).append(paper)
+    problems = sorted(by_problem)[:N_REVIEWERS]
+    submissions = [
+        by_problem[each][0] | {"title": f"=Submission <{each}>"} for each in problems[:N_SUBMISSIONS]
+    ]
+    (folder / "submissions.jsonl").write_text("".join(json.dumps(each) + "\n" for each in submissions))
+    (folder / "profiles").mkdir()
+    for each in problems:
+        own = "".join(json.dumps(paper) + "\n" for paper in by_problem[each][1:7])
+        (folder / "profiles" / f"{each}@example.jsonl").write_text(own)
+    (folder / "conflicts.csv").write_text(f"demo:p00-m00,{problems[0]}@example\n")
+    return folder
+
+
+def _match(files: Path, out: Path, *options: str) -> str:
+    return run("match", files / "submissions.jsonl", files / "profiles", "--out", out, *OPTIONS, *options)
+
+
+@pytest.fixture(scope="module")
+def matched(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a match with conflicts wrote."""
+    out = tmp_path_factory.mktemp("out") / "matched"
+    shown = _match(files, out, "--conflicts", str(files / "conflicts.csv"))
+    assert "Reviews assigned 8" in flat(shown)
+    return out
+
+
+def _rows(path: Path, delimiter: str = ",") -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter=delimiter))
+
+
+def test_scores_are_the_affinities(matched: Path, files: Path) -> None:
+    """In every file the same, but for pairs in conflict, which only the Parquet file has, marked."""
+    scores = {(row[0], row[1]): float(row[2]) for row in _rows(matched / "scores.csv")}
+    assert N_SUBMISSIONS * N_REVIEWERS - 1 == len(scores)
+    assert ("demo:p00-m00", "p00@example") not in scores
+    header, *cmt = _rows(matched / "cmt-scores.tsv", "\t")
+    assert ["Paper ID", "Reviewer Email", "Score"] == header
+    assert scores == {(row[0], row[1]): float(row[2]) for row in cmt}
+    table = pq.read_table(matched / "affinities.parquet").to_pylist()
+    assert N_SUBMISSIONS * N_REVIEWERS == len(table)
+    snapshot = open_snapshot(matched / "collection")
+    nearness = Nearness(snapshot)
+    for row in table:
+        pair = row["submission"], row["reviewer"]
+        assert (pair not in scores) == row["conflict"]
+        if pair in scores:
+            assert pytest.approx(row["affinity"], abs=1e-6) == scores[pair]
+    papers = [
+        json.loads(line)["id"] for line in (files / "profiles/p03@example.jsonl").read_text().splitlines()
+    ]
+    submission = nearness.indexed(snapshot.position("demo:p01-m00"))
+    expected = Affinities(nearness, {"p03@example": snapshot.find_all(papers)}).of([submission])[0, 0]
+    assert pytest.approx(expected, abs=1e-6) == scores["demo:p01-m00", "p03@example"]
+
+
+def test_assignments_keep_quotas_and_conflicts(matched: Path) -> None:
+    """The table and CMT's XML say the same; a title that starts a formula is harmless in the table."""
+    header, *rows = _rows(matched / "assignments.csv")
+    assert ["submission", "title", "reviewer", "affinity"] == header
+    assert 2 * N_SUBMISSIONS == len(rows)
+    assert {"'=Submission <p00>"} == {row[1] for row in rows if row[0] == "demo:p00-m00"}
+    assert ("demo:p00-m00", "p00@example") not in {(row[0], row[2]) for row in rows}
+    names, counts = np.unique([row[2] for row in rows], return_counts=True)
+    assert counts.max() <= 2
+    root = ET.fromstring((matched / "cmt-assignments.xml").read_text(encoding="utf-8"))  # noqa: S314 - our own
+    pairs = {(each.get("submissionId"), user.get("email")) for each in root for user in each}
+    assert {(row[0], row[2]) for row in rows} == pairs
+    assert len(names) > 1
+
+
+def test_the_report_shows_reasons_and_loads(matched: Path, files: Path) -> None:
+    """Every submission with its reviewers, papers and sentences; text is escaped, nothing is fetched."""
+    html = (matched / "report.html").read_text(encoding="utf-8")
+    assert "=Submission &lt;p00&gt;" in html
+    assert "<p00>" not in html
+    assert 2 * N_SUBMISSIONS == html.count('<span class="assigned">')
+    paper = json.loads((files / "profiles/p01@example.jsonl").read_text().splitlines()[0])
+    assert paper["title"] in html
+    assert "1 in conflict" in html
+    assert "http" not in html.replace('http-equiv="Content-Security-Policy"', "")
+    assert "<script" not in html
+
+
+def test_the_same_match_again_computes_nothing(matched: Path, files: Path) -> None:
+    """Nothing is encoded and nothing compared, and the same is written."""
+    scores, table = (matched / "scores.csv").read_bytes(), (matched / "assignments.csv").read_bytes()
+    (rows,) = (matched / "collection/match").glob("*.npy")
+    before = rows.stat().st_mtime_ns
+    _match(files, matched, "--conflicts", str(files / "conflicts.csv"))
+    assert (scores, table) == (
+        (matched / "scores.csv").read_bytes(),
+        (matched / "assignments.csv").read_bytes(),
+    )
+    assert [rows] == list((matched / "collection/match").glob("*.npy"))
+    assert before == rows.stat().st_mtime_ns
+
+
+def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: Path) -> None:
+    """Too few reviewers, no profiles, and a collection that is somebody's."""
+    told = run(
+        "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a",
+        "--encoder", "hashing", "--reviewers", "3", "--quota", "1", status=1,
+    )  # fmt: skip
+    assert "4 submissions x 3 reviews are more than the 5" in flat(told)
+    assert (tmp_path / "a/scores.csv").exists()
+    assert "akin match SUBMISSIONS PROFILES" in flat(run("match", files, "--out", tmp_path / "b", status=1))
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/collection").symlink_to(hashed_data)
+    refused = run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "c", status=1)
+    assert "is a collection already" in flat(refused)

@@ -1,0 +1,206 @@
+"""Results as a table: its rows and their order, the pages before, and what is saved of the list."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import Request
+from fastapi.testclient import TestClient
+
+from service.api.dependencies.cursors import Paging
+from service.api.schemas.search import ResultOut
+from service.api.services import services_of
+from service.web.answered import whole_list
+from service.web.asked import Asked
+from service.web.tables import to_latex, to_markdown, to_tsv
+from service.web.views.rows import key_sentences
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, Page, page_at, ranked_ids
+
+ASKED = f"/?paper={PAPER}&facet=method&unlike=background"
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo corpus."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def results(client: TestClient) -> list[dict[str, Any]]:
+    """What a program is answered that asks the same."""
+    body = {"query": {"paper_id": PAPER}, "facet": "method", "unlike": {"facet": "background"}}
+    found: list[dict[str, Any]] = client.post("/v1/search", json=body).json()["results"]
+    return found
+
+
+def texts(result: dict[str, Any], facet: str) -> list[str]:
+    """The sentences of one facet."""
+    paper = result["paper"]
+    return [
+        paper["abstract"][each["start"] : each["end"]]
+        for each in paper["sentences"]
+        if each["facet"] == facet
+    ]
+
+
+def changed(result: dict[str, Any], **paper: object) -> ResultOut:
+    """A result with something else in its paper, whose first sentence matches."""
+    lights = [{**result["highlights"][0], "sentence": 0}] if result["highlights"] else []
+    return ResultOut.model_validate({**result, "highlights": lights, "paper": {**result["paper"], **paper}})
+
+
+def test_a_row_says_what_matches_and_what_the_paper_does(
+    client: TestClient, results: list[dict[str, Any]]
+) -> None:
+    """Each has its paper's title, year, heaviest sentence, aim, method and result, and no whole abstract."""
+    html = client.get(f"{ASKED}&view=table").text
+    rows = html.split('<tr class="entry')[1:]
+    assert len(results) == len(rows)
+    assert not Page(html).all("article")
+    for row, result in zip(rows, results, strict=True):
+        page = Page(row)
+        heaviest = max(result["highlights"], key=lambda each: each["weight"])
+        cells = [each["title"] for each in page.all("p", class_="cut")]
+        assert result["paper"]["abstract"][heaviest["start"] : heaviest["end"]] == cells[0]
+        aims, known = texts(result, "objective"), texts(result, "background")
+        problem = (*aims[:1], *known[-1:])[:1]
+        assert cells[1:] == [*problem, *texts(result, "method")[:1], *texts(result, "result")[:1]]
+        assert str(result["paper"]["year"]) in page.text
+        assert result["paper"]["title"] in " ".join(page.text.split())
+
+
+def test_a_paper_without_a_facet_has_none_to_show(results: list[dict[str, Any]]) -> None:
+    """Where no sentence has a facet, nor weighs more than others, there is nothing to say in few words."""
+    bare = [{**each, "facet": None} for each in results[0]["paper"]["sentences"]]
+    key = key_sentences(changed({**results[0], "highlights": []}, sentences=bare))
+    assert {None} == {key.match, key.problem, key.method, key.result}
+    assert " & -- & -- & -- " in to_latex([changed(results[0], sentences=bare)])
+
+
+def test_a_row_opens_to_its_card(client: TestClient) -> None:
+    """The address names the row whose card is shown; the others lead to theirs, and that one back."""
+    page = page_at(client, f"{ASKED}&view=table&open=2")
+    assert ["card-2"] == [each["id"] for each in page.all("article")]
+    assert ["false", "true", "false"] == [each["aria-expanded"] for each in page.all("a", class_="expand")][
+        :3
+    ]
+    closed = page_at(client, page.all("a", class_="expand")[1]["href"])
+    assert not closed.all("article")
+    assert page_at(client, closed.all("a", class_="expand")[1]["href"]).all("article", id="card-2")
+
+
+@pytest.mark.parametrize("view", ["cards", "table"])
+def test_the_newest_may_come_first(client: TestClient, view: str, results: list[dict[str, Any]]) -> None:
+    """The same papers with the same ranks, by year; of one year the stronger first."""
+    page = page_at(client, f"{ASKED}&view={view}&sort=year")
+    ranked = [(-each["paper"]["year"], rank, each["paper"]["id"]) for rank, each in enumerate(results)]
+    assert [paper_id for _, _, paper_id in sorted(ranked)] == ranked_ids(page)
+    strongest = [each["href"] for each in page.all("a", class_="chip") if "sort=" not in each["href"]]
+    (back,) = [each for each in strongest if ranked_ids(page_at(client, each)) == [i for *_, i in ranked]][:1]
+    assert ("view=table" in back) == (view == "table")
+
+
+def test_one_goes_back_as_one_came(client: TestClient) -> None:
+    """Previous shows the page before, in another number of papers as well, and is not on the first."""
+    first = page_at(client, f"/?paper={PAPER}&n=25")
+    assert not first.all("a", rel="prev")
+    second = page_at(client, first.all("a", rel="next")[0]["href"])
+    third = page_at(client, second.all("a", rel="next")[0]["href"])
+    assert ranked_ids(second) == ranked_ids(page_at(client, third.all("a", rel="prev")[0]["href"]))
+    (back,) = second.all("a", rel="prev")
+    assert ranked_ids(first) == ranked_ids(page_at(client, back["href"]))
+    assert not page_at(client, back["href"]).all("a", rel="prev")
+    more = page_at(client, back["href"].replace("n=25", "n=50"))
+    assert ranked_ids(first) + ranked_ids(second) == ranked_ids(more)
+
+
+@pytest.mark.parametrize(
+    "query", [f"paper={PAPER}&n=7", f"paper={PAPER}&like=demo:p01-m00&n=7", "text=sepsis"]
+)
+def test_the_whole_list_is_saved(client: TestClient, query: str) -> None:
+    """From any page, all papers in the order of its pages, with ranks from 1."""
+    first = page_at(client, f"/?{query}&words=0")
+    second = page_at(client, first.all("a", rel="next")[0]["href"])
+    (address,) = [
+        each["href"] for each in second.all("a") if "results.csv" in each["href"] and "whole" in each["href"]
+    ]
+    rows = list(csv.DictReader(io.StringIO(client.get(address).text)))
+    seen = ranked_ids(first) + ranked_ids(second)
+    assert seen == [row["id"] for row in rows[: len(seen)]]
+    assert [str(rank) for rank in range(1, len(rows) + 1)] == [row["rank"] for row in rows]
+    assert len({row["id"] for row in rows}) == len(rows) >= 98
+    assert {"1", "2"} < {row["rank"] for row in rows if row["abstract"]}
+
+
+def test_a_saved_list_is_bounded(client: TestClient) -> None:
+    """No more papers are saved than are taken at most, however many the list has."""
+    services = services_of(client.app)  # type: ignore[arg-type]  # what a client calls its application
+    engine = services.collection.engines.current
+    request = Request({"type": "http", "app": client.app, "state": {"engine": engine}})
+    saved = whole_list(engine, Paging(services.cursors, request), Asked(paper=PAPER), most=15)
+    assert 15 == len(saved.out.results)
+
+
+def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
+    """All of it where it is short; where the page has it all there is nothing more to save."""
+    assert "All 99 of the list" in page_at(client, f"/?paper={PAPER}").text
+    assert "whole=1" not in client.get(f"/?paper={PAPER}&n=100").text
+
+
+@pytest.mark.parametrize(
+    ("ending", "media_type"),
+    [("tex", "application/x-tex"), ("md", "text/markdown"), ("tsv", "text/tab-separated-values")],
+)
+def test_results_are_saved_as_a_table(client: TestClient, ending: str, media_type: str) -> None:
+    """The links of a page lead to its papers as a table, each as a file."""
+    page = page_at(client, ASKED)
+    (link,) = [each["href"] for each in page.all("a") if f"results.{ending}" in each.get("href", "")]
+    answer = client.get(link)
+    assert (200, f"{media_type}; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
+    assert f'filename="akin-results.{ending}"' in answer.headers["content-disposition"]
+    assert [link] == [each["data-copy"] for each in page.all("button") if each.get("data-copy") == link]
+
+
+def test_a_latex_table_cites_the_bibtex_file(client: TestClient, results: list[dict[str, Any]]) -> None:
+    """Its keys are those of the file with the same papers, and nothing in it is taken for a command."""
+    tex, bib = (client.get(ASKED.replace("/", f"/results.{ending}", 1)).text for ending in ("tex", "bib"))
+    assert re.findall(r"@\w+\{([^,]+),", bib) == re.findall(r"\\cite\{([^}]+)\}", tex)
+    assert 10 == tex.count("\\\\\n") - 1
+    assert tex.startswith("\\begin{tabular}{p{")
+    assert tex.endswith("\\end{tabular}\n")
+    abstract = r"100 % of \evil{x} & more_"
+    spans = [{"start": 0, "end": len(abstract), "facet": "result"}]
+    hostile = changed(results[0], abstract=abstract, sentences=spans, authors=["A & B"])
+    assert r"100 \% of \textbackslash{}evil\textbraceleft{}x\textbraceright{} \& more\_ \\" in to_latex(
+        [hostile]
+    )
+
+
+def test_what_papers_say_stays_in_its_cell(results: list[dict[str, Any]]) -> None:
+    """Bars, tabs and line ends part no cells, markup is text, and nothing is a formula."""
+    abstract = "=1+1 | <b>bold</b>\twith\ntabs"
+    spans = [{"start": 0, "end": len(abstract), "facet": "method"}]
+    hostile = changed(results[0], abstract=abstract, sentences=spans, title="@SUM(A1)", authors=[], year=None)
+    assert r"| =1+1 \| \<b\>bold\</b\> with tabs |" in to_markdown([hostile])
+    cells = to_tsv([hostile]).splitlines()[1].split("\t")
+    assert ["'@SUM(A1)", "", ""] == cells[:3]
+    assert "'=1+1 | <b>bold</b> with tabs" == cells[7]
+
+
+def test_authors_and_year_name_a_paper(results: list[dict[str, Any]]) -> None:
+    """One, two, many, none, and with the last name first."""
+    names = {
+        ("Ada Quill",): "Quill (2020): T",
+        ("Quill, Ada", "Bo Reed"): "Quill and Reed (2020): T",
+        ("A. Quill", "B. Reed", "C. Shore"): "Quill et al. (2020): T",
+        (): "T (2020)",
+    }
+    for authors, expected in names.items():
+        row = to_markdown([changed(results[0], title="T", authors=authors, year=2020)]).splitlines()[2]
+        assert row.startswith(f"| {expected} |")
