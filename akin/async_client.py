@@ -1,6 +1,6 @@
 """The client for asyncio and trio."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -20,9 +20,19 @@ from akin.answers import (
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
 from akin.client import DEFAULT_URL, Retries
-from akin.match_answers import ComparedPapers
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
+from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.queries import (
+    BatchRequest,
+    Draft,
+    MatchRequest,
+    NewPaper,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
 from akin.saved_answers import News, SavedQuery, SavedQueryHead
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -66,6 +76,23 @@ class AsyncClient:
     async def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
         """As ``Client.sentences``."""
         return await self._send(calls.sentences(asked))
+
+    async def match(
+        self,
+        submissions: Sequence[str | Seed],
+        profiles: Mapping[str, Sequence[str]],
+        **asked: Unpack[MatchRequest],
+    ) -> MatchAnswer:
+        """As ``Client.match``."""
+        return await self._send(calls.match(submissions, profiles, asked))
+
+    async def embed(self, papers: Sequence[Draft]) -> Embedding:
+        """As ``Client.embed``."""
+        return await self._send(calls.embed(papers))
+
+    async def vectors(self, name: str) -> PaperVectorsAnswer:
+        """As ``Client.vectors``."""
+        return await self._send(calls.vectors(name))
 
     async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """As ``Client.compare``."""

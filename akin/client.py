@@ -8,7 +8,7 @@ with akin.Client("http://127.0.0.1:8000") as client:
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import uniform
 from types import TracebackType
@@ -28,9 +28,19 @@ from akin.answers import (
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.match_answers import ComparedPapers
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
+from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.queries import (
+    BatchRequest,
+    Draft,
+    MatchRequest,
+    NewPaper,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
 from akin.saved_answers import News, SavedQuery, SavedQueryHead
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -110,9 +120,26 @@ class Client:
         """The sentences nearest to one; SentenceRequest tells the keywords."""
         return self._send(calls.sentences(asked))
 
+    def embed(self, papers: Sequence[Draft]) -> Embedding:
+        """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
+        return self._send(calls.embed(papers))
+
+    def vectors(self, name: str) -> PaperVectorsAnswer:
+        """The vectors of a paper's sentences as they are indexed, and that of the whole."""
+        return self._send(calls.vectors(name))
+
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""
         return self._send(calls.compare(a, b))
+
+    def match(
+        self,
+        submissions: Sequence[str | Seed],
+        profiles: Mapping[str, Sequence[str]],
+        **asked: Unpack[MatchRequest],
+    ) -> MatchAnswer:
+        """How near profiles, sets of papers by name, are to submissions, and which to assign to which."""
+        return self._send(calls.match(submissions, profiles, asked))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """The sentences of an abstract and what each does."""

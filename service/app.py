@@ -20,8 +20,8 @@ from service.api.openapi import DocumentedAPI
 from service.api.routes import (
     analyze,
     batches,
-    compare,
     health,
+    match,
     papers,
     queries,
     recommendations,
@@ -29,6 +29,7 @@ from service.api.routes import (
     semantic_scholar,
     sentences,
     titles,
+    vectors,
 )
 from service.api.routes import metrics as metrics_route
 from service.api.services import Services, services_of
@@ -55,11 +56,12 @@ _ROUTES = (
     search,
     recommendations,
     sentences,
-    compare,
+    match,
     batches,
     queries,
     analyze,
     titles,
+    vectors,
     papers,
     semantic_scholar,
     health,
