@@ -199,7 +199,7 @@ def authors(
     """
     make_room_for(json_file)
     annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         measured = _evaluation("sets.authors").measure_authors(
             path,
             annotator,
@@ -209,7 +209,7 @@ def authors(
             device=device,
             on_progress=on_progress,
         )
-    _out.print(reviewer_tables(measured, name="authors"))
+    stdout.print(reviewer_tables(measured, name="authors"))
     _write_json(json_file, [asdict(row) for row in measured.rows])
 
 
