@@ -51,6 +51,12 @@ _ANSWERS = {
 _MAX_DETAIL = 300
 
 
+def read_answer(kind: type[_Answer], content: bytes) -> _Answer:
+    """The value that the JSON of an answer of a ``kind`` stands for; raises pydantic's ValidationError."""
+    adapter: TypeAdapter[_Answer] = _ANSWERS[kind]  # type: ignore[index,assignment]  # by its type
+    return adapter.validate_json(content)
+
+
 def received(call: Call[_Answer], response: httpx.Response) -> _Answer:
     """The answer; raises ServiceError for a problem and for what no service of Akin would answer."""
     if not response.is_success:
@@ -58,8 +64,7 @@ def received(call: Call[_Answer], response: httpx.Response) -> _Answer:
     if call.answer is NoneType:
         return None  # type: ignore[return-value]  # which is its type
     try:
-        adapter: TypeAdapter[_Answer] = _ANSWERS[call.answer]  # type: ignore[index,assignment]  # by its type
-        return adapter.validate_json(response.content)
+        return read_answer(call.answer, response.content)
     except ValidationError as error:
         raise ServiceError(
             f"The answer is not what {call.path} of a service of Akin answers; look at the address and at "
