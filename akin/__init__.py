@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from akin.client import AsyncClient, Client
+    from akin.async_client import AsyncClient
+    from akin.client import Client
     from models.errors import ServiceError
 
 __all__ = ["AsyncClient", "Client", "ServiceError"]
-_HOMES = {"AsyncClient": "akin.client", "Client": "akin.client", "ServiceError": "models.errors"}
+_HOMES = {"AsyncClient": "akin.async_client", "Client": "akin.client", "ServiceError": "models.errors"}
 
 
 def __getattr__(name: str) -> Any:

@@ -163,10 +163,11 @@ class Result:
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
         """The sentences that match most, with their shares; those that hardly count are left out."""
-        return _matching(self.paper, self.highlights, limit)
+        return matching(self.paper, self.highlights, limit)
 
 
-def _matching(paper: Paper, highlights: Iterable[Highlight], limit: int) -> tuple[tuple[str, float], ...]:
+def matching(paper: Paper, highlights: Iterable[Highlight], limit: int) -> tuple[tuple[str, float], ...]:
+    """The sentences of a result that match most, with their shares."""
     ranked = sorted(highlights, key=lambda each: -each.weight)[:limit]
     counting = [each for each in ranked if each.weight >= _MIN_HIGHLIGHT]
     return tuple((paper.abstract[each.start : each.end], each.weight) for each in counting)
@@ -237,7 +238,7 @@ class Recommendation:
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
         """As ``Result.matching``."""
-        return _matching(self.paper, self.highlights, limit)
+        return matching(self.paper, self.highlights, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +291,7 @@ class RecommendationsAnswer:
     reason: str | None
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
-    took_ms: float
+    took_ms: float = 0.0  # not told in a batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,15 @@
-"""The requests that a client sends, and what it makes of the responses."""
+"""The requests that a client sends, and where it is in the results of a batch."""
 
 import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import NoneType
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from akin.answers import (
     Analysis,
@@ -24,29 +22,26 @@ from akin.answers import (
     SentenceAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
-from akin.match_answers import ComparedPapers
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
-from models.errors import InputError, ServiceError
+from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.queries import (
+    BatchRequest,
+    Draft,
+    MatchRequest,
+    NewPaper,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
+from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.vector_answers import Embedding, PaperVectorsAnswer
+from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
-_ANSWERS = {
-    answer: TypeAdapter(answer)
-    for answer in (
-        Analysis,
-        Batch,
-        ComparedPapers,
-        FetchedPapers,
-        PaperList,
-        PapersAccepted,
-        PaperAnswer,
-        RecommendationsAnswer,
-        SearchAnswer,
-        SentenceAnswer,
-    )
-}
+_SEARCH_ANSWER = TypeAdapter(SearchAnswer)
+_RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
 _PAPER_KEYS = ("paper_id", "title", "abstract", "text")
 _SENTENCE_KEYS = ("text", "paper_id", "sentence")
-_MAX_DETAIL = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +79,39 @@ def sentences(asked: SentenceRequest) -> Call[SentenceAnswer]:
 
 def compare(a: str | Seed, b: str | Seed) -> Call[ComparedPapers]:
     """Two papers side by side."""
-    asked = {
-        key: {"paper_id": side} if isinstance(side, str) else dict(side) for key, side in (("a", a), ("b", b))
+    return Call("POST", "/v1/compare", ComparedPapers, {"a": _query(a), "b": _query(b)})
+
+
+def match(
+    submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str]], asked: MatchRequest
+) -> Call[MatchAnswer]:
+    """Profiles near to submissions."""
+    body: dict[str, Any] = {
+        **asked,
+        "submissions": [_query(each) for each in submissions],
+        "profiles": [{"name": name, "papers": list(papers)} for name, papers in profiles.items()],
     }
-    return Call("POST", "/v1/compare", ComparedPapers, asked)
+    quotas = body.pop("quotas", {})
+    for profile in body["profiles"]:
+        if profile["name"] in quotas:
+            profile["quota"] = quotas[profile["name"]]
+    body["conflicts"] = [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())]
+    return Call("POST", "/v1/match", MatchAnswer, body)
+
+
+def embed(papers: Sequence[Draft]) -> Call[Embedding]:
+    """The vectors of drafts."""
+    body = {"papers": [dict(paper) for paper in papers], "encoding": "base64"}
+    return Call("POST", "/v1/embed", Embedding, body)
+
+
+def vectors(name: str) -> Call[PaperVectorsAnswer]:
+    """The vectors of one paper."""
+    return Call("GET", f"/v1/papers/{quote(name, safe='')}/vectors?encoding=base64", PaperVectorsAnswer)
+
+
+def _query(given: str | Seed) -> dict[str, Any]:
+    return {"paper_id": given} if isinstance(given, str) else dict(given)
 
 
 def analyze(title: str, abstract: str | list[str]) -> Call[Analysis]:
@@ -122,11 +146,72 @@ def delete_paper(paper_id: str) -> Call[None]:
     return Call("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType)
 
 
+def save_query(
+    name: str, search: SearchRequest | None, recommendations: RecommendationsRequest | None
+) -> Call[SavedQuery]:
+    """A query to keep under a name."""
+    body: dict[str, Any] = {"name": name}
+    if search is not None:
+        body["search"] = _with_query(search, _PAPER_KEYS)
+    if recommendations is not None:
+        body["recommendations"] = dict(recommendations)
+    return Call("POST", "/v1/queries", SavedQuery, body)
+
+
+def saved_queries() -> Call[SavedQueryList]:
+    """All saved queries of a key."""
+    return Call("GET", "/v1/queries", SavedQueryList)
+
+
+def saved_query(query_id: str) -> Call[SavedQuery]:
+    """One saved query."""
+    return Call("GET", _query_path(query_id), SavedQuery)
+
+
+def delete_query(query_id: str) -> Call[None]:
+    """A saved query to forget."""
+    return Call("DELETE", _query_path(query_id), NoneType)
+
+
+def new_papers(query_id: str, limit: int | None, *, weak: bool) -> Call[News]:
+    """What is new to a saved query."""
+    wanted = {"weak": "true"} if weak else {}
+    asked = urlencode(wanted if limit is None else {**wanted, "limit": limit})
+    return Call("GET", f"{_query_path(query_id)}/new{'?' if asked else ''}{asked}", News)
+
+
+def mark_seen(query_id: str, up_to: int) -> Call[SavedQueryHead]:
+    """How far the news of a saved query were read."""
+    return Call("POST", f"{_query_path(query_id)}/seen", SavedQueryHead, {"up_to": up_to})
+
+
+def open_feed(query_id: str) -> Call[SavedQueryHead]:
+    """A feed of a saved query."""
+    return Call("POST", f"{_query_path(query_id)}/feed", SavedQueryHead)
+
+
+def close_feed(query_id: str) -> Call[None]:
+    """The end of a feed."""
+    return Call("DELETE", f"{_query_path(query_id)}/feed", NoneType)
+
+
+def feed_address(base_url: httpx.URL, saved: SavedQueryHead) -> str:
+    """Where the feed of a saved query is read, in full."""
+    return str(base_url.join(saved.feed or ""))
+
+
+def _query_path(query_id: str) -> str:
+    return f"/v1/queries/{quote(query_id, safe='')}"
+
+
 def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
     """Its key is made up where none is given, so that no retry starts a second one."""
     body: dict[str, Any] = dict(asked)
     if "queries" in asked:
         body["queries"] = [_with_query(query, _PAPER_KEYS) for query in asked["queries"]]
+    if "profiles" in asked:
+        profiles = asked["profiles"].items()
+        body["profiles"] = [{"name": name, "papers": list(papers)} for name, papers in profiles]
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Call("POST", "/v1/batches", Batch, body, key)
 
@@ -170,9 +255,10 @@ class Reading:
     def answers(self, content: bytes) -> list[SeedAnswer]:
         """Those whose last byte has come."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        self.start += len(lines)
-        self.attempt = 0 if lines else self.attempt
-        return [_seed_answer(line) for line in lines]
+        answers = [_seed_answer(line) for line in lines]  # first: what cannot be read has not been read
+        self.start += len(answers)
+        self.attempt = 0 if answers else self.attempt
+        return answers
 
     def end(self, response: httpx.Response) -> None:
         """Notes whether that was all."""
@@ -184,82 +270,14 @@ def _seed_answer(line: bytes) -> SeedAnswer:
     try:
         answer = json.loads(line)
         seed, paper_id = answer.pop("seed"), answer.pop("paper_id")
+        name = answer.pop("name", None)
         if "problem" in answer:
-            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]))
-        adapter: TypeAdapter[SearchAnswer] = _ANSWERS[SearchAnswer]  # type: ignore[assignment]  # by its type
-        return SeedAnswer(seed, paper_id, adapter.validate_python(answer), None)
+            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]), name)
+        shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
+        return SeedAnswer(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
         raise ServiceError(
             "A result is not what a service of Akin answers; look at the versions of both.",
             type="about:blank",
             status=None,
         ) from error
-
-
-def received(call: Call[_Answer], response: httpx.Response) -> _Answer:
-    """The answer; raises ServiceError for a problem and for what no service of Akin would answer."""
-    if not response.is_success:
-        raise problem(response)
-    if call.answer is NoneType:
-        return None  # type: ignore[return-value]  # which is its type
-    try:
-        adapter: TypeAdapter[_Answer] = _ANSWERS[call.answer]  # type: ignore[index,assignment]  # by its type
-        return adapter.validate_json(response.content)
-    except ValidationError as error:
-        raise ServiceError(
-            f"The answer is not what {call.path} of a service of Akin answers; look at the address and at "
-            "the versions of both.",
-            type="about:blank",
-            status=response.status_code,
-        ) from error
-
-
-def problem(response: httpx.Response) -> ServiceError:
-    """The problem a service answered (RFC 9457), or the bare status of whatever stands before it."""
-    problem: Any = {}
-    if "json" in response.headers.get("content-type", ""):
-        try:
-            problem = response.json()
-        except ValueError:
-            problem = {}
-    if not isinstance(problem, dict):
-        problem = {}
-    return ServiceError(
-        str(problem.get("detail") or response.reason_phrase)[:_MAX_DETAIL],
-        type=str(problem.get("type", "about:blank")),
-        status=response.status_code,
-        request_id=response.headers.get("x-request-id"),
-        retry_after_s=_retry_after_s(response.headers.get("retry-after")),
-    )
-
-
-def _retry_after_s(given: str | None) -> float | None:
-    """Seconds, given as such or as a date (RFC 9110, 10.2.3); ``None`` for anything else."""
-    if given is None:
-        return None
-    if given.strip().isdecimal():
-        return float(given)
-    try:
-        until = parsedate_to_datetime(given)
-    except ValueError:
-        return None
-    return max(0.0, (until.astimezone(UTC) - datetime.now(UTC)).total_seconds())
-
-
-def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
-    """A connection that was not made, broke, or took too long."""
-    slow = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
-    what = "did not answer in time; ask for less or allow a longer timeout_s" if slow else "cannot be reached"
-    return ServiceError(
-        f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}).",
-        type=f"urn:akin:problem:{'timeout' if slow else 'unreachable'}",
-        status=504 if slow else None,
-    )
-
-
-def options(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
-    """What a client of httpx is made with; raises InputError for an address without its scheme."""
-    if not url.startswith(("http://", "https://")):
-        raise InputError("The address of a service starts with http:// or https://; give it in full.")
-    headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}
-    return {"base_url": url, "headers": headers, "timeout": timeout_s}

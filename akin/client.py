@@ -1,4 +1,4 @@
-"""Clients of a running service, for programs::
+"""The client of a running service, for programs::
 
 import akin
 
@@ -8,16 +8,15 @@ with akin.Client("http://127.0.0.1:8000") as client:
 """
 
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import uniform
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-import anyio
 import httpx
 
-from akin import calls
+from akin import calls, responses
 from akin.answers import (
     Analysis,
     Paper,
@@ -29,8 +28,19 @@ from akin.answers import (
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.match_answers import ComparedPapers
-from akin.queries import BatchRequest, NewPaper, RecommendationsRequest, SearchRequest, Seed, SentenceRequest
+from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.queries import (
+    BatchRequest,
+    Draft,
+    MatchRequest,
+    NewPaper,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
+from akin.saved_answers import News, SavedQuery, SavedQueryHead
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -83,7 +93,7 @@ class Client:
         retries: Retries | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._http = httpx.Client(**calls.options(url, key, timeout_s), transport=transport)
+        self._http = httpx.Client(**responses.options(url, key, timeout_s), transport=transport)
         self._retries = retries or Retries()
 
     def __enter__(self) -> Self:
@@ -110,9 +120,26 @@ class Client:
         """The sentences nearest to one; SentenceRequest tells the keywords."""
         return self._send(calls.sentences(asked))
 
+    def embed(self, papers: Sequence[Draft]) -> Embedding:
+        """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
+        return self._send(calls.embed(papers))
+
+    def vectors(self, name: str) -> PaperVectorsAnswer:
+        """The vectors of a paper's sentences as they are indexed, and that of the whole."""
+        return self._send(calls.vectors(name))
+
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""
         return self._send(calls.compare(a, b))
+
+    def match(
+        self,
+        submissions: Sequence[str | Seed],
+        profiles: Mapping[str, Sequence[str]],
+        **asked: Unpack[MatchRequest],
+    ) -> MatchAnswer:
+        """How near profiles, sets of papers by name, are to submissions, and which to assign to which."""
+        return self._send(calls.match(submissions, profiles, asked))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """The sentences of an abstract and what each does."""
@@ -141,6 +168,47 @@ class Client:
         """Delete a paper; nothing happens where there is none."""
         self._send(calls.delete_paper(paper_id))
 
+    def save_query(
+        self,
+        name: str,
+        *,
+        search: SearchRequest | None = None,
+        recommendations: RecommendationsRequest | None = None,
+    ) -> SavedQuery:
+        """Keep a query under a name: the keywords of one of the two methods, but for ``cursor``.
+
+        The same name with the same query is there once.
+        """
+        return self._send(calls.save_query(name, search, recommendations))
+
+    def saved_queries(self) -> tuple[SavedQueryHead, ...]:
+        """All that this key keeps, by their names."""
+        return self._send(calls.saved_queries()).queries
+
+    def saved_query(self, query_id: str) -> SavedQuery:
+        """One of them, with what it asks."""
+        return self._send(calls.saved_query(query_id))
+
+    def delete_query(self, query_id: str) -> None:
+        """Forget a saved query, with its feed; nothing happens where there is none."""
+        self._send(calls.delete_query(query_id))
+
+    def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
+        """Papers that are new to a saved query and match, best first; also ``weak`` matches, if wanted."""
+        return self._send(calls.new_papers(query_id, limit, weak=weak))
+
+    def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
+        """The news of a saved query were read, up to ``seen_up_to`` of theirs."""
+        return self._send(calls.mark_seen(query_id, up_to))
+
+    def open_feed(self, query_id: str) -> str:
+        """The address of an Atom feed of a saved query, made where there is none; it needs no key."""
+        return calls.feed_address(self._http.base_url, self._send(calls.open_feed(query_id)))
+
+    def close_feed(self, query_id: str) -> None:
+        """Revoke the feed of a saved query: its address is good for nothing any more."""
+        self._send(calls.close_feed(query_id))
+
     def batch(self, *, idempotency_key: str | None = None, **asked: Unpack[BatchRequest]) -> Batch:
         """Starts many searches at once, done in the background; BatchRequest tells the keywords."""
         return self._send(calls.batch(asked, idempotency_key))
@@ -158,13 +226,13 @@ class Client:
                 with self._http.stream(**reading.request()) as response:
                     if response.is_error:
                         response.read()
-                        raise calls.problem(response)
+                        raise responses.problem(response)
                     for content in response.iter_bytes():
                         yield from reading.answers(content)
                     reading.end(response)
             except httpx.TransportError as broken:
                 wait_s = self._retries.next_wait_s(
-                    reading.attempt, calls.unreachable(broken, self._http.base_url)
+                    reading.attempt, responses.unreachable(broken, self._http.base_url)
                 )
             except ServiceError as problem:
                 wait_s = self._retries.next_wait_s(reading.attempt, problem)
@@ -180,131 +248,11 @@ class Client:
         while True:
             attempt += 1
             try:
-                return calls.received(
+                return responses.received(
                     call, self._http.request(call.method, call.path, json=call.body, headers=call.headers)
                 )
             except httpx.TransportError as broken:
-                error = calls.unreachable(broken, self._http.base_url)
+                error = responses.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem
             time.sleep(self._retries.next_wait_s(attempt, error, repeatable=call.repeatable))
-
-
-class AsyncClient:
-    """The same for asyncio and trio; use it in an ``async with`` block, or ``aclose`` it."""
-
-    def __init__(
-        self,
-        url: str = DEFAULT_URL,
-        *,
-        key: str | None = None,
-        timeout_s: float = 30.0,
-        retries: Retries | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-    ) -> None:
-        self._http = httpx.AsyncClient(**calls.options(url, key, timeout_s), transport=transport)
-        self._retries = retries or Retries()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
-
-    async def search(self, **asked: Unpack[SearchRequest]) -> SearchAnswer:
-        """As ``Client.search``."""
-        return await self._send(calls.search(asked))
-
-    async def recommendations(self, **asked: Unpack[RecommendationsRequest]) -> RecommendationsAnswer:
-        """As ``Client.recommendations``."""
-        return await self._send(calls.recommendations(asked))
-
-    async def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
-        """As ``Client.sentences``."""
-        return await self._send(calls.sentences(asked))
-
-    async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
-        """As ``Client.compare``."""
-        return await self._send(calls.compare(a, b))
-
-    async def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
-        """As ``Client.analyze``."""
-        return await self._send(calls.analyze(title, abstract))
-
-    async def paper(self, paper_id: str) -> Paper:
-        """As ``Client.paper``."""
-        return (await self._send(calls.paper(paper_id))).paper
-
-    async def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
-        """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
-        return (await self._send(calls.papers(names))).papers
-
-    async def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
-        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
-        return await self._send(calls.list_papers(limit, cursor))
-
-    async def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
-        """As ``Client.add_papers``."""
-        return await self._send(calls.add_papers(papers, wait=wait))
-
-    async def delete_paper(self, paper_id: str) -> None:
-        """As ``Client.delete_paper``."""
-        await self._send(calls.delete_paper(paper_id))
-
-    async def batch(self, *, idempotency_key: str | None = None, **asked: Unpack[BatchRequest]) -> Batch:
-        """As ``Client.batch``."""
-        return await self._send(calls.batch(asked, idempotency_key))
-
-    async def batch_progress(self, batch_id: str) -> Batch:
-        """As ``Client.batch_progress``."""
-        return await self._send(calls.batch_progress(batch_id))
-
-    async def batch_results(
-        self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
-    ) -> AsyncIterator[SeedAnswer]:
-        """As ``Client.batch_results``."""
-        reading = Reading(batch_id, start)
-        while not reading.finished:
-            wait_s = poll_s
-            try:
-                async with self._http.stream(**reading.request()) as response:
-                    if response.is_error:
-                        await response.aread()
-                        raise calls.problem(response)
-                    async for content in response.aiter_bytes():
-                        for answer in reading.answers(content):
-                            yield answer
-                    reading.end(response)
-            except httpx.TransportError as broken:
-                wait_s = self._retries.next_wait_s(
-                    reading.attempt, calls.unreachable(broken, self._http.base_url)
-                )
-            except ServiceError as problem:
-                wait_s = self._retries.next_wait_s(reading.attempt, problem)
-            if not reading.finished:
-                await anyio.sleep(wait_s)
-
-    async def cancel_batch(self, batch_id: str) -> None:
-        """As ``Client.cancel_batch``."""
-        await self._send(calls.cancel_batch(batch_id))
-
-    async def _send(self, call: Call[_Answer]) -> _Answer:
-        attempt = 0
-        while True:
-            attempt += 1
-            try:
-                return calls.received(
-                    call,
-                    await self._http.request(call.method, call.path, json=call.body, headers=call.headers),
-                )
-            except httpx.TransportError as broken:
-                error = calls.unreachable(broken, self._http.base_url)
-            except ServiceError as problem:
-                error = problem
-            await anyio.sleep(self._retries.next_wait_s(attempt, error, repeatable=call.repeatable))

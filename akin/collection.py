@@ -70,7 +70,8 @@ def purge(
 ) -> None:
     """Delete papers and remove their text from the catalog and every generation; for takedowns.
 
-    All batches are removed too, unfinished ones are cancelled: results may hold the text.
+    All batches are removed too, unfinished ones are cancelled: results may hold the text. So are saved
+    queries that hold a title or sentence of it.
     Backups keep it. Exit status 1 where a process still reads a generation with one: repeat it then.
     """
     wanted = _wanted(ids, from_file)
@@ -84,6 +85,9 @@ def purge(
     if done.n_batches:
         batches = "1 batch" if done.n_batches == 1 else f"{done.n_batches:,} batches"
         _out.print(f"Removed {batches}, whose results may hold the text.")
+    if done.n_queries:
+        queries = "1 saved query" if done.n_queries == 1 else f"{done.n_queries:,} saved queries"
+        _out.print(f"Removed {queries}, which held the text.")
     if sqlite_file(place) is None:
         _out.print("The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed.")
     _out.print("Backups made before hold the text: make a new one, then remove them.")

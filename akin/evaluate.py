@@ -183,6 +183,39 @@ def reviewers(
 
 
 @app.command()
+def authors(
+    path: Annotated[Path, typer.Argument(help="A corpus with years and authors.", dir_okay=False)],
+    split: Annotated[int, typer.Option(help="Profiles are of papers before this year.")] = 2019,
+    n_authors: Annotated[int, typer.Option("--authors", min=2, help="How many are drawn.")] = 150,
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
+    ] = None,
+    device: Device = "auto",
+    json_file: Json = None,
+) -> None:
+    """Measure ways to sum up how near an author's earlier papers are to later ones, by who wrote these.
+
+    What affinities were chosen on: later papers of the author, of co-authors, of theirs, and of anybody.
+    """
+    make_room_for(json_file)
+    annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
+    with show_progress(_err) as on_progress:
+        measured = _evaluation("sets.authors").measure_authors(
+            path,
+            annotator,
+            split=split,
+            n_authors=n_authors,
+            data=data,
+            device=device,
+            on_progress=on_progress,
+        )
+    _out.print(reviewer_tables(measured, name="authors"))
+    _write_json(json_file, [asdict(row) for row in measured.rows])
+
+
+@app.command()
 def compare(
     a: Annotated[Path, typer.Argument(help="A run in the TREC format.", dir_okay=False)],
     b: Annotated[Path, typer.Argument(help="Another run over the same queries.", dir_okay=False)],

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from akin.answers import Alignment, AnswerWarning, Omitted, Words
+from akin.answers import Alignment, AnswerWarning, Omitted, PaperHead, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,57 @@ class ComparedPapers:
     a: Side
     b: Side
     facets: tuple[FacetShare, ...]
+    generation: str
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class MatchReason:
+    """A paper of a profile; over all that count, 1 plus the sum of ``share`` x ``score`` is the affinity."""
+
+    paper: PaperHead
+    share: float
+    score: float
+    alignments: tuple[Alignment, ...]
+    omitted: tuple[Omitted, ...]
+    words: Words
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedProfile:
+    """A profile beside a submission: 1 is the same text, about 0 no more in common than is usual."""
+
+    profile: str
+    affinity: float
+    assigned: bool
+    reasons: tuple[MatchReason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedSubmission:
+    """Submission number ``submission`` and its profiles: those assigned, then the nearest others."""
+
+    submission: int
+    id: str | None
+    title: str
+    profiles: tuple[MatchedProfile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LostPapers:
+    """Papers of a profile that the collection does not hold."""
+
+    profile: str
+    papers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchAnswer:
+    """Submissions in the order given, with the profiles near to each."""
+
+    submissions: tuple[MatchedSubmission, ...]
+    unresolved: tuple[LostPapers, ...]
     generation: str
     warnings: tuple[AnswerWarning, ...]
     took_ms: float

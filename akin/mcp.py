@@ -11,7 +11,8 @@ import httpx
 import typer
 from rich.console import Console
 
-from akin.client import DEFAULT_URL, AsyncClient
+from akin.async_client import AsyncClient
+from akin.client import DEFAULT_URL
 from akin.indexing import Device
 from akin.serving import settings_of
 from models.errors import InputError

@@ -1,6 +1,6 @@
 """What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NotRequired, TypedDict
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
@@ -78,6 +78,13 @@ class Seed(TypedDict, total=False):
     weight: float
 
 
+class Draft(TypedDict):
+    """A title, if there is one, and an abstract as text or as the list of its sentences."""
+
+    title: NotRequired[str]
+    abstract: str | Sequence[str]
+
+
 class NewPaper(TypedDict):
     """A paper to add, or to put in the place of the one with its id; ``facets`` are one a sentence."""
 
@@ -120,8 +127,46 @@ class SentenceRequest(TypedDict, total=False):
     limit: int
 
 
+class Assign(TypedDict, total=False):
+    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+
+    per_submission: int
+    per_profile: int
+    aim: Literal["total", "worst"]
+
+
+class MatchRequest(TypedDict, total=False):
+    """``conflicts`` are numbers of submissions with names of profiles, ``quotas`` are by name.
+
+    Told are the ``limit`` nearest profiles of each submission, with as many ``reasons``; ``nearest`` says how
+    many papers of a profile make its affinity.
+    """
+
+    conflicts: Sequence[tuple[int, str]]
+    quotas: Mapping[str, int]
+    assign: Assign
+    limit: int
+    reasons: int
+    nearest: int
+
+
+class NamedRecommendations(RecommendationsRequest, total=False):
+    """Recommendations, and what their result is known by."""
+
+    name: str
+
+
 class BatchRequest(SearchShape, total=False):
-    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others."""
+    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
+
+    Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
+    of papers, which share ``negatives``, ``akin_to``, ``negative_weight`` and what to return.
+    """
 
     seeds: Sequence[str | Seed]
     queries: Sequence[SearchRequest]
+    recommendations: Sequence[NamedRecommendations]
+    profiles: Mapping[str, Sequence[str]]
+    negatives: Sequence[str | Seed]
+    akin_to: Literal["some", "all"]
+    negative_weight: float

@@ -89,9 +89,9 @@ def facet_tables(measured: "FacetMeasurement") -> Group:
     return Group(*shown, *(Text(f"Note: {note}", style="yellow") for note in measured.notes))
 
 
-def reviewer_tables(measured: "ReviewerMeasurement") -> Group:
+def reviewer_tables(measured: "ReviewerMeasurement", *, name: str = "reviewers") -> Group:
     """Loss, easy and hard of Akin and of published predictions, and how far apart their losses are."""
-    heading = f"reviewers ({measured.n_ratings:,} ratings of {measured.n_reviewers:,} researchers), percent"
+    heading = f"{name} ({measured.n_ratings:,} ratings of {measured.n_reviewers:,} researchers), percent"
     shown: list[Text | Table] = [
         Text(heading, style="bold"),
         _measure_table(measured.rows, columns="measure", least={"loss"}),

@@ -10,7 +10,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from akin import digest
-from akin.client import AsyncClient
+from akin.async_client import AsyncClient
 from akin.queries import FacetName
 from models.errors import ServiceError
 

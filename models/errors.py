@@ -12,6 +12,8 @@
     │   ├── BatchNotFoundError      a batch that is not there, or not the caller's
     │   ├── BatchUnfinishedError    something of a batch that only a finished one has
     │   ├── IdempotencyError        an Idempotency-Key that was sent with something else before
+    │   ├── SavedQueryNotFoundError a saved query that is not there, or not the caller's
+    │   ├── SavedQueryConflictError a query that cannot be saved beside those there are
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
     │       ├── SentenceSelectionError
@@ -100,6 +102,14 @@ class BatchUnfinishedError(InputError):
 
 class IdempotencyError(InputError):
     """An ``Idempotency-Key`` that the caller sent with another request before."""
+
+
+class SavedQueryNotFoundError(InputError):
+    """A saved query, or a feed of one, that is not there, or that another caller saved."""
+
+
+class SavedQueryConflictError(InputError):
+    """A query that cannot be saved beside those there are: its name is taken, or they are too many."""
 
 
 class QueryError(InputError):

@@ -23,6 +23,7 @@ class WarningCode(StrEnum):
     REPEATED_SENTENCES = "repeated_sentences"  # how many
     WORDS_NOT_INDEXED = "words_not_indexed"  # of how many papers
     NO_GOOD_MATCH = "no_good_match"  # the strength of the first result
+    ONLY_LAST_ADDED = "only_last_added"  # how many papers
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ _MESSAGES: Final = {
     "and lacks those of {all} papers; run `akin compact` once to add them.",
     WarningCode.NO_GOOD_MATCH: "There is no good match, as the papers here have nearer neighbours among each "
     "other than even the first result is to the query ({all}); ask in other words, or add papers.",
+    WarningCode.ONLY_LAST_ADDED: "More papers were added than are looked at together, so only the last {all} "
+    "count; mark them as seen more often.",
 }
 
 

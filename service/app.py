@@ -7,6 +7,7 @@ from anyio import to_thread
 from fastapi import Depends, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from service.access.feeds import FeedTokens
 from service.access.keys import KeyRing
 from service.access.queue import Queues
 from service.api.answers import Answers
@@ -19,14 +20,16 @@ from service.api.openapi import DocumentedAPI
 from service.api.routes import (
     analyze,
     batches,
-    compare,
     health,
+    match,
     papers,
+    queries,
     recommendations,
     search,
     semantic_scholar,
     sentences,
     titles,
+    vectors,
 )
 from service.api.routes import metrics as metrics_route
 from service.api.services import Services, services_of
@@ -39,9 +42,11 @@ from service.collection.metrics import add_collection_metrics
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
 from service.observability.tracing import Spans, open_spans
+from service.saved.saved_queries import SavedQueries
 from service.search.engine import SearchEngine
 from service.secret import read_secret
 from service.settings import Settings
+from service.store import LazyStore
 from service.timings import USUAL, Timings
 from service.web.refusals import PROBLEM_PAGES
 from service.web.routes import batch_page, docs, page, static
@@ -51,10 +56,12 @@ _ROUTES = (
     search,
     recommendations,
     sentences,
-    compare,
+    match,
     batches,
+    queries,
     analyze,
     titles,
+    vectors,
     papers,
     semantic_scholar,
     health,
@@ -105,7 +112,8 @@ def create_app(
         collection = ServedCollection(settings, engine, cache, timings)
         # Or its generation would be held as long as the process lives.
         engine = None if collection.engines.follows else engine
-        cursors = Cursors(read_secret(settings.data, settings.secret))
+        secret = read_secret(settings.data, settings.secret)
+        cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open)
         batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
         app.state.services = Services(
             settings=settings,
@@ -114,6 +122,10 @@ def create_app(
             answers=Answers(cache, device=settings.device),
             cursors=cursors,
             batches=batches,
+            saved=saved,
+            feeds=FeedTokens(secret),
+            keys=keys,
+            queues=queues,
             metrics=metrics,
             degradations=[each.degradations for each in (keys, spans, cache, batches, collection)],
         )
@@ -121,6 +133,7 @@ def create_app(
             yield
             for each in (collection, batches, keys):  # all at once, as their waits must not add up
                 each.stop()
+        saved.close()
         cache.close()
         await to_thread.run_sync(spans.close)
 

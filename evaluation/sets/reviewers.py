@@ -123,13 +123,13 @@ def measure_reviewers(
     kept, notes = _kept(ratings, known, ours)
     if n_unusable := sum(dataset.n_unusable for dataset in read):
         notes.append(f"{n_unusable} rows of the datasets hold no usable paper; they were left out.")
-    counts = {name: _counts(kept, predictions) for name, predictions in systems.items()}
+    counts = {name: pair_counts(kept, predictions) for name, predictions in systems.items()}
     return ReviewerMeasurement(
         len(kept),
         sum(map(len, kept.values())),
-        tuple(row for name, own in counts.items() for row in _rows(name, own)),
+        tuple(row for name, own in counts.items() for row in figure_rows(name, own)),
         tuple(
-            (name, Comparison(LOSS, ALL, _difference(counts["akin"], own)))
+            (name, Comparison(LOSS, ALL, loss_difference(counts["akin"], own)))
             for name, own in counts.items()
             if name != "akin"
         ),
@@ -193,7 +193,8 @@ def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[
             if dataset.profiles.get(reviewer) and paper in dataset.papers:
                 rated_by.setdefault(paper, []).append(reviewer)
     nearness = Nearness(snapshot)
-    affinities = Affinities(nearness, {name: ids for name, ids in dataset.profiles.items() if ids})
+    profiles = {name: snapshot.find_all(ids) for name, ids in dataset.profiles.items() if ids}
+    affinities = Affinities(nearness, profiles)
     place = {name: number for number, name in enumerate(affinities.names)}
     predicted: dict[str, dict[str, float]] = {}
     for paper, reviewers in rated_by.items():
@@ -247,7 +248,7 @@ def _kept(
     return {reviewer: rated for reviewer, rated in kept.items() if rated}, [note] if n_lost else []
 
 
-def _counts(ratings: Ratings, datasets: Sequence[Ratings]) -> Float64[np.ndarray, "n_reviewers n_counts"]:
+def pair_counts(ratings: Ratings, datasets: Sequence[Ratings]) -> Float64[np.ndarray, "n_reviewers n_counts"]:
     """For each researcher and dataset what ``_sums`` says, datasets side by side."""
     return np.array(
         [
@@ -287,7 +288,8 @@ def _figures(counts: Float64[np.ndarray, "n_drawn n_counts"]) -> Float64[np.ndar
     return figures
 
 
-def _rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> Iterator[Row]:
+def figure_rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> Iterator[Row]:
+    """Loss, easy and hard of a system, with their intervals."""
     values = _figures(counts.sum(axis=0, keepdims=True))[0]
     low, high = bounds(counts, _figures)
     for number, measure in enumerate((LOSS, EASY, HARD)):
@@ -305,7 +307,7 @@ def _rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> I
             )
 
 
-def _difference(
+def loss_difference(
     first: Float64[np.ndarray, "n_reviewers n_counts"], second: Float64[np.ndarray, "n_reviewers n_counts"]
 ) -> Interval:
     """The loss of ``first`` less that of ``second``, the same researchers drawn for both."""

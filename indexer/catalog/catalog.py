@@ -20,6 +20,7 @@ from indexer.catalog.quarantine import (
     read_quarantine,
     refused_papers,
 )
+from indexer.catalog.saved_queries import remove_queries_holding
 from indexer.catalog.staging import (
     Version,
     forget_loads,
@@ -72,10 +73,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What left the database for good: versions of papers, and batches, whose results may hold their text."""
+    """What left the database for good: versions of papers, every batch, saved queries with their text."""
 
     n_versions: int
     n_batches: int
+    n_queries: int
 
 
 class Catalog(Store):
@@ -112,8 +114,7 @@ class Catalog(Store):
     def stage(self, load: str, papers: Sequence[Paper]) -> None:
         """Keeps papers for a ``load``, in one transaction; nothing shows them until they are published.
 
-        Those that it has already are passed over; of several with one id the last counts. Raises InputError
-        as ``add``.
+        Those that it has are passed over; of several with one id the last counts. Raises as ``add``.
         """
         last = [*{paper.id: paper for paper in papers}.values()]
         hashes = dict(zip(_hashes(last), last, strict=True))
@@ -163,19 +164,20 @@ class Catalog(Store):
     def purge(self, paper_ids: Iterable[str]) -> Purged:
         """Deletes papers and removes every version of them for good, and every batch, finished or not.
 
-        Queries and results of batches are stored compressed, and any may hold the text. Ids that were never
-        there remove nothing. The file of SQLite is written anew, so that no freed page keeps the text. Of
-        PostgreSQL the dead rows stay on the disk until they are vacuumed. That the papers were deleted stays
-        noted by their ids.
+        Any batch may hold the text, compressed; of saved queries those go that hold a title or a sentence.
+        Ids that were never there remove nothing. SQLite's file is written anew, so that no freed page keeps
+        the text; PostgreSQL's dead rows stay on the disk until they are vacuumed. That the papers were
+        deleted stays noted by their ids.
         """
         storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
         with self._database.writing() as connection:
             present = [key for key in storable if is_known(connection, key)]
             point_nowhere(connection, present, _last_change(connection) + 1)
+            n_queries = remove_queries_holding(connection, present)
             n_versions = remove_versions(connection, present)
             n_batches = remove_batches(connection) if present else 0
         self._database.clear_freed_pages()
-        return Purged(n_versions, n_batches)
+        return Purged(n_versions, n_batches, n_queries)
 
     def restore(self, versions: Mapping[str, str | None]) -> Change:
         """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""
@@ -276,10 +278,9 @@ class Catalog(Store):
 
     def count(self) -> int:
         """How many papers there are, each counted once however many versions it has."""
+        there = select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
         with self._database.reading() as connection:
-            return connection.execute(
-                select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
-            ).scalar_one()
+            return connection.execute(there).scalar_one()
 
 
 def _last_change(connection: Connection) -> int:

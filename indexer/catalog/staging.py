@@ -7,7 +7,7 @@ of: the same command, given again, goes on with it, any other forgets it.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Connection, delete, exists, func, literal, select, true, update
+from sqlalchemy import Connection, delete, exists, func, literal, select, true, update
 
 from indexer.catalog.tables import CurrentRow, PaperRow, QuarantineRow, SentenceRow, StagedRow
 from indexer.catalog.versions import BATCH_PAPERS, in_batches, insert_on_conflict, insert_papers, make_current
@@ -71,7 +71,7 @@ def publish_staged(connection: Connection, load: str, up_to: int, change: int, *
     With ``replace`` every paper that is not among them is deleted.
     """
     of_these = (StagedRow.load == load, StagedRow.paper_key <= up_to)
-    versions = select(StagedRow.paper_id, StagedRow.paper_key, literal(change, BigInteger)).where(*of_these)
+    versions = select(StagedRow.paper_id, StagedRow.paper_key).where(*of_these)
     make_current(connection, versions, change)
     if replace:
         is_given = exists().where(StagedRow.paper_id == CurrentRow.paper_id, *of_these)

@@ -53,7 +53,8 @@ class CurrentRow(Base):
     """Which version of a paper is current: the only row that changes in place; no snapshot refers to it.
 
     Without a version the paper is deleted. ``change`` counts the transactions that changed the collection:
-    the last of them that this paper was in.
+    the last of them that this paper was in. ``added`` is that in which it came, or came back after it was
+    deleted, and ``added_at`` when that was, in Unix seconds, UTC.
     """
 
     __tablename__ = "current_papers"
@@ -61,6 +62,8 @@ class CurrentRow(Base):
     paper_id: Mapped[str] = mapped_column(primary_key=True)
     paper_key: Mapped[int | None] = mapped_column(ForeignKey(PaperRow.key), unique=True)
     change: Mapped[int] = mapped_column(BigInteger, index=True)
+    added: Mapped[int] = mapped_column(BigInteger)
+    added_at: Mapped[int] = mapped_column(BigInteger)
 
 
 class StagedRow(Base):
@@ -159,3 +162,26 @@ class JobChunkRow(Base):
     lease_until: Mapped[int | None] = mapped_column(BigInteger)
     queries: Mapped[bytes] = mapped_column(LargeBinary)
     results: Mapped[bytes | None] = mapped_column(LargeBinary)
+
+
+class SavedQueryRow(Base):
+    """A query that somebody keeps under a name: ``body`` is that of its request, as JSON in ASCII.
+
+    Papers that were added after the change ``seen`` are new to its owner. ``n_feeds`` counts the feeds that
+    were made of it; the last one is good while it ``has_feed``. Times as in ``KeyRow``.
+    """
+
+    __tablename__ = "saved_queries"
+    __table_args__ = (UniqueConstraint("owner", "name"),)
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str]
+    name: Mapped[str]
+    kind: Mapped[str] = mapped_column(String(16))
+    since: Mapped[int] = mapped_column(BigInteger)
+    seen: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[int] = mapped_column(BigInteger)
+    seen_at: Mapped[int | None] = mapped_column(BigInteger)
+    has_feed: Mapped[bool]
+    n_feeds: Mapped[int]
+    body: Mapped[str]

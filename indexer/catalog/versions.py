@@ -1,11 +1,12 @@
 """Versions of papers as rows of the catalog: their hashes, how they get in, and how they come out again."""
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Executable, Select, delete, literal, select, update
+from sqlalchemy import BigInteger, Connection, Executable, Select, case, delete, literal, select, update
 from sqlalchemy import insert as plain_insert
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -24,6 +25,15 @@ from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
 
 _Item = TypeVar("_Item")
+
+
+class AddedPaper(NamedTuple):
+    """A paper, the change in which it came, and when that was, in Unix seconds."""
+
+    paper_id: str
+    change: int
+    added_at: int
+
 
 BATCH_PAPERS: Final = 500  # ids in one statement; SQLite allows 32,766 variables
 _READ_AT_ONCE: Final = 1_000  # rows
@@ -115,24 +125,31 @@ def in_batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
 def point(connection: Connection, digests: Sequence[str], change: int) -> None:
     """Makes the versions with these content hashes current, those that were not, as of ``change``."""
     for batch in in_batches(digests):
-        versions = select(PaperRow.paper_id, PaperRow.key, literal(change, BigInteger)).where(
-            PaperRow.content_hash.in_(batch)
-        )
+        versions = select(PaperRow.paper_id, PaperRow.key).where(PaperRow.content_hash.in_(batch))
         make_current(connection, versions, change)
         # A generation may come to hold them: they stay, whatever becomes of the load that brought them.
         keys = select(PaperRow.key).where(PaperRow.content_hash.in_(batch))
         connection.execute(update(StagedRow).where(StagedRow.paper_key.in_(keys)).values(brought=False))
 
 
-def make_current(connection: Connection, versions: Select[str, int, int], change: int) -> None:
-    """Makes ``versions`` (paper id, key, ``change``) current, those that were not, as of ``change``."""
+def make_current(connection: Connection, versions: Select[str, int], change: int) -> None:
+    """Makes ``versions`` (paper id, key) current, those that were not, as of ``change``.
+
+    A paper that was not there before, or no longer, counts as added.
+    """
+    added = {"added": change, "added_at": int(time.time())}
+    numbers = [literal(number, BigInteger) for number in (change, *added.values())]
     insert = insert_on_conflict(connection, CurrentRow).from_select(
-        ["paper_id", "paper_key", "change"], versions
+        ["paper_id", "paper_key", "change", *added], versions.add_columns(*numbers)
     )
+    came_back = {
+        name: case((CurrentRow.paper_key.is_(None), number), else_=getattr(CurrentRow, name))
+        for name, number in added.items()
+    }
     connection.execute(
         insert.on_conflict_do_update(
             index_elements=[CurrentRow.paper_id],
-            set_={"paper_key": insert.excluded.paper_key, "change": change},
+            set_={"paper_key": insert.excluded.paper_key, "change": change, **came_back},
             where=CurrentRow.paper_key.is_distinct_from(insert.excluded.paper_key),
         )
     )
@@ -142,6 +159,7 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
     """Deletes papers, those that were there, as of ``change``; their versions stay."""
     if not paper_ids:
         return
+    counted = {"change": change, "added": change, "added_at": int(time.time())}
     insert = insert_on_conflict(connection, CurrentRow)
     connection.execute(
         insert.on_conflict_do_update(
@@ -149,7 +167,7 @@ def point_nowhere(connection: Connection, paper_ids: Sequence[str], change: int)
             set_={"paper_key": None, "change": change},
             where=CurrentRow.paper_key.is_not(None),
         ),
-        [{"paper_id": paper_id, "paper_key": None, "change": change} for paper_id in paper_ids],
+        [{"paper_id": paper_id, "paper_key": None, **counted} for paper_id in paper_ids],
     )
 
 
@@ -165,6 +183,22 @@ def changed_after(connection: Connection, change: int) -> Iterator[tuple[str, st
     with connection.execute(statement) as rows:
         for row in rows:
             yield row.paper_id, row.content_hash
+
+
+def added_after(connection: Connection, change: int, *, most: int, not_before: int = 0) -> list[AddedPaper]:
+    """The papers that came after ``change`` and are there, at most ``most``, the last ones first.
+
+    ``not_before`` is a time in Unix seconds.
+    """
+    statement = (
+        select(CurrentRow.paper_id, CurrentRow.added, CurrentRow.added_at)
+        # What was added later has changed later: there is an index of that.
+        .where(CurrentRow.change > change, CurrentRow.added > change)
+        .where(CurrentRow.paper_key.is_not(None), CurrentRow.added_at >= not_before)
+        .order_by(CurrentRow.added.desc(), CurrentRow.paper_id)
+        .limit(most)
+    )
+    return [AddedPaper(*row) for row in connection.execute(statement).all()]
 
 
 def remove_versions(connection: Connection, paper_ids: Sequence[str]) -> int:

@@ -37,13 +37,15 @@ _OTHERS_AT_WORK: Final = {"corpus": 0.0, "reindex": 0.0, "merge": LOCK_WAIT_S, "
 class Purge:
     """What a purge did; ``manifest`` is that of the generation served from then on.
 
-    ``n_versions`` and ``n_batches`` were removed from the catalog, ``removed`` are the generations that held
-    a version. The ``leased`` hold one too and stay, because a process reads them: the purge must be repeated.
+    ``n_versions``, ``n_batches`` and ``n_queries``, saved ones, were removed from the catalog, ``removed``
+    are the generations that held a version. The ``leased`` hold one too and stay, because a process reads
+    them: the purge must be repeated.
     """
 
     manifest: Manifest
     n_versions: int
     n_batches: int
+    n_queries: int
     removed: tuple[str, ...]
     leased: tuple[str, ...]
 
@@ -58,8 +60,9 @@ def purge_papers(
 ) -> Purge:
     """Delete papers and remove all that is kept of them: versions, segments, generations, unfinished work.
 
-    Every batch is removed with them, its queries and results too. Only the segments that hold
-    one are written anew. Ids that nobody knows are passed over.
+    Every batch is removed with them, its queries and results too, and every saved query that holds a title
+    or sentence of theirs. Only the segments that hold one are written anew. Ids that nobody knows are passed
+    over.
 
     Raises StorageError, SnapshotError; BuildLockedError where another process indexes or re-indexes.
     """
@@ -79,7 +82,8 @@ def purge_papers(
         removed = remove_generations(data, holding)
         purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
-    return Purge(manifest, purged.n_versions, purged.n_batches, tuple(removed), leased)
+    counts = (purged.n_versions, purged.n_batches, purged.n_queries)
+    return Purge(manifest, *counts, tuple(removed), leased)
 
 
 def _without(

@@ -27,6 +27,7 @@ _FORWARDED: Final = re.compile(
     r"forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|x-envoy-.*|cf-connecting-ip|true-client-ip|cdn-loop"
 )
 _HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `x-api-key: KEY`"
+_UNKNOWN: Final = "The database of the keys cannot be reached, so nobody is let in yet; try again later."
 NOT_READ: Final = Degradation(
     "keys",
     "The database of keys could not be read yet: every request that may need one gets 503.",
@@ -133,9 +134,7 @@ class KeyRing:
         decides, and KeyRefusedError meets every caller on another machine.
         """
         if not self._known:
-            raise KeysUnknownError(
-                "The database of the keys cannot be reached, so nobody is let in yet; try again later."
-            )
+            raise KeysUnknownError(_UNKNOWN)
         if self.empty:
             self._expect_keyless(request, needed)
             return Caller("local", None)
@@ -151,6 +150,22 @@ class KeyRing:
                 f"The key has the scope {key.scope}, this needs {needed}; ask for a key with that scope."
             )
         return Caller(key.id, key)
+
+    def expect_readable(self, request: Request, owner: str) -> None:
+        """Raises KeyRefusedError unless what the key ``owner`` opens may be read: a good one, by its id.
+
+        An ``owner`` that is empty is whoever sends a ``request`` while there are no keys. KeysUnknownError.
+        """
+        if not owner:
+            self.admit(request, Scope.READ)
+            if not self.empty:
+                raise KeyRefusedError("This was made before the service had keys; make it again with a key.")
+            return
+        if not self._known:
+            raise KeysUnknownError(_UNKNOWN)
+        key = self._keys.get(owner)
+        if key is None or not key.usable(time.time()):
+            raise KeyRefusedError("The key that made this is expired or revoked; make it again with another.")
 
     def _expect_keyless(self, request: Request, needed: Scope) -> None:
         """Raises KeyRefusedError unless a request without a key may do what needs ``needed``."""

@@ -33,9 +33,10 @@ class Policy:
     """What a route asks of a request.
 
     ``scope`` is what a key must be good for; ``None``: no key is needed. Without ``queue`` a request never
-    waits and its body is not read. ``identifies`` finds the caller of a route that needs no key. ``quiet``
-    requests are logged at the level debug. ``without_query`` replaces this policy where the address has no
-    query.
+    waits and its body is not read. ``identifies`` finds the caller of a route that needs no key;
+    ``by_address`` lets those in whose address ends in the token of a feed, which counts as one caller.
+    ``quiet`` requests are logged at the level debug. ``without_query`` replaces this policy where the address
+    has no query.
     """
 
     scope: Scope | None
@@ -44,6 +45,7 @@ class Policy:
     rate_limited: bool = True
     dialect: Dialect = Dialect.PROBLEM
     identifies: bool = False
+    by_address: bool = False
     quiet: bool = False
     without_query: "Policy | None" = None
 
@@ -51,9 +53,11 @@ class Policy:
 # Searches, and whatever else is computed from the collection.
 READ: Final = Policy(scope=Scope.READ, queue=Queue.COMPUTING)
 SCHOLAR: Final = replace(READ, dialect=Dialect.SCHOLAR)
-# Batches belong to their callers: a key that may search may start, read and end its own.
-BATCH: Final = Policy(scope=Scope.READ, queue=Queue.STORING)
+# Batches and saved queries belong to their callers: a key that may search may make, read and end its own.
+OWN: Final = Policy(scope=Scope.READ, queue=Queue.STORING)
 WRITE: Final = Policy(scope=Scope.INGEST, queue=Queue.STORING)
+# What feed readers fetch, which send no key: the address itself shows that they may.
+FEED: Final = Policy(scope=None, queue=Queue.STORING, by_address=True)
 # Health, documentation and the files of pages: nothing of the collection.
 PUBLIC: Final = Policy(scope=None, queue=None, rate_limited=False, quiet=True)
 # The pages before anything is asked on them; they show the collection only to a caller who may search it.

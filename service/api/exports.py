@@ -1,4 +1,4 @@
-"""Papers as files other programs read: CSV for spreadsheets, BibTeX and RIS for reference managers."""
+"""Papers as files other programs read: CSV, BibTeX and RIS, and Atom for readers of feeds."""
 
 import csv
 import hashlib
@@ -6,8 +6,11 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
+from xml.etree import ElementTree as ET
 
 import rispy
 
@@ -37,6 +40,7 @@ _LATEX = str.maketrans(
 # In addresses BibTeX styles read every character as it is, so what would end one is percent-encoded.
 _SAFE_IN_ADDRESS = "!\"#$&'()*+,-./:;<=>?@[]^_`|~%"
 _PARTED = re.compile(r"\band\b|\bothers\b", re.IGNORECASE)  # where BibTeX ends a name
+_NO_XML = re.compile("[\ufffe\uffff]")
 _NOT_ASCII = re.compile(r"[^a-z0-9]")
 _KEY_HASH_CHARS = 6
 _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "towards", "toward"}
@@ -172,3 +176,52 @@ def _ris_record(paper: PaperOut) -> dict[str, str | list[str]]:
 def one_line(text: str) -> str:
     """Without line breaks, tabs and control characters: in both formats a new line may begin a new field."""
     return " ".join("".join(" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in text).split())
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """What a feed says of itself: ``id``, the same for ever; ``path``, its own address; when it was made.
+
+    ``made_at`` is in Unix seconds; ``home`` is the path of the page, which shows papers without an address.
+    """
+
+    id: str
+    title: str
+    path: str
+    home: str
+    made_at: int
+
+
+def to_atom(feed: Feed, papers: Sequence[tuple[PaperOut, int]]) -> bytes:
+    """A feed (RFC 4287) of papers, each with the Unix seconds at which it came; the last ones first."""
+    newest_first = sorted(papers, key=lambda each: (-each[1], each[0].id))
+    root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
+    _add(root, "id", f"urn:akin:query:{feed.id}")
+    _add(root, "title", feed.title)
+    _add(root, "updated", _time(max([feed.made_at, *(added_at for _, added_at in papers)])))
+    author = ET.SubElement(root, "author")
+    _add(author, "name", "Akin")
+    ET.SubElement(root, "link", rel="self", href=feed.path)
+    for paper, added_at in newest_first:
+        entry = ET.SubElement(root, "entry")
+        _add(entry, "id", f"urn:akin:query:{feed.id}:{quote(one_line(paper.id), safe='')}")
+        _add(entry, "title", one_line(paper.title) or paper.id)
+        _add(entry, "updated", _time(added_at))
+        for name in paper.authors:
+            _add(ET.SubElement(entry, "author"), "name", name)
+        address = _address(paper.url or "")
+        if not address.startswith(("http://", "https://")):
+            address = f"{feed.home}?{urlencode({'paper': paper.id.encode('utf-8', 'replace')})}"
+        ET.SubElement(entry, "link", rel="alternate", href=address)
+        _add(entry, "summary", paper.abstract)
+    content: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return content
+
+
+def _add(parent: ET.Element, name: str, text: str) -> None:
+    # Neither control characters nor these two are allowed in XML, however they are written.
+    ET.SubElement(parent, name).text = one_line(_NO_XML.sub("", text))
+
+
+def _time(unix_s: int) -> str:
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%dT%H:%M:%SZ}"

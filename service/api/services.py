@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
+from service.access.feeds import FeedTokens
+from service.access.keys import KeyRing
+from service.access.queue import Queues
 from service.api.answers import Answers
 from service.batches.scheduler import Batches
 from service.cache.store import Cache
@@ -12,7 +15,9 @@ from service.collection.cursors import Cursors
 from service.collection.served import ServedCollection
 from service.degradation import Degradation
 from service.observability.metrics import Metrics
+from service.saved.saved_queries import SavedQueries
 from service.settings import Settings
+from service.store import LazyStore
 
 
 @dataclass(slots=True)
@@ -29,6 +34,10 @@ class Services:
     answers: Answers
     cursors: Cursors
     batches: Batches
+    saved: LazyStore[SavedQueries]
+    feeds: FeedTokens
+    keys: KeyRing
+    queues: Queues
     metrics: Metrics
     degradations: list[Callable[[], Iterable[Degradation]]]
     draining: bool = False

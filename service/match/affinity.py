@@ -35,17 +35,21 @@ class Reason:
 
 
 class Affinities:
-    """Compares submissions with profiles: names, and the ids of papers of the collection.
+    """Compares submissions with profiles: names, and the positions of papers of the collection.
 
     ``n_nearest`` papers of each profile count. Raises InputError for a profile without a paper.
     """
 
     def __init__(
-        self, nearness: Nearness, profiles: Mapping[str, Sequence[str]], *, n_nearest: int = N_NEAREST
+        self,
+        nearness: Nearness,
+        profiles: Mapping[str, Int64[np.ndarray, "..."]],
+        *,
+        n_nearest: int = N_NEAREST,
     ) -> None:
         if not profiles:
             raise InputError("There is no profile to compare with; give at least one.")
-        members = {name: np.unique(nearness.snapshot.find_all(list(ids))) for name, ids in profiles.items()}
+        members = {name: np.unique(positions) for name, positions in profiles.items()}
         if empty := [name for name, own in members.items() if not len(own)]:
             raise InputError(
                 f"{len(empty)} of {len(members)} profiles have no paper in this collection, such as "
@@ -80,25 +84,31 @@ class Affinities:
             row[:] = 1 - _mean_of_nearest(own[places], self._n_nearest) / self._nearness.usual(submission)
         return affinities
 
-    def reasons(self, submission: ReadPaper, profile: int) -> list[Reason]:
-        """The papers of a profile that its affinity is made of, nearest first; raises DeadlineError.
+    def reasons(
+        self, submission: ReadPaper, profiles: Sequence[int], *, n_told: int | None = None
+    ) -> list[list[Reason]]:
+        """For each of the ``profiles`` by number, the papers that its affinity is made of, nearest first.
 
-        The affinity is 1 minus the sum of share x distance over them, to rounding, and each distance is that
-        sum of its alignments and words.
+        The affinity is 1 minus the sum of share x distance over all of them, of which ``n_told`` are told, to
+        rounding; each distance is that sum of its alignments and words. Raises DeadlineError.
         """
-        places = self._places[profile]
-        distances = self._distances([submission], places)[0][places]
-        counted = int(np.isfinite(distances).sum())
-        nearest = np.argsort(distances, kind="stable")[: min(counted, self._n_nearest)]
+        all_places = self._places[list(profiles)]
+        distances = self._distances([submission], all_places)[0]
         usual = self._nearness.usual(submission)
-        return [
-            Reason(
-                1 / (len(nearest) * usual),
-                usual,
-                self._nearness.compared(submission, self._nearness.indexed(position)),
+        told = []
+        for places in all_places:
+            order = places[np.argsort(distances[places], kind="stable")][: self._n_nearest]
+            nearest = order[np.isfinite(distances[order])]
+            share = 1 / (len(nearest) * usual) if len(nearest) else 0.0
+            told.append(
+                [
+                    Reason(
+                        share, usual, self._nearness.compared(submission, self._nearness.indexed(position))
+                    )
+                    for position in self._papers[nearest[:n_told]].tolist()
+                ]
             )
-            for position in self._papers[places[nearest]].tolist()
-        ]
+        return told
 
     def _distances(
         self, submissions: Sequence[ReadPaper], places: Int64[np.ndarray, "..."]

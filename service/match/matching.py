@@ -1,6 +1,6 @@
 """A match: the affinity of every submission with every profile, the pairs that were assigned, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +45,8 @@ class Match:
         self.program = program
         self.submissions = tuple(program.submissions)
         self._nearness = Nearness(snapshot, n_threads=n_threads)
-        self._affinities = Affinities(self._nearness, program.profiles, n_nearest=n_nearest)
+        profiles = {name: snapshot.find_all(ids) for name, ids in program.profiles.items()}
+        self._affinities = Affinities(self._nearness, profiles, n_nearest=n_nearest)
         self.names = self._affinities.names
         self._positions: Int64[np.ndarray, " n"] = np.array(
             [snapshot.position(each) for each in self.submissions], dtype=np.int64
@@ -72,10 +73,10 @@ class Match:
             aim=quotas.aim,
         )
 
-    def reasons(self, submission: int, profile: int) -> list[Reason]:
-        """The papers that make an affinity, nearest first; raises DeadlineError."""
+    def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[list[Reason]]:
+        """For each profile the papers that make its affinity, nearest first; raises DeadlineError."""
         asked = self._nearness.indexed(int(self._positions[submission]))
-        return self._affinities.reasons(asked, profile)
+        return self._affinities.reasons(asked, profiles, n_told=n_told)
 
     def pairs(self) -> Iterator[tuple[str, str, float]]:
         """Every submission and profile with their affinity, without conflicts and pairs that have none."""

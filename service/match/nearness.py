@@ -36,10 +36,12 @@ _MIN_DISTANCE: Final = 1e-6
 class Nearness:
     """Compares papers with those of a collection, each block of which ``n_threads`` threads compare.
 
+    ``words`` is what they weigh beside sentences; ``None``: what suits the encoder.
+
     Raises MissingVectorsError for a collection of document vectors.
     """
 
-    def __init__(self, snapshot: Snapshot, *, n_threads: int = 1) -> None:
+    def __init__(self, snapshot: Snapshot, *, words: float | None = None, n_threads: int = 1) -> None:
         spec = snapshot.manifest.encoder
         if spec.unit is Unit.DOCUMENT:
             raise MissingVectorsError(
@@ -49,7 +51,8 @@ class Nearness:
         self.snapshot = snapshot
         self._n_threads = n_threads
         self._settings = replace(SERVING, tau=default_tau(spec))
-        self._weight = default_weight(spec) if snapshot.words is not None else 0.0
+        weight = default_weight(spec) if words is None else words
+        self._weight = weight if snapshot.words is not None else 0.0
         self.sample = snapshot.sample(_SAMPLE_PAPERS)
 
     def indexed(self, position: int) -> ReadPaper:

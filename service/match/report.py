@@ -115,6 +115,7 @@ def _submission(match: Match, assignment: Assignment | None, row: int, n_shown: 
     columns = list(dict.fromkeys([*assigned, *match.best(row, n_shown).tolist()]))
     submission = match.submissions[row]
     paper = match.program.papers[submission]
+    reasons = match.reasons(row, columns, n_told=_N_PAPERS)
     return _Submission(
         submission,
         paper.title,
@@ -125,9 +126,9 @@ def _submission(match: Match, assignment: Assignment | None, row: int, n_shown: 
                 column,
                 float(match.values[row, column]),
                 column in assigned,
-                tuple(_evidence(paper, reason) for reason in match.reasons(row, column)[:_N_PAPERS]),
+                tuple(_evidence(paper, reason) for reason in own),
             )
-            for column in columns
+            for column, own in zip(columns, reasons, strict=True)
         ),
         int(match.conflicts[row].sum()),
     )

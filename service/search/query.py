@@ -33,6 +33,8 @@ class Reason(StrEnum):
     NOTHING_ELSE_INDEXED = "nothing_else_indexed"
     NO_SENTENCE_OF_THAT_FACET = "no_sentence_of_that_facet"
     NO_SUCH_TITLE = "no_such_title"
+    NOTHING_ADDED = "nothing_added"
+    NO_MATCH_ADDED = "no_match_added"
 
 
 class Detail(StrEnum):
@@ -213,6 +215,8 @@ DETAILS = {
     "another, or none.",
     Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
     Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
+    Reason.NOTHING_ADDED: "No paper that passes the filters has been added since.",
+    Reason.NO_MATCH_ADDED: "Of the papers added since none is a good match; weak=true shows the others, too.",
 }
 
 

@@ -211,7 +211,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         waited.append(seconds)
 
     monkeypatch.setattr("akin.client.time.sleep", waited.append)
-    monkeypatch.setattr("akin.client.anyio.sleep", sleep)
+    monkeypatch.setattr("akin.async_client.anyio.sleep", sleep)
     monkeypatch.setattr("akin.client.uniform", lambda low, high: high)
     return waited
 

@@ -12,6 +12,7 @@ from starlette.types import Scope as ASGIScope
 
 from models.errors import AkinError, BodyTooLargeError, KeyRefusedError, ScopeMissingError
 from service.access.api_keys import Scope
+from service.access.in_turn import Turn
 from service.access.keys import KeyRing
 from service.access.policy import Policy
 from service.access.queue import N_STORING, Admission, Queues
@@ -19,6 +20,7 @@ from service.access.rate_limit import RateLimits, refusal
 from service.api.errors import problem_of
 from service.api.middleware.request_body import Bodies, refuse_the_rest
 from service.api.middleware.routing import expect_answerable, policy_of
+from service.api.services import services_of
 from service.cache.redis import RedisStore
 from service.context import Deadline, set_deadline
 from service.observability.metrics import Metrics
@@ -63,6 +65,9 @@ class Door:
             policy = policy_of(scope)
             if policy.scope is not None:
                 await self._admit(request, policy, policy.scope)
+            elif policy.by_address:
+                request.state.feed = services_of(request.app).feeds.read(scope["path"].rpartition("/")[2])
+                await self._count(request, f"feed {request.state.feed.query_id}")
             elif policy.identifies:
                 with suppress(KeyRefusedError, ScopeMissingError):
                     request.state.caller = self._keys.admit(request, Scope.READ)
@@ -81,8 +86,13 @@ class Door:
         request.state.caller = caller
         if caller.key is not None:
             request.state.key_id = caller.key.id
-        if self._limits is not None and policy.rate_limited:
-            within, allowance = await self._limits.count(caller.name)
+        if policy.rate_limited:
+            await self._count(request, caller.name)
+
+    async def _count(self, request: Request, name: str) -> None:
+        """Counts a request of a caller; raises RateLimitedError where it is one too many."""
+        if self._limits is not None:
+            within, allowance = await self._limits.count(name)
             request.state.allowance = allowance.headers()
             if not within:
                 raise refusal(allowance)
@@ -95,6 +105,7 @@ class Door:
             deadline = Deadline(self._deadline_s)
             async with body.watched(deadline), queue.place(deadline) as leave:
                 set_deadline(deadline)
+                request.state.turn = Turn(deadline, leave)
                 await self._app(request.scope, body.receive, _leaving(send, leave))
 
 

@@ -7,11 +7,10 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from models.errors import BatchUnfinishedError
-from service.access.api_keys import Scope
 from service.access.in_turn import in_turn
-from service.access.keys import Caller
-from service.access.policy import BATCH, MAX_BATCH_BYTES, requires
+from service.access.policy import MAX_BATCH_BYTES, OWN, requires
 from service.api.batch_files import Stretch, as_file
+from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import accepted, documented, file_headers
 from service.api.errors import RESPONSES
@@ -41,17 +40,11 @@ def _get_batches(request: Request) -> Batches:
     return services_of(request.app).batches
 
 
-def _get_caller(request: Request) -> Caller:
-    caller: Caller = request.state.caller
-    return caller
-
-
 def _batch_format(request: Request, response: Response) -> Format:
     return accepted(request, response, BATCH_FORMATS)
 
 
 BatchesDep = Annotated[Batches, Depends(_get_batches)]
-CallerDep = Annotated[Caller, Depends(_get_caller)]
 BatchFormatDep = Annotated[Format, Depends(_batch_format)]
 IdempotencyKey = Annotated[
     str | None, Header(min_length=1, max_length=255, pattern="^[!-~]+$", description=_IDEMPOTENCY)
@@ -60,7 +53,7 @@ Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of t
 
 
 @router.post("", status_code=202, responses={**_STARTED, **_CONFLICT})
-@requires(replace(BATCH, max_body_bytes=MAX_BATCH_BYTES))
+@requires(replace(OWN, max_body_bytes=MAX_BATCH_BYTES))
 def start_batch(
     body: BatchIn,
     response: Response,
@@ -69,11 +62,10 @@ def start_batch(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> BatchOut:
-    """Starts a batch of up to 10,000 searches on the collection as it is now."""
+    """Starts a batch of up to 10,000 searches or recommendations on the collection as it is now."""
     new = new_job(
-        body.to_queries(),
-        seeds=body.names,
-        owner=_owner(caller),
+        body.to_asked(),
+        owner=owner_of(caller),
         idempotency_key=idempotency_key,
         generation=engine.snapshot.generation,
     )
@@ -83,11 +75,11 @@ def start_batch(
 
 
 @router.get(_BY_ID)
-@requires(BATCH)
+@requires(OWN)
 def batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> BatchOut:
     """How far a batch is."""
     jobs = batches.jobs()
-    return _out(jobs, jobs.get(batch_id, owner=_sees(caller)))
+    return _out(jobs, jobs.get(batch_id, owner=seen_by(caller)))
 
 
 @router.get(
@@ -95,7 +87,7 @@ def batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> BatchOu
     response_class=StreamingResponse,
     responses={**documented(*BATCH_FORMATS), **_CONFLICT},
 )
-@requires(BATCH)
+@requires(OWN)
 def batch_results(
     batch_id: _BatchId,
     request: Request,
@@ -109,7 +101,7 @@ def batch_results(
     ``X-Akin-Next-Start`` is the start to ask for next; once ``X-Akin-Batch-State`` is final, all was read.
     """
     jobs = batches.jobs()
-    job = jobs.get(batch_id, owner=_sees(caller))
+    job = jobs.get(batch_id, owner=seen_by(caller))
     if form is Format.PARQUET and job.state.active:
         raise BatchUnfinishedError(
             "The batch is not finished, and Parquet comes whole; wait for it, or ask for NDJSON."
@@ -127,21 +119,11 @@ def batch_results(
 
 
 @router.delete(_BY_ID, status_code=204)
-@requires(BATCH)
+@requires(OWN)
 def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> None:
     """Cancels a batch where it is not finished, and removes it with its results: read them first."""
-    batches.jobs().remove(batch_id, owner=_sees(caller))
+    batches.jobs().remove(batch_id, owner=seen_by(caller))
 
 
 def _out(jobs: Jobs, job: Job) -> BatchOut:
     return BatchOut.of(job, n_ready=jobs.n_ready(job))
-
-
-def _owner(caller: Caller) -> str:
-    """Whose a batch is; without keys all of this machine are one."""
-    return "" if caller.key is None else caller.key.id
-
-
-def _sees(caller: Caller) -> str | None:
-    """Whose batches a caller sees; ``None``: everybody's."""
-    return None if caller.key is not None and caller.key.scope is Scope.ADMIN else _owner(caller)

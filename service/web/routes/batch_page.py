@@ -6,9 +6,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from service.access.keys import Caller
-from service.access.policy import BATCH, LANDING, requires
+from service.access.policy import LANDING, OWN, requires
+from service.api.dependencies.callers import CallerDep
 from service.api.formats import Format
-from service.api.routes.batches import BatchesDep, CallerDep, batch_results
+from service.api.routes.batches import BatchesDep, batch_results
 from service.api.schemas.batches import MOST_QUERIES
 from service.web.render import render
 
@@ -42,7 +43,7 @@ def page(request: Request) -> Response:
 
 
 @router.get("/{batch_id}.{ending}")
-@requires(BATCH)
+@requires(OWN)
 def results(
     batch_id: str, ending: Ending, request: Request, batches: BatchesDep, caller: CallerDep
 ) -> StreamingResponse:

@@ -18,16 +18,28 @@ from indexer.catalog.catalog import CATALOG_FILE
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError
 from service.access.api_keys import Keys, Scope
+from service.access.feeds import FeedOf, FeedTokens
 from service.access.policy import declared
 from service.api.middleware.routing import Resolved, RouteTable, expect_resolved
 from service.app import create_app
 from service.search.engine import SearchEngine
+from service.secret import Secret
 from service.settings import Settings
 from tests.support.servers.loopback import served
 
 REACHED = 418  # what every route answers in the sweep, in place of its own work
 ROOT = "/akin"
-GIVEN = {"{paper_id}": "demo:p03-m07", "{batch_id}": "b0", "{ending}": "csv", "{version}": "v", "{name}": "n"}
+SECRET = "s" * 32
+FEED = FeedTokens(Secret(SECRET.encode(), shared=True)).write(FeedOf("A" * 22, 1))
+GIVEN = {
+    "{paper_id}": "demo:p03-m07",
+    "{batch_id}": "b0",
+    "{query_id}": "q0",
+    "{token}": FEED,
+    "{ending}": "csv",
+    "{version}": "v",
+    "{name}": "n",
+}
 NO_ROUTES = ("PUT", "HEAD", "OPTIONS")  # methods that no route takes
 SPELLINGS = {
     "plain": lambda path: path,
@@ -90,7 +102,7 @@ def swept(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swept]
     """A service with a key of each scope, behind ``root_path``."""
     with Keys.open(folder / CATALOG_FILE) as keys:
         tokens = {scope: keys.create(scope, scope=scope, expires_days=1).token for scope in Scope}
-    app = create_app(Settings(data=folder, rate=0), engine_of(hashed_data))
+    app = create_app(Settings(data=folder, rate=0, secret=SECRET), engine_of(hashed_data))
     reached: list[object] = []
 
     async def stop(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""CSV, BibTeX and RIS: whatever a paper holds stays in its field, and comes back as it was."""
+"""CSV, BibTeX, RIS and Atom: whatever a paper holds stays in its field, and comes back as it was."""
 
 import csv
 import io
@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 import rispy
+from defusedxml.ElementTree import fromstring
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.api.exports import CSV_COLUMNS, to_bibtex, to_csv, to_ris
+from service.api.exports import CSV_COLUMNS, Feed, to_atom, to_bibtex, to_csv, to_ris
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut
 from tests.support.examples.bibtex import entries, typeset
 from tests.support.scores import NO_WORDS
 
+ATOM = "{http://www.w3.org/2005/Atom}"
 HOSTILE = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     [
         '=HYPERLINK("http://x")',
@@ -164,3 +166,46 @@ def test_ris_holds_every_paper_whole(papers: list[PaperOut]) -> None:
         for name, key in (("title", "title"), ("abstract", "abstract"), ("venue", "secondary_title")):
             assert one_line(getattr(paper, name) or "") == record.get(key, "").strip()
         assert [one_line(name) for name in paper.authors] == record.get("authors", [])
+
+
+def in_xml(text: str) -> str:
+    """The same without what XML cannot hold."""
+    return one_line(text.replace("\ufffe", "").replace("\uffff", ""))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(PAPERS | st.builds(a_paper, abstract=st.just("\ufffe<&]]>\uffff")), max_size=3),
+    st.sampled_from(["javascript:alert(1)", "https://x.org/a b", "x", ""]),
+)
+def test_a_feed_holds_texts_as_texts(papers: list[PaperOut], url: str) -> None:
+    """It is XML whatever papers hold; texts stay in their elements, links lead to the web or the page."""
+    given_papers = [(paper.model_copy(update={"url": url}), place) for place, paper in enumerate(papers)]
+    feed = to_atom(Feed("q", "<a>\0", "/v1/feeds/t", "/", 0), given_papers)
+    root = fromstring(feed)
+    found = list(root.iter(f"{ATOM}entry"))
+    assert "<a>" == root.findtext(f"{ATOM}title")
+    assert len(papers) == len(found)
+    for entry, paper in zip(found, reversed(papers), strict=True):
+        title = one_line(paper.title) or paper.id
+        for name, text in (("title", title), ("summary", paper.abstract)):
+            assert in_xml(text) == (entry.findtext(f"{ATOM}{name}") or "")
+        assert [in_xml(name) for name in paper.authors] == [
+            each.text or "" for each in entry.iter(f"{ATOM}name")
+        ]
+        (link,) = entry.iter(f"{ATOM}link")
+        assert link.attrib["href"].startswith("https://x.org/a%20b" if "//" in url else "/?paper=")
+
+
+def test_a_feed_says_when_papers_came() -> None:
+    """The last ones come first, with their times in UTC, and the feed has the time of the last."""
+    paper = a_paper(id="a/1")
+    feed = to_atom(
+        Feed("q", "Q", "/f", "/", 10), [(paper, 0), (paper.model_copy(update={"id": "b"}), 86_400)]
+    )
+    root = fromstring(feed)
+    times = [each.text for each in root.iter(f"{ATOM}updated")]
+    assert ["1970-01-02T00:00:00Z", "1970-01-02T00:00:00Z", "1970-01-01T00:00:00Z"] == times
+    assert ["urn:akin:query:q", "urn:akin:query:q:b", "urn:akin:query:q:a%2F1"] == [
+        each.text for each in root.iter(f"{ATOM}id")
+    ]

@@ -265,9 +265,12 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     """The published document lists the routes there are."""
     paths = client.get("/openapi.json").json()["paths"]
     searching = {
-        f"/v1/{name}" for name in ("search", "sentences/search", "analyze", "recommendations", "compare")
+        f"/v1/{name}"
+        for name in ("search", "sentences/search", "analyze", "recommendations", "compare", "match", "embed")
     }
-    papers = {f"/v1/papers{rest}" for rest in ("", "/fetch", "/suggest", "/{paper_id}")}
+    papers = {
+        f"/v1/papers{rest}" for rest in ("", "/fetch", "/suggest", "/{paper_id}", "/{paper_id}/vectors")
+    }
     of_others = {
         "/graph/v1/paper/batch",
         "/graph/v1/paper/search/match",
@@ -276,4 +279,7 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
         "/recommendations/v1/papers/forpaper/{paper_id}",
     }
     batches = {f"/v1/batches{rest}" for rest in ("", "/{batch_id}", "/{batch_id}/results")}
-    assert {*searching, *papers, *batches, *of_others, "/livez", "/readyz", "/metrics"} == set(paths)
+    of_one = ("", "/new", "/seen", "/feed")
+    saved = {"/v1/queries", "/v1/feeds/{token}", *(f"/v1/queries/{{query_id}}{rest}" for rest in of_one)}
+    own = {"/livez", "/readyz", "/metrics"}
+    assert {*searching, *papers, *batches, *saved, *of_others, *own} == set(paths)

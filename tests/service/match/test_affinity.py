@@ -8,7 +8,7 @@ import pytest
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import DeadlineError, InputError
 from service.context import with_deadline
-from service.match.affinity import N_NEAREST, Affinities
+from service.match.affinity import N_NEAREST, Affinities, Reason
 from service.match.nearness import Nearness
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -20,6 +20,10 @@ PROFILES: Mapping[str, Sequence[str]] = {
     "alone": ["demo:p02-m02"],
 }
 SUBMISSION = "demo:p02-m02"
+
+
+def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+    return {name: nearness.snapshot.find_all(ids) for name, ids in profiles.items()}
 
 
 @pytest.fixture
@@ -36,7 +40,13 @@ def test_affinities_are_those_computed_by_hand(
     """1 minus the mean of the nearest five, or of all where there are fewer, over the mean of all papers."""
     nearness = Nearness(hashed_snapshot)
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
-    found = dict(zip(PROFILES, Affinities(nearness, PROFILES).of([submission])[0].tolist(), strict=True))
+    found = dict(
+        zip(
+            PROFILES,
+            Affinities(nearness, _profiles(nearness, PROFILES)).of([submission])[0].tolist(),
+            strict=True,
+        )
+    )
     usual = np.mean(list(distances.values()))
     for name in ("seven", "two"):
         nearest = sorted(distances[each] for each in PROFILES[name])[:N_NEAREST]
@@ -47,9 +57,9 @@ def test_affinities_are_those_computed_by_hand(
 def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
     """Papers of the profile, nearest first, each explained by sentences and words."""
     nearness = Nearness(hashed_snapshot)
-    affinities = Affinities(nearness, PROFILES)
+    affinities = Affinities(nearness, _profiles(nearness, PROFILES))
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
-    reasons = affinities.reasons(submission, 0)
+    reasons, none = affinities.reasons(submission, [0, 2])
     assert N_NEAREST == len(reasons)
     assert {each.ranked.paper.id for each in reasons} < set(PROFILES["seven"])
     scores = [each.ranked.score for each in reasons]
@@ -62,15 +72,19 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
         assert pytest.approx(-each.ranked.score) == cells + words.weight * words.distance
         total -= each.share * (cells + words.weight * words.distance)
     assert pytest.approx(total) == affinities.of([submission])[0, 0]
-    assert [] == affinities.reasons(submission, 2)
+    assert [] == none
+    assert [[reasons[0]]] == [
+        [Reason(each.share, each.usual, each.ranked) for each in own]
+        for own in affinities.reasons(submission, [0], n_told=1)
+    ]
 
 
 def test_many_at_once_are_each_alone(hashed_snapshot: Snapshot) -> None:
     """In blocks and threads, among some profiles: to the bit."""
-    alone = Affinities(Nearness(hashed_snapshot), PROFILES)
+    alone = Affinities(Nearness(hashed_snapshot), _profiles(Nearness(hashed_snapshot), PROFILES))
     nearness = Nearness(hashed_snapshot, n_threads=3)
     submissions = [nearness.indexed(number) for number in range(5)]
-    together = Affinities(nearness, PROFILES).of(submissions, np.array([1, 0]))
+    together = Affinities(nearness, _profiles(nearness, PROFILES)).of(submissions, np.array([1, 0]))
     expected = np.vstack([alone.of([each]) for each in submissions])[:, [1, 0]]
     assert (expected == together).all()
 
@@ -96,8 +110,9 @@ def test_profiles_without_papers(
     hashed_snapshot: Snapshot, profiles: Mapping[str, Sequence[str]], told: str
 ) -> None:
     """What is missing is named."""
+    nearness = Nearness(hashed_snapshot)
     with pytest.raises(InputError, match=told):
-        Affinities(Nearness(hashed_snapshot), profiles)
+        Affinities(nearness, _profiles(nearness, profiles))
 
 
 def test_a_deadline_is_kept_in_threads(hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_scores_are_the_affinities(matched: Path, files: Path) -> None:
         json.loads(line)["id"] for line in (files / "profiles/p03@example.jsonl").read_text().splitlines()
     ]
     submission = nearness.indexed(snapshot.position("demo:p01-m00"))
-    expected = Affinities(nearness, {"p03@example": papers}).of([submission])[0, 0]
+    expected = Affinities(nearness, {"p03@example": snapshot.find_all(papers)}).of([submission])[0, 0]
     assert pytest.approx(expected, abs=1e-6) == scores["demo:p01-m00", "p03@example"]
 
 

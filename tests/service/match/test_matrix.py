@@ -1,5 +1,6 @@
 """The matrix of affinities in its file: rows once, whatever ends the run."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,10 @@ from tests.support.builds import quiet
 
 PROFILES = {"a": ["demo:p03-m01", "demo:p03-m02"], "b": ["demo:p01-m02"]}
 SUBMISSIONS = np.arange(4)
+
+
+def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
+    return {name: nearness.snapshot.find_all(ids) for name, ids in profiles.items()}
 
 
 class _Watched(Affinities):
@@ -46,15 +51,20 @@ def _two_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_interrupted_run_goes_on(nearness: Nearness, tmp_path: Path) -> None:
     """No row is computed twice, and the same matrix comes out."""
-    expected = Affinities(nearness, PROFILES).of([nearness.indexed(each) for each in range(4)])
-    stopped, going_on = _Watched(nearness, PROFILES), _Watched(nearness, PROFILES)
+    expected = Affinities(nearness, _profiles(nearness, PROFILES)).of(
+        [nearness.indexed(each) for each in range(4)]
+    )
+    stopped, going_on = (
+        _Watched(nearness, _profiles(nearness, PROFILES)),
+        _Watched(nearness, _profiles(nearness, PROFILES)),
+    )
     stopped.most = 3
     with pytest.raises(KeyboardInterrupt):
         _matrix(nearness, stopped, tmp_path)
     assert 2 == stopped.asked
     assert (expected == _matrix(nearness, going_on, tmp_path)).all()
     assert 2 == going_on.asked
-    again = _Watched(nearness, PROFILES)
+    again = _Watched(nearness, _profiles(nearness, PROFILES))
     assert (expected == _matrix(nearness, again, tmp_path)).all()
     assert 0 == again.asked
 
@@ -63,12 +73,12 @@ def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
     nearness: Nearness, tmp_path: Path
 ) -> None:
     """What is not whole counts for nothing."""
-    expected = _matrix(nearness, Affinities(nearness, PROFILES), tmp_path)
+    expected = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
     (path,) = (tmp_path / "match").glob("*.npy")
     rows = np.lib.format.open_memmap(path, mode="r+")
     rows[1, 1] = np.nan
     rows.flush()
-    watched = _Watched(nearness, PROFILES)
+    watched = _Watched(nearness, _profiles(nearness, PROFILES))
     assert (expected == _matrix(nearness, watched, tmp_path)).all()
     assert 1 == watched.asked
     path.write_bytes(path.read_bytes()[:50])
@@ -78,9 +88,13 @@ def test_a_row_that_was_cut_short_and_a_damaged_file_are_computed_anew(
 
 def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -> None:
     """Names, papers and how many count tell them apart."""
-    first = _matrix(nearness, Affinities(nearness, PROFILES), tmp_path)
-    fewer = _matrix(nearness, Affinities(nearness, PROFILES, n_nearest=1), tmp_path)
+    first = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
+    fewer = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES), n_nearest=1), tmp_path)
     assert (first[:, 0] != fewer[:, 0]).all()
-    other = _matrix(nearness, Affinities(nearness, {"a": ["demo:p05-m01"], "b": PROFILES["b"]}), tmp_path)
+    other = _matrix(
+        nearness,
+        Affinities(nearness, _profiles(nearness, {"a": ["demo:p05-m01"], "b": PROFILES["b"]})),
+        tmp_path,
+    )
     assert (first[:, 0] != other[:, 0]).any()
     assert (first[:, 1] == other[:, 1]).all()

@@ -47,7 +47,7 @@ def test_a_match_with_one_paper_says_the_same(sentence_engine: SearchEngine) -> 
     """The affinity of a paper with a profile of just the other one."""
     nearness = Nearness(sentence_engine.snapshot)
     submission = nearness.indexed(sentence_engine.position(A))
-    expected = Affinities(nearness, {"one": [B]}).of([submission])[0, 0]
+    expected = Affinities(nearness, {"one": nearness.snapshot.find_all([B])}).of([submission])[0, 0]
     assert expected == side_by_side(sentence_engine, Seed(A), Seed(B)).a.affinity
 
 

@@ -1,4 +1,4 @@
-"""``POST /v1/compare``: two papers in, how they are alike and what only one of them has out."""
+"""``/v1/match`` and ``/v1/compare``: profiles near to submissions, and two papers side by side."""
 
 from fastapi import APIRouter, Response
 
@@ -7,9 +7,20 @@ from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.engine import EngineDep
 from service.api.json_body import JSONBodyRoute
 from service.api.schemas.compare import CompareIn, CompareOut
+from service.api.schemas.match import MatchIn, MatchOut
+from service.match.answer import match
 from service.match.side_by_side import side_by_side
 
 router = APIRouter(prefix="/v1", tags=["match"], route_class=JSONBodyRoute)
+
+
+@router.post("/match", response_model=MatchOut)
+@requires(READ)
+def match_profiles(body: MatchIn, engine: EngineDep, answers: AnswersDep) -> Response:
+    """Profiles near to each submission, such as reviewers by their papers, and the sentences that say why."""
+    query = body.to_query()
+    reads_text = any(seed.paper_id is None for seed in query.submissions)
+    return answers.respond(engine, query, lambda: MatchOut.of(match(engine, query)), reads_text=reads_text)
 
 
 @router.post("/compare", response_model=CompareOut)

@@ -1,0 +1,64 @@
+"""Saved queries that hold the text of a paper: removed where the paper is purged."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, delete, select
+
+from indexer.catalog.tables import PaperRow, SavedQueryRow, SentenceRow
+from indexer.catalog.versions import in_batches
+
+# Shorter sentences ("We test it.") stand in many papers.
+_TELLING_CHARACTERS: Final = 20
+
+
+def remove_queries_holding(connection: Connection, paper_ids: Sequence[str]) -> int:
+    """Remove the saved queries that hold a title of one of the papers, or a sentence; returns how many.
+
+    However it is spaced, and in capitals or not; a query that names a paper by its id stays.
+    """
+    titles: set[str] = set()
+    sentences: set[str] = set()
+    for some in in_batches(paper_ids):
+        of_these = PaperRow.paper_id.in_(some)
+        titles.update(map(_plain, connection.scalars(select(PaperRow.title).where(of_these))))
+        sentences.update(_sentences(connection, of_these))
+    queries = connection.execute(select(SavedQueryRow.id, SavedQueryRow.body)) if titles else ()
+    holding = [
+        key
+        for key, body in queries
+        if any(
+            text in titles or any(sentence in text for sentence in sentences)
+            for text in map(_plain, _texts(json.loads(body)))
+        )
+    ]
+    for some in in_batches(holding):
+        connection.execute(delete(SavedQueryRow).where(SavedQueryRow.id.in_(some)))
+    return len(holding)
+
+
+def _sentences(connection: Connection, of_these: ColumnElement[bool]) -> Iterator[str]:
+    """The telling sentences of versions of papers, in one spelling."""
+    statement = select(PaperRow.abstract, SentenceRow.start, SentenceRow.end).join(
+        SentenceRow, SentenceRow.paper_key == PaperRow.key
+    )
+    for abstract, start, end in connection.execute(statement.where(of_these)):
+        sentence = _plain(abstract[start:end])
+        if len(sentence) >= _TELLING_CHARACTERS:
+            yield sentence
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in the body of a request; the sentences of an abstract are one."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield " ".join(each for each in value if isinstance(each, str))
+        yield from (text for each in value for text in _texts(each))
+    elif isinstance(value, dict):
+        yield from (text for each in value.values() for text in _texts(each))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

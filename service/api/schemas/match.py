@@ -1,0 +1,191 @@
+"""``POST /v1/match``: which profiles, such as reviewers by their papers, are near to which submissions."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field, model_validator
+
+from service.api.schemas.base import WHOLE, Out, PaperName, Strict, WarningOut
+from service.api.schemas.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
+from service.api.schemas.sentences import PaperHeadOut
+from service.match.affinity import N_NEAREST
+from service.match.answer import MatchAnswer, MatchedProfile, MatchQuery, Profile, Shares
+from service.match.assignment import Aim
+
+MOST_SUBMISSIONS = 50
+MOST_PROFILES = 1_000
+# Of all profiles together: half a million comparisons, in seconds.
+MOST_PAPERS = 5_000
+
+MOST_CONFLICTS = 10_000
+# Reasons of one answer, each with up to 64 alignments.
+MOST_REASONS = 2_000
+
+Name = Annotated[str, Field(min_length=1, max_length=300)]
+_Quota = Annotated[int, Field(ge=0, le=1_000), WHOLE]
+
+
+class ProfileIn(Strict):
+    """A named set of papers of the collection: a reviewer, a lab, a reading list."""
+
+    name: Name
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)] = Field(
+        description="Papers of the collection by id, DOI, arXiv id, address or title."
+    )
+    quota: _Quota | None = Field(
+        default=None, description="How many submissions it is assigned at most; null: per_profile."
+    )
+
+
+class ConflictIn(Strict):
+    """A submission, by its number from 0, that is never assigned to a profile nor listed with it."""
+
+    submission: Annotated[int, Field(ge=0, lt=MOST_SUBMISSIONS), WHOLE]
+    profile: Name
+
+
+class AssignIn(Strict):
+    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+
+    per_submission: Annotated[int, Field(ge=1, le=20), WHOLE] = 3
+    per_profile: _Quota = 6
+    aim: Annotated[Aim, Field(strict=False)] = Field(
+        default=Aim.TOTAL, description="The largest sum of affinities, or the largest least one."
+    )
+
+
+class MatchIn(Strict):
+    """Submissions, the profiles to match them with, and what to tell."""
+
+    submissions: Annotated[
+        list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MOST_SUBMISSIONS)
+    ] = Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
+    profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MOST_PROFILES)]
+    conflicts: Annotated[list[ConflictIn], Field(fail_fast=True, max_length=MOST_CONFLICTS)] = Field(
+        default_factory=list
+    )
+    assign: AssignIn | None = Field(default=None, description="Whether, and how, to assign profiles.")
+    limit: Annotated[int, Field(ge=0, le=100), WHOLE] = Field(
+        default=10, description="The nearest profiles told of each submission, beside those assigned."
+    )
+    reasons: Annotated[int, Field(ge=0, le=N_NEAREST), WHOLE] = Field(
+        default=1, description="The papers told of each of them, nearest first."
+    )
+    nearest: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(
+        default=N_NEAREST, description="How many papers of a profile, the nearest, make an affinity."
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "MatchIn":
+        n_papers = sum(len(profile.papers) for profile in self.profiles)
+        if n_papers > MOST_PAPERS:
+            raise ValueError(
+                f"the profiles hold {n_papers} papers, more than {MOST_PAPERS}; use akin match for large ones"
+            )
+        n_told = len(self.submissions) * (self.limit + (self.assign.per_submission if self.assign else 0))
+        if n_told * self.reasons > MOST_REASONS:
+            raise ValueError(
+                f"{len(self.submissions)} submissions x {n_told // len(self.submissions)} profiles x "
+                f"{self.reasons} reasons are more than {MOST_REASONS}; lower limit or reasons"
+            )
+        return self
+
+    def to_query(self) -> MatchQuery:
+        """The same as a domain value."""
+        assign = self.assign
+        return MatchQuery(
+            tuple(each.to_seed() for each in self.submissions),
+            tuple(Profile(each.name, tuple(each.papers), each.quota) for each in self.profiles),
+            tuple((each.submission, each.profile) for each in self.conflicts),
+            None if assign is None else Shares(assign.per_submission, assign.per_profile, assign.aim),
+            self.limit,
+            self.reasons,
+            self.nearest,
+        )
+
+
+class ReasonOut(BaseModel):
+    """A paper of a profile, and what makes its distance from the submission, which is minus its ``score``.
+
+    Over all papers that count, 1 minus the sum of ``share`` x distance is the affinity.
+    """
+
+    paper: PaperHeadOut
+    share: float
+    score: float
+    alignments: list[AlignmentOut]
+    omitted: list[OmittedOut]
+    words: WordsOut
+
+
+class MatchedProfileOut(BaseModel):
+    """A profile: its affinity is 1 for the same text and about 0 where no more is shared than is usual."""
+
+    profile: str
+    affinity: float
+    assigned: bool
+    reasons: list[ReasonOut]
+
+    @classmethod
+    def of(cls, matched: MatchedProfile) -> "MatchedProfileOut":
+        """From the domain value."""
+        return cls(
+            profile=matched.name,
+            affinity=matched.affinity,
+            assigned=matched.assigned,
+            reasons=[
+                ReasonOut(
+                    paper=PaperHeadOut.model_validate(each.ranked.paper),
+                    share=each.share,
+                    score=each.ranked.score,
+                    alignments=[AlignmentOut.model_validate(cell) for cell in each.ranked.alignments],
+                    omitted=[OmittedOut.model_validate(cell) for cell in each.ranked.omitted],
+                    words=WordsOut.model_validate(each.ranked.words),
+                )
+                for each in matched.reasons
+            ],
+        )
+
+
+class MatchedSubmissionOut(BaseModel):
+    """A submission and its profiles: those assigned, then the nearest others; each by affinity."""
+
+    submission: int
+    id: str | None
+    title: str
+    profiles: list[MatchedProfileOut]
+
+
+class LostPapersOut(Out):
+    """Papers of a profile that the collection does not hold; they do not count."""
+
+    profile: str
+    papers: tuple[str, ...]
+
+
+class MatchOut(BaseModel):
+    """Submissions in the order given, with the profiles near to each."""
+
+    submissions: list[MatchedSubmissionOut]
+    unresolved: list[LostPapersOut]
+    generation: str
+    warnings: tuple[WarningOut, ...]
+    took_ms: float
+
+    @classmethod
+    def of(cls, answer: MatchAnswer) -> "MatchOut":
+        """From the domain value."""
+        return cls(
+            submissions=[
+                MatchedSubmissionOut(
+                    submission=number,
+                    id=each.paper.id or None,
+                    title=each.paper.title,
+                    profiles=[MatchedProfileOut.of(profile) for profile in each.profiles],
+                )
+                for number, each in enumerate(answer.submissions)
+            ],
+            unresolved=[LostPapersOut(profile=name, papers=own) for name, own in answer.unresolved.items()],
+            generation=answer.generation,
+            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
+            took_ms=round(answer.took_ms, 3),
+        )

@@ -1,0 +1,238 @@
+"""Saved queries: kept under a name in the catalog's database, with how much of their news has been seen.
+
+What is new is counted in changes of the collection, not in time: of the papers that one transaction added
+none is passed over, whichever process publishes them, and whenever.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+
+from indexer.catalog.database import Database
+from indexer.catalog.store import Store
+from indexer.catalog.tables import CurrentRow, SavedQueryRow
+from indexer.catalog.versions import AddedPaper, added_after
+from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
+
+MAX_NAME_CHARS: Final = 100
+MOST_OF_OWNER: Final = 100
+MOST_ADDED: Final = 50_000  # papers that one look at the news holds against a query
+ID_BYTES: Final = 16
+_ID: Final = re.compile("[A-Za-z0-9_-]{22}")
+_LONGEST: Final = 2**31 - 1  # of a feed's number
+
+
+@dataclass(frozen=True, slots=True)
+class NewSavedQuery:
+    """A query to be kept: ``body`` is that of its request, as JSON in ASCII, ``kind`` says of which.
+
+    ``change`` is that up to which the collection shows papers: those that come later are new.
+    """
+
+    owner: str
+    name: str
+    kind: str
+    body: str
+    change: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQueryHead:
+    """A saved query but for its body. Papers added after the change ``seen`` are new to its owner.
+
+    ``since`` is the change at which it was saved; times are Unix seconds. Feed number ``n_feeds`` of it is
+    good while it ``has_feed``.
+    """
+
+    id: str
+    owner: str
+    name: str
+    kind: str
+    since: int
+    seen: int
+    created_at: int
+    seen_at: int | None
+    has_feed: bool
+    n_feeds: int
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQuery:
+    """A saved query and the body of its request."""
+
+    head: SavedQueryHead
+    body: str
+
+
+_HEAD: Final = [getattr(SavedQueryRow, field.name) for field in fields(SavedQueryHead)]
+
+
+class SavedQueries(Store):
+    """The saved queries of one database; open them with ``SavedQueries.open``.
+
+    Every method raises ``StorageError`` where the database cannot be reached, read or written. An ``owner``
+    of ``None`` is anybody. ``clock`` gives Unix seconds; nobody has more than ``most_of_owner``.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.time,
+        most_of_owner: int = MOST_OF_OWNER,
+    ) -> None:
+        super().__init__(database)
+        self._clock = clock
+        self._most_of_owner = most_of_owner
+
+    def save(self, new: NewSavedQuery) -> tuple[SavedQuery, bool]:
+        """Keeps a query, or finds the owner's with the same name and content; and whether it is a new one.
+
+        Raises:
+            InputError: a name that is blank, too long or not printable.
+            SavedQueryConflictError: the name is that of another query, or there are too many.
+        """
+        _expect_name(new.name)
+        with self._database.writing() as connection:
+            same = and_(SavedQueryRow.owner == new.owner, SavedQueryRow.name == new.name)
+            if (earlier := _found(connection, same)) is not None:
+                if (earlier.head.kind, earlier.body) != (new.kind, new.body):
+                    raise SavedQueryConflictError(
+                        f"Another query is saved under that name, as {earlier.head.id}; give another name, "
+                        "or delete that one first."
+                    )
+                return earlier, False
+            self._expect_room(connection, new.owner)
+            row = {
+                "id": secrets.token_urlsafe(ID_BYTES),
+                **{name: getattr(new, name) for name in ("owner", "name", "kind", "body")},
+                "since": new.change,
+                "seen": new.change,
+                "created_at": int(self._clock()),
+                "has_feed": False,
+                "n_feeds": 0,
+            }
+            connection.execute(insert(SavedQueryRow).values(row))
+            return _expected(connection, SavedQueryRow.id == row["id"]), True
+
+    def all(self, *, owner: str | None) -> list[SavedQueryHead]:
+        """Those of ``owner``, by their names."""
+        statement = select(*_HEAD).order_by(SavedQueryRow.name, SavedQueryRow.id)
+        if owner is not None:
+            statement = statement.where(SavedQueryRow.owner == owner)
+        with self._database.reading() as connection:
+            return [SavedQueryHead(**row._asdict()) for row in connection.execute(statement)]
+
+    def get(self, query_id: str, *, owner: str | None) -> SavedQuery:
+        """One of them; raises SavedQueryNotFoundError."""
+        with self._database.reading() as connection:
+            return _expected(connection, _of(query_id, owner))
+
+    def remove(self, query_id: str, *, owner: str | None) -> None:
+        """Forgets it, with its feed; nothing happens where there is none."""
+        if _ID.fullmatch(query_id):
+            with self._database.writing() as connection:
+                connection.execute(delete(SavedQueryRow).where(_of(query_id, owner)))
+
+    def mark_seen(self, query_id: str, up_to: int, *, owner: str | None) -> SavedQueryHead:
+        """What was added up to the change ``up_to`` is no longer new; it never is again.
+
+        Raises SavedQueryNotFoundError; QueryError for a change that there has not been.
+        """
+        with self._database.writing() as connection:
+            head = _expected(connection, _of(query_id, owner)).head
+            last = connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
+            if not 0 <= up_to <= max(last, head.seen):
+                raise QueryError(
+                    f"up_to is no change of this collection: expected a number up to {last}; give seen_up_to "
+                    "of the news that were read."
+                )
+            seen = {"seen": max(up_to, head.seen), "seen_at": int(self._clock())}
+            return _changed(connection, head.id, seen)
+
+    def open_feed(self, query_id: str, *, owner: str | None) -> SavedQueryHead:
+        """Makes a feed of it, unless it has one; raises SavedQueryNotFoundError."""
+        with self._database.writing() as connection:
+            head = _expected(connection, _of(query_id, owner)).head
+            if head.has_feed:
+                return head
+            return _changed(connection, head.id, {"has_feed": True, "n_feeds": head.n_feeds + 1})
+
+    def close_feed(self, query_id: str, *, owner: str | None) -> None:
+        """Revokes its feed, where it has one: no later one has the same address.
+
+        Raises SavedQueryNotFoundError.
+        """
+        with self._database.writing() as connection:
+            head = _expected(connection, _of(query_id, owner)).head
+            _changed(connection, head.id, {"has_feed": False})
+
+    def of_feed(self, query_id: str, number: int) -> SavedQuery:
+        """The query whose feed number ``number`` is good; raises SavedQueryNotFoundError."""
+        good = and_(SavedQueryRow.has_feed, SavedQueryRow.n_feeds == min(number, _LONGEST))
+        with self._database.reading() as connection:
+            found = _found(connection, and_(_of(query_id, None), good))
+        if found is None:
+            raise SavedQueryNotFoundError("There is no such feed, or no longer; make a new one.")
+        return found
+
+    def added(self, change: int, *, within_s: int | None = None) -> list[AddedPaper]:
+        """The papers that came after a change, and ``within_s`` seconds ago, the last ones first.
+
+        At most MOST_ADDED.
+        """
+        not_before = 0 if within_s is None else int(self._clock()) - within_s
+        with self._database.reading() as connection:
+            return added_after(connection, change, most=MOST_ADDED, not_before=not_before)
+
+    def _expect_room(self, connection: Connection, owner: str) -> None:
+        of_owner = select(func.count()).select_from(SavedQueryRow).where(SavedQueryRow.owner == owner)
+        if connection.execute(of_owner).scalar_one() >= self._most_of_owner:
+            raise SavedQueryConflictError(
+                f"{self._most_of_owner} queries are saved already, the most one may keep; delete one first."
+            )
+
+
+def _expect_name(name: str) -> None:
+    if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
+        raise InputError(f"name: expected 1 to {MAX_NAME_CHARS} printable characters; say what is looked for")
+
+
+def _of(query_id: str, owner: str | None) -> ColumnElement[bool]:
+    if not _ID.fullmatch(query_id):  # not every text can be asked of every database
+        raise _not_found()
+    which = SavedQueryRow.id == query_id
+    return which if owner is None else and_(which, SavedQueryRow.owner == owner)
+
+
+def _found(connection: Connection, which: ColumnElement[bool]) -> SavedQuery | None:
+    row = connection.execute(select(*_HEAD, SavedQueryRow.body).where(which)).one_or_none()
+    if row is None:
+        return None
+    columns = row._asdict()
+    body = columns.pop("body")
+    return SavedQuery(SavedQueryHead(**columns), body)
+
+
+def _expected(connection: Connection, which: ColumnElement[bool]) -> SavedQuery:
+    found = _found(connection, which)
+    if found is None:
+        raise _not_found()
+    return found
+
+
+def _changed(connection: Connection, query_id: str, values: dict[str, Any]) -> SavedQueryHead:
+    which = SavedQueryRow.id == query_id
+    connection.execute(update(SavedQueryRow).where(which).values(values))
+    return _expected(connection, which).head
+
+
+def _not_found() -> SavedQueryNotFoundError:
+    return SavedQueryNotFoundError(
+        "There is no such saved query of yours; it was deleted, or saved with another key."
+    )

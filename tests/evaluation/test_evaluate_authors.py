@@ -1,0 +1,78 @@
+"""``akin evaluate authors``: who is drawn, which papers are rated how, and what the command prints."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluation.sets.authors import author_set
+from models.errors import InputError
+from tests.support.commands import flat, run
+from tests.support.examples.set_examples import lines, write
+
+TOPICS = {"ada": "moss on walls", "bo": "moss on stones", "cy": "bells in towers", "di": "rain over lakes"}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Ada writes with Bo, Bo with Cy; Di writes alone. All have ten papers before 2019 and three after."""
+    papers = []
+    for name, topic in TOPICS.items():
+        for number in range(13):
+            year = 2010 + number if number < 9 else 2018 if number == 9 else 2019 + number
+            with_others = {("ada", 0): ["bo"], ("bo", 0): ["cy"]}.get((name, number), [])
+            abstract = f"We study {topic}. Part {number} of {name} measures {topic} again."
+            papers.append(
+                {
+                    "id": f"{name}{number}",
+                    "title": f"On {topic}, part {number}",
+                    "abstract": abstract,
+                    "year": year,
+                    "authors": [name, *with_others],
+                }
+            )
+    write(tmp_path, "corpus.jsonl", lines(*papers))
+    return tmp_path / "corpus.jsonl"
+
+
+def test_papers_are_rated_by_who_wrote_them(corpus: Path) -> None:
+    """Earlier papers make the profile; later ones are graded by the nearest circle of people, none twice."""
+    made = author_set(corpus, split=2019, n_authors=10)
+    assert set(TOPICS) == set(made.profiles)
+    assert {f"ada{number}" for number in range(10)} == set(made.profiles["ada"])
+    assert {f"bo{number}" for number in range(10)} | {"ada0"} == set(made.profiles["bo"])
+    by_grade: dict[float, set[str]] = {}
+    for paper, grade in made.ratings["ada"].items():
+        by_grade.setdefault(grade, set()).add(paper)
+    expected = {
+        5.0: {"ada10", "ada11", "ada12"},
+        4.0: {"bo10", "bo11", "bo12"},
+        2.0: {"cy10", "cy11", "cy12"},
+        1.0: {"di10", "di11", "di12"},
+    }
+    assert expected == by_grade
+    rated = {paper for own in made.ratings.values() for paper in own}
+    assert rated | {paper for own in made.profiles.values() for paper in own} == set(made.papers)
+
+
+def test_who_is_drawn_is_the_same_each_time(corpus: Path) -> None:
+    """Whatever the number drawn, the first are the first."""
+    two, three = (author_set(corpus, split=2019, n_authors=n) for n in (2, 3))
+    assert list(two.profiles) == list(three.profiles)[:2]
+    assert two.ratings == {name: three.ratings[name] for name in two.ratings}
+    with pytest.raises(InputError, match="no author has 10 papers before 2015"):
+        author_set(corpus, split=2015, n_authors=2)
+
+
+def test_the_command_compares_kinds_of_distance_and_ways_to_sum_up(corpus: Path, tmp_path: Path) -> None:
+    """Akin's affinity among them, which tells apart what is on the topic of a profile."""
+    figures = tmp_path / "figures.json"
+    options = ("--encoder", "hashing", "--split", "2019", "--json", figures)
+    shown = flat(run("evaluate", "authors", corpus, *options))
+    assert "ratings of 4 researchers), percent" in shown
+    rows = {(row["system"], row["measure"]): row["value"] for row in json.loads(figures.read_bytes())}
+    systems = {system for system, _ in rows}
+    assert {"akin", "ot, nearest 3", "tf-idf, mean", "one vector, nearest 5, relative"} < systems
+    assert 5 * 4 * 2 == len(systems)
+    assert rows["akin", "easy"] == 100
+    assert "akin − ot, nearest 1: loss" in shown

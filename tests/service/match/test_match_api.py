@@ -1,0 +1,118 @@
+"""``POST /v1/match``: profiles near to submissions, their reasons, and assignments."""
+
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from akin.client import Client
+
+SUBMISSION, OTHER = "demo:p03-m07", "demo:p01-m02"
+PROFILES = [
+    {"name": "floods", "papers": [f"demo:p03-m0{number}" for number in range(7)]},
+    {"name": "second", "papers": ["demo:p01-m01", "demo:p01-m03", "none"]},
+    {"name": "third", "papers": ["demo:p05-m04"], "quota": 0},
+]
+
+
+def matched(client: TestClient, *submissions: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    """The answer to a match that must succeed."""
+    body = {"submissions": submissions or [{"paper_id": SUBMISSION}], "profiles": PROFILES, **rest}
+    response = client.post("/v1/match", json=body)
+    assert 200 == response.status_code, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+def test_profiles_come_by_affinity_with_what_makes_it(sentence_client: TestClient) -> None:
+    """Nearest first; shares x distances sum to 1 minus the affinity, weights x distances to each distance."""
+    answer = matched(sentence_client, reasons=5)
+    (submission,) = answer["submissions"]
+    assert SUBMISSION == submission["id"]
+    affinities = [each["affinity"] for each in submission["profiles"]]
+    assert sorted(affinities, reverse=True) == affinities
+    assert "floods" == submission["profiles"][0]["profile"]
+    assert {"floods", "second", "third"} == {each["profile"] for each in submission["profiles"]}
+    for profile in submission["profiles"]:
+        total = sum(each["share"] * each["score"] for each in profile["reasons"])
+        assert pytest.approx(1 + total) == profile["affinity"]
+        for each in profile["reasons"]:
+            cells = sum(cell["weight"] * cell["distance"] for cell in each["alignments"])
+            assert (
+                pytest.approx(-each["score"]) == cells + each["words"]["weight"] * each["words"]["distance"]
+            )
+    assert [{"profile": "second", "papers": ["none"]}] == answer["unresolved"]
+
+
+def test_an_entry_is_what_a_comparison_says(sentence_client: TestClient) -> None:
+    """A profile of one paper has the affinity of the two side by side, and the same alignments."""
+    profile = matched(sentence_client)["submissions"][0]["profiles"]
+    (third,) = [each for each in profile if each["profile"] == "third"]
+    body = {"a": {"paper_id": SUBMISSION}, "b": {"paper_id": "demo:p05-m04"}}
+    side = sentence_client.post("/v1/compare", json=body).json()["a"]
+    assert side["affinity"] == third["affinity"]
+    assert side["score"] == third["reasons"][0]["score"]
+    assert side["alignments"] == third["reasons"][0]["alignments"]
+
+
+def test_the_answer_is_as_long_as_asked(sentence_client: TestClient) -> None:
+    """So many profiles of each submission, so many papers of each profile."""
+    answer = matched(sentence_client, {"paper_id": SUBMISSION}, {"paper_id": OTHER}, limit=2, reasons=0)
+    assert [2, 2] == [len(each["profiles"]) for each in answer["submissions"]]
+    assert [0, 1] == [each["submission"] for each in answer["submissions"]]
+    assert not any(profile["reasons"] for each in answer["submissions"] for profile in each["profiles"])
+    first = matched(sentence_client, nearest=1)["submissions"][0]["profiles"][0]
+    assert first["affinity"] > matched(sentence_client)["submissions"][0]["profiles"][0]["affinity"]
+
+
+def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> None:
+    """Those assigned come first, also where they are not the nearest."""
+    answer = matched(
+        sentence_client,
+        {"paper_id": SUBMISSION},
+        {"title": "", "abstract": "Rivers flood. We measure floods of rivers."},
+        assign={"per_submission": 1, "per_profile": 1},
+        conflicts=[{"submission": 0, "profile": "floods"}],
+    )
+    first, second = answer["submissions"]
+    assert ["second"] == [each["profile"] for each in first["profiles"] if each["assigned"]]
+    assert "floods" not in {each["profile"] for each in first["profiles"]}
+    assert ["floods"] == [each["profile"] for each in second["profiles"] if each["assigned"]]
+    assert second["id"] is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "told"),
+    [
+        ({"submissions": [{"paper_id": "none"}]}, 404, "No paper"),
+        ({"profiles": [{"name": "a", "papers": ["none"]}]}, 422, "profiles have no paper in this collection"),
+        ({"profiles": [PROFILES[0], PROFILES[0]]}, 422, "two profiles named"),
+        ({"conflicts": [{"submission": 1, "profile": "floods"}]}, 422, "A conflict names submission 1"),
+        ({"assign": {"per_submission": 4}}, 422, "fewer than 4 reviewers"),
+        ({"profiles": [{"name": "a", "papers": ["x"] * 5_000}, PROFILES[0]]}, 422, "more than 5000"),
+        ({"submissions": [{"paper_id": SUBMISSION}] * 50, "limit": 41}, 422, "are more than 2000"),
+        ({"profiles": []}, 422, "profiles"),
+    ],
+)
+def test_what_cannot_be_matched_is_refused(
+    sentence_client: TestClient, changed: dict[str, Any], status: int, told: str
+) -> None:
+    """With what was given and what to do."""
+    body = {"submissions": [{"paper_id": SUBMISSION}], "profiles": PROFILES, **changed}
+    response = sentence_client.post("/v1/match", json=body)
+    assert (status, True) == (response.status_code, told in response.text), response.text
+
+
+def test_the_client_matches(sentence_client: TestClient) -> None:
+    """Submissions by name or pasted, profiles as names and papers."""
+    client = Client("http://testserver")
+    client._http = sentence_client
+    answer = client.match(
+        [SUBMISSION, {"title": "Floods", "abstract": "Rivers flood."}],
+        {each["name"]: each["papers"] for each in PROFILES},  # type: ignore[misc]  # texts and lists
+        limit=1,
+        assign={"per_submission": 1, "per_profile": 2},
+    )
+    assert ["floods"] == [each.profile for each in answer.submissions[0].profiles if each.assigned]
+    assert answer.submissions[0].profiles[0].reasons[0].paper.id.startswith("demo:p03")
+    assert ("none",) == answer.unresolved[0].papers

@@ -1,0 +1,292 @@
+"""`/v1/queries`: kept by whoever saved them, new papers told once, feeds read without a key."""
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from defusedxml import ElementTree
+from fastapi.testclient import TestClient
+
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.snapshot.snapshot import open_snapshot
+from models.encoder import Encoder
+from service.access.api_keys import Keys, Scope
+from service.search.engine import SearchEngine
+from service.timings import Timings
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.clients import client_of
+from tests.support.servers.patience import soon
+
+OFTEN = Timings(follow_every_s=0.02, absorb_every_s=0.05, keys_refresh_s=0.02)
+WHALES = {"id": "w/1", "title": "Whales", "abstract": ["Whales sing.", "We count whales."], "year": 2020}
+SONGS = {
+    "id": "w/2",
+    "title": "Songs of whales",
+    "abstract": ["Whales sing songs.", "We hear whales."],
+    "year": 2021,
+}
+TAXES = {"id": "t/1", "title": "Taxes", "abstract": ["Revenue grows.", "Courts tax estates."], "year": 2021}
+SEARCH = {"query": {"text": "whales sing"}, "limit": 5}
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of some papers, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
+    build_quietly(write_corpus(folder / "c.jsonl", many_papers(60)), folder / "data", hashing)
+    return folder / "data"
+
+
+@pytest.fixture
+def data(built: Path, tmp_path: Path) -> Path:
+    """A collection of the test's own."""
+    return Path(shutil.copytree(built, tmp_path / "data"))
+
+
+def serving(data: Path, **settings: Any) -> TestClient:
+    """A service over the collection that takes papers."""
+    engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+    given = {"keyless": "write", "device": "cpu", "rate": 0, **settings}
+    return client_of(data, engine, timings=OFTEN, **given)
+
+
+@pytest.fixture
+def client(data: Path) -> Iterator[TestClient]:
+    """A client of it, on its machine, without keys."""
+    with serving(data) as client:
+        yield client
+
+
+def add(client: TestClient, *papers: dict[str, Any], **options: Any) -> None:
+    """Add papers and wait until they show."""
+    answer = client.post("/v1/papers?wait=true", json={"papers": list(papers)}, **options)
+    assert 200 == answer.status_code, answer.text
+
+
+def save(client: TestClient, body: dict[str, Any] | None = None, **options: Any) -> str:
+    """The path of a saved query."""
+    answer = client.post("/v1/queries", json=body or {"name": "whales", "search": SEARCH}, **options)
+    assert 201 == answer.status_code, answer.text
+    return str(answer.headers["Location"])
+
+
+def news(client: TestClient, path: str, **params: Any) -> dict[str, Any]:
+    """What is new to a query."""
+    answer = client.get(f"{path}/new", params=params)
+    assert 200 == answer.status_code, answer.text
+    return dict(answer.json())
+
+
+def ids(found: dict[str, Any]) -> list[str]:
+    """The ids of the papers found, best first."""
+    return [each["paper"]["id"] for each in found["results"]]
+
+
+def entries(feed: bytes) -> list[tuple[str, str]]:
+    """The titles and addresses in a feed."""
+    root = ElementTree.fromstring(feed)
+    assert f"{ATOM}feed" == root.tag
+    assert {"id", "title", "updated"} <= {child.tag.removeprefix(ATOM) for child in root}
+    return [
+        (str(entry.findtext(f"{ATOM}title")), entry.find(f"{ATOM}link").attrib["href"])
+        for entry in root.iter(f"{ATOM}entry")
+    ]
+
+
+def test_what_is_new_is_told_until_it_is_seen(client: TestClient) -> None:
+    """Papers added since are told, best first, in words and numbers; once marked as seen they are not."""
+    add(client, WHALES)
+    path = save(client)
+    nothing = news(client, path)
+    assert ([], 0, "nothing_added") == (nothing["results"], nothing["added"], nothing["reason"])
+    add(client, SONGS, TAXES)
+    found = news(client, path, weak=True)
+    assert (["w/2", "t/1"], 2, "whales") == (ids(found), found["added"], found["name"])
+    first = found["results"][0]
+    assert first["added_at"].endswith("Z")
+    single = client.post("/v1/search", json=SEARCH).json()["results"]
+    assert next(each["score"] for each in single if each["paper"]["id"] == "w/2") == first["score"]
+    add(client, {**SONGS, "id": "w/3"})
+    for _ in range(2):  # an answer that got lost is asked for again
+        seen = client.post(f"{path}/seen", json={"up_to": found["seen_up_to"]})
+        assert (200, found["seen_up_to"]) == (seen.status_code, seen.json()["seen_up_to"])
+    assert ["w/3"] == ids(news(client, path))
+    assert client.post(f"{path}/seen", json={"up_to": 10**9}).status_code == 422
+
+
+def test_weak_matches_are_no_news(client: TestClient) -> None:
+    """Papers about something else are counted and not told, unless that is asked for."""
+    path = save(client)
+    add(client, {**TAXES, "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]})
+    found = news(client, path)
+    assert ([], 1, "no_match_added") == (ids(found), found["added"], found["reason"])
+    assert ["t/1"] == ids(news(client, path, weak=True))
+
+
+def test_likes_dislikes_and_filters_are_kept(client: TestClient) -> None:
+    """Saved recommendations come back as they were sent, and what is new obeys them."""
+    add(client, WHALES, TAXES)
+    body = {"seeds": ["w/1"], "negatives": ["t/1"], "filters": {"year_from": 2020}, "limit": 1}
+    path = save(client, {"name": "songs", "recommendations": body})
+    like_whales = save(client, {"name": "whales", "search": {"query": {"paper_id": "w/1"}}})
+    saved = client.get(path).json()
+    assert (body, None, "recommendations") == (saved["recommendations"], saved["search"], saved["kind"])
+    add(client, SONGS, {**SONGS, "id": "old", "year": 1999}, {**TAXES, "id": "t/2"})
+    found = news(client, path, weak=True, limit=9)
+    assert (["w/2", "t/2"], 2) == (ids(found), found["added"])
+    assert ["w/2"] == ids(news(client, path, weak=True))
+    client.delete("/v1/papers/w%2F1")
+    for of_a_lost_seed in (path, like_whales):
+        lost = news(client, of_a_lost_seed)
+        assert ("no_seed_resolved", [0]) == (lost["reason"], [each["seed"] for each in lost["unresolved"]])
+
+
+def test_only_some_papers_may_be_asked_for(client: TestClient) -> None:
+    """A query that names the papers it may return is told of no others."""
+    narrow = {**SEARCH, "filters": {"ids": ["w/2"]}}
+    path = save(client, {"name": "narrow", "search": narrow})
+    add(client, WHALES)
+    assert "nothing_added" == news(client, path)["reason"]
+    add(client, SONGS)
+    assert ["w/2"] == ids(news(client, path))
+
+
+def test_saved_queries_are_listed_and_deleted(client: TestClient) -> None:
+    """The list holds no bodies; the same query is saved once; deleting twice is as deleting once."""
+    assert {"queries": []} == client.get("/v1/queries").json()
+    assert 404 == client.get("/v1/queries/none").status_code
+    assert 204 == client.delete("/v1/queries/none").status_code
+    path = save(client)
+    again = client.post("/v1/queries", json={"name": "whales", "search": {**SEARCH, "include": [*DETAILS]}})
+    assert (200, path) == (again.status_code, again.headers["Location"])
+    other = client.post("/v1/queries", json={"name": "whales", "search": {**SEARCH, "limit": 6}})
+    assert (409, "urn:akin:problem:saved-query-conflict") == (other.status_code, other.json()["type"])
+    (listed,) = client.get("/v1/queries").json()["queries"]
+    assert (path, "whales", "search", None) == (
+        f"/v1/queries/{listed['id']}",
+        *(listed[name] for name in ("name", "kind", "feed")),
+    )
+    assert "search" not in listed
+    for _ in range(2):
+        assert 204 == client.delete(path).status_code
+    for gone in (client.get(path), client.get(f"{path}/new"), client.post(f"{path}/feed")):
+        assert (404, "urn:akin:problem:saved-query-not-found") == (gone.status_code, gone.json()["type"])
+
+
+DETAILS = ("abstract", "sentences", "alignments", "highlights")
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"name": "a"}, "search"),
+        ({"name": "a", "search": SEARCH, "recommendations": {"seeds": ["w/1"]}}, "search"),
+        ({"name": "", "search": SEARCH}, "name"),
+        ({"name": "a\nb", "search": SEARCH}, "name"),
+        ({"name": "a", "search": {**SEARCH, "cursor": "x"}}, "search"),
+        ({"name": "a", "recommendations": {"seeds": []}}, "recommendations.seeds"),
+        ({"search": SEARCH}, "name"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(client: TestClient, body: dict[str, Any], named: str) -> None:
+    """A name and one query are needed; the field that is wrong is named, and nothing is kept."""
+    answer = client.post("/v1/queries", json=body)
+    assert 422 == answer.status_code
+    assert named in answer.json()["detail"]
+    assert [] == client.get("/v1/queries").json()["queries"]
+
+
+def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
+    """It holds what is new and matches, without a key, until it or the key that made it is revoked."""
+    with Keys.open(data / CATALOG_FILE) as keys:
+        mine, other, admin = (
+            keys.create(name, scope=scope, expires_days=1)
+            for name, scope in (("me", Scope.INGEST), ("you", Scope.READ), ("all", Scope.ADMIN))
+        )
+        as_me, as_you, as_admin = ({"headers": {"x-api-key": each.token}} for each in (mine, other, admin))
+        with serving(data) as client:
+            path = save(client, **as_me)
+            assert 404 == client.post(f"{path}/feed", **as_you).status_code
+            assert 404 == client.get(f"{path}/new", **as_you).status_code
+            assert 401 == client.get(f"{path}/new").status_code
+            assert [] == client.get("/v1/queries", **as_admin).json()["queries"]
+            assert 200 == client.get(path, **as_admin).status_code
+            address = client.post(f"{path}/feed", **as_me).json()["feed"]
+            assert address == client.post(f"{path}/feed", **as_me).json()["feed"]
+            assert address == client.get(path, **as_me).json()["feed"]
+            add(
+                client,
+                {**SONGS, "title": "<b>Songs</b> & \u0001whales", "url": 'https://x.org/a?b=1&c="2"'},
+                {**WHALES, "url": "javascript:alert(1)"},
+                {**TAXES, "title": "Estates", "abstract": ["Zyx qwv.", "Plm okn ijb."]},
+                **as_me,
+            )
+            read = client.get(address)
+            assert (200, "application/atom+xml") == (
+                read.status_code,
+                read.headers["content-type"].split(";")[0],
+            )
+            assert [
+                ("Whales", "/?paper=w%2F1"),
+                ("<b>Songs</b> & whales", 'https://x.org/a?b=1&c="2"'),
+            ] == sorted(entries(read.content), reverse=True)
+            seen = client.get(f"{path}/new", **as_me).json()["seen_up_to"]
+            client.post(f"{path}/seen", json={"up_to": seen}, **as_me)
+            assert 2 == len(entries(client.get(address).content))
+            assert 404 == client.get(address[:-1] + ("A" if address[-1] != "A" else "B")).status_code
+            assert 204 == client.delete(f"{path}/feed", **as_me).status_code
+            assert 404 == client.get(address).status_code
+            later = client.post(f"{path}/feed", **as_me).json()["feed"]
+            assert (200, 404) == (client.get(later).status_code, client.get(address).status_code)
+            keys.revoke("me")
+            soon(lambda: client.get(later).status_code == 401)
+
+
+def test_without_keys_a_feed_is_for_this_machine(data: Path) -> None:
+    """Like everything else; and what was saved before there were keys is read with none of them."""
+    with serving(data) as client:
+        feed = client.post(f"{save(client)}/feed").json()["feed"]
+        assert 200 == client.get(feed).status_code
+        assert 401 == client.get(feed, headers={"x-forwarded-for": "1.2.3.4"}).status_code
+        with Keys.open(data / CATALOG_FILE) as keys:
+            token = keys.create("me", scope=Scope.READ, expires_days=1).token
+        soon(lambda: client.get(feed).status_code == 401)
+        assert 401 == client.get(feed, headers={"x-api-key": token}).status_code
+
+
+def test_a_feed_counts_as_one_caller(data: Path) -> None:
+    """Who reads one feed too often waits, and other feeds go on; a wrong address counts for nobody."""
+    with serving(data, rate=4) as client:
+        first = client.post(f"{save(client)}/feed").json()["feed"]
+        second = client.post(f"{save(client, {'name': 'b', 'search': SEARCH})}/feed").json()["feed"]
+        for _ in range(9):
+            assert 404 == client.get(f"{first}A").status_code
+        statuses = [client.get(first).status_code for _ in range(6)]
+        assert 200 == statuses[0]
+        assert 429 == statuses[-1]
+        assert 200 == client.get(second).status_code
+
+
+def test_the_place_at_the_database_is_free_while_news_are_computed(data: Path) -> None:
+    """Writes go on while all places at the processor are taken and news wait for one."""
+    with serving(data, running=1, queue=1) as client:
+        path = save(client)
+        add(client, SONGS)
+        queues = client.app.state.services.queues  # type: ignore[attr-defined]
+        assert client.portal is not None
+        client.portal.call(queues.computing._free.acquire)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(news, client, path)
+            soon(lambda: queues.computing.waiting == 1)
+            assert 0 == queues.storing.running
+            refused = client.get(f"{path}/new")
+            assert (503, True) == (refused.status_code, "Retry-After" in refused.headers)
+            add(client, WHALES)
+            client.portal.call(queues.computing._free.release)
+            assert ["w/2"] == ids(waiting.result())
+        assert {"w/2", "w/1"} == {*ids(news(client, path))}

@@ -1,0 +1,211 @@
+"""Saved queries as they are stored: names, bounds, what counts as added, feeds; in SQLite and PostgreSQL."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.migrations import migrate, scripts
+from models.errors import InputError, QueryError, SavedQueryConflictError, SavedQueryNotFoundError
+from models.types import Paper, Sentence
+from service.access.feeds import FeedOf, FeedTokens
+from service.saved.saved_queries import NewSavedQuery, SavedQueries
+from service.secret import Secret
+
+NEW = NewSavedQuery("me", "floods", "search", '{"query":{"paper_id":"a"}}', 0)
+
+
+def paper(paper_id: str, title: str = "", abstract: str = "One.") -> Paper:
+    """A paper of one sentence."""
+    return Paper(paper_id, title, abstract, (Sentence(abstract, 0, len(abstract)),))
+
+
+@pytest.fixture
+def saved(catalog_place: str | Path) -> Iterator[SavedQueries]:
+    """The saved queries of an empty catalog."""
+    with SavedQueries.open(catalog_place) as saved:
+        yield saved
+
+
+@pytest.fixture
+def catalog(catalog_place: str | Path) -> Iterator[Catalog]:
+    """The same catalog."""
+    with Catalog.open(catalog_place) as catalog:
+        yield catalog
+
+
+def added(saved: SavedQueries, change: int) -> list[tuple[str, int]]:
+    """The papers that came after a change, and in which."""
+    return [(each.paper_id, each.change) for each in saved.added(change)]
+
+
+def test_what_counts_as_added(saved: SavedQueries, catalog: Catalog) -> None:
+    """A paper that came in or came back does; one that is replaced, deleted or given again does not."""
+    catalog.add([paper("a"), paper("b"), paper("c")])
+    mark = catalog.last_change()
+    catalog.add([paper("a", "A new title"), paper("d"), paper("e")])
+    catalog.add([paper("b"), paper("d")])
+    assert [("d", 2), ("e", 2)] == added(saved, mark)
+    catalog.delete(["b", "e", "never there"])
+    assert [("d", 2)] == added(saved, mark)
+    catalog.add([paper("b"), paper("never there")])
+    assert [("b", 4), ("never there", 4), ("d", 2)] == added(saved, mark)
+    assert [] == added(saved, catalog.last_change())
+
+
+def test_what_was_staged_counts_when_it_is_published(saved: SavedQueries, catalog: Catalog) -> None:
+    """Papers that waited while others were marked as seen are new once they show."""
+    catalog.stage("load", [paper("a"), paper("b")])
+    catalog.add([paper("c")])
+    mark = catalog.last_change()
+    last = max(version.key for version in catalog.staged("load"))
+    catalog.publish("load", last, replace=True)
+    assert [("a", 2), ("b", 2)] == added(saved, mark)
+
+
+def test_when_a_paper_came_is_kept(catalog_place: str | Path, catalog: Catalog) -> None:
+    """Papers are told apart by when they came: those that came longer ago are left out."""
+    catalog.add([paper("a")])
+    with SavedQueries(catalog._database) as saved:
+        came_at = saved.added(0)[0].added_at
+    for later, expected in ((9, 1), (11, 0)):
+        with SavedQueries(catalog._database, clock=lambda at=came_at + later: at) as saved:  # type: ignore[misc]  # a default
+            assert expected == len(saved.added(0, within_s=10))
+
+
+def test_a_query_is_there_once(saved: SavedQueries) -> None:
+    """Sent twice it is saved once; no other has its name, but for those of other owners."""
+    first, is_new = saved.save(NEW)
+    assert is_new
+    assert (first, False) == saved.save(replace(NEW, change=7))
+    with pytest.raises(SavedQueryConflictError, match=first.head.id):
+        saved.save(replace(NEW, body="{}"))
+    with pytest.raises(SavedQueryConflictError):
+        saved.save(replace(NEW, kind="recommendations"))
+    assert saved.save(replace(NEW, owner="you"))[1]
+    assert ["floods"] == [head.name for head in saved.all(owner="me")]
+    assert 2 == len(saved.all(owner=None))
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0", "\ud800", "x" * 101])
+def test_a_name_can_be_shown(saved: SavedQueries, name: str) -> None:
+    """A name that is blank, too long or not printable is refused, and the field is named."""
+    with pytest.raises(InputError, match="name: "):
+        saved.save(replace(NEW, name=name))
+
+
+def test_one_keeps_a_bounded_number(catalog_place: str | Path, catalog: Catalog) -> None:
+    """At the bound the next query is refused, an earlier one is still found, and others keep their own."""
+    with SavedQueries(catalog._database, most_of_owner=2) as saved:
+        saved.save(NEW)
+        saved.save(replace(NEW, name="b"))
+        with pytest.raises(SavedQueryConflictError, match="2 queries are saved already"):
+            saved.save(replace(NEW, name="c"))
+        assert not saved.save(NEW)[1]
+        assert saved.save(replace(NEW, owner="you"))[1]
+
+
+def test_nobody_sees_what_is_anothers(saved: SavedQueries) -> None:
+    """Another owner's query is as if it were not there; `None` sees all; what is gone stays gone."""
+    key = saved.save(NEW)[0].head.id
+    for wrong in (key, "x" * 22, "", "a\0b", "../x", key + "\n"):
+        with pytest.raises(SavedQueryNotFoundError):
+            saved.get(wrong, owner="you")
+        with pytest.raises(SavedQueryNotFoundError):
+            saved.mark_seen(wrong, 0, owner="you")
+        with pytest.raises(SavedQueryNotFoundError):
+            saved.open_feed(wrong, owner="you")
+        saved.remove(wrong, owner="you")
+    assert key == saved.get(key, owner="me").head.id == saved.get(key, owner=None).head.id
+    saved.remove(key, owner="me")
+    saved.remove(key, owner="me")
+    assert [] == saved.all(owner=None)
+
+
+def test_what_was_seen_is_not_new_again(saved: SavedQueries, catalog: Catalog) -> None:
+    """A mark goes forward and never back, however often it is sent, and not past the last change."""
+    catalog.add([paper("a")])
+    catalog.add([paper("b")])
+    key = saved.save(NEW)[0].head.id
+    assert None is saved.get(key, owner="me").head.seen_at
+    for up_to, seen in ((1, 1), (2, 2), (1, 2), (2, 2)):
+        marked = saved.mark_seen(key, up_to, owner="me")
+        assert (seen, True) == (marked.seen, marked.seen_at is not None)
+    with pytest.raises(QueryError, match="up_to is no change of this collection: expected a number up to 2"):
+        saved.mark_seen(key, 3, owner="me")
+
+
+def test_a_feed_is_good_until_it_is_revoked(saved: SavedQueries) -> None:
+    """Making it twice makes one; revoked, its number is never good again."""
+    key = saved.save(NEW)[0].head.id
+    with pytest.raises(SavedQueryNotFoundError):
+        saved.of_feed(key, 0)
+    assert saved.open_feed(key, owner="me") == saved.open_feed(key, owner="me")
+    assert key == saved.of_feed(key, 1).head.id
+    saved.close_feed(key, owner="me")
+    saved.close_feed(key, owner="me")
+    with pytest.raises(SavedQueryNotFoundError):
+        saved.of_feed(key, 1)
+    saved.open_feed(key, owner="me")
+    assert key == saved.of_feed(key, 2).head.id
+    for wrong in (0, 1, 3, 2**32 - 1):
+        with pytest.raises(SavedQueryNotFoundError):
+            saved.of_feed(key, wrong)
+
+
+def test_a_token_is_good_as_it_was_given_out_alone(saved: SavedQueries) -> None:
+    """Any other text, another number or another secret is refused, without a look into the database."""
+    feed = FeedOf(saved.save(NEW)[0].head.id, 3)
+    tokens = FeedTokens(Secret(b"x" * 32, shared=True))
+    token = tokens.write(feed)
+    assert feed == tokens.read(token)
+    assert 52 == len(token)
+    others = [FeedTokens(Secret(b"y" * 32, shared=True)).write(feed)]
+    others += [
+        token[:place] + ("A" if token[place] != "A" else "B") + token[place + 1 :] for place in range(52)
+    ]
+    for wrong in (*others, "", "é", token[:-4], token + "AAAA", token + "\n", token[:-1], f" {token}"):
+        with pytest.raises(SavedQueryNotFoundError):
+            tokens.read(wrong)
+
+
+@pytest.mark.parametrize(
+    ("body", "stays"),
+    [
+        ({"query": {"abstract": "They said: THE ice of\n\nGreenland melts   fast. So we go."}}, False),
+        ({"query": {"abstract": ["We saw it.", "The ice of Greenland", "melts fast."]}}, False),
+        ({"seeds": ["b", {"text": "the ice of greenland melts fast."}]}, False),
+        ({"query": {"paper_id": "On Ice"}}, False),
+        ({"query": {"paper_id": "a"}, "filters": {"venues": ["Ice"]}}, True),
+        ({"query": {"text": "does the ice of Greenland melt?"}}, True),
+    ],
+)
+def test_a_purge_takes_the_queries_that_hold_the_text(
+    saved: SavedQueries, catalog: Catalog, body: dict[str, object], *, stays: bool
+) -> None:
+    """A query that holds a sentence or the title of a purged paper goes, however it is written."""
+    saved.save(replace(NEW, body=json.dumps(body)))
+    catalog.add([paper("a", "On ice", "The ice of Greenland melts fast."), paper("b")])
+    assert not catalog.purge(["b"]).n_queries
+    assert (0 if stays else 1) == catalog.purge(["a"]).n_queries
+    assert stays == bool(saved.all(owner=None))
+
+
+def test_papers_of_an_older_catalog_are_no_news(catalog_place: str | Path) -> None:
+    """A catalog that is migrated counts what is there as added when it last changed."""
+    with Catalog.open(catalog_place) as catalog:
+        catalog.add([paper("a")])
+        catalog.add([paper("b")])
+        with catalog._database.writing() as connection:
+            scripts.downgrade(connection, "0007")
+            assert "added" not in dict(
+                connection.execute(text("SELECT * FROM current_papers WHERE paper_id = 'a'")).one()._mapping
+            )
+    assert "0007" == migrate(catalog_place)
+    with SavedQueries.open(catalog_place) as saved:
+        assert [("b", 2)] == added(saved, 1)
+        assert saved.added(0, within_s=600)
