@@ -291,7 +291,7 @@ class RecommendationsAnswer:
     reason: str | None
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
-    took_ms: float
+    took_ms: float = 0.0  # not told in a batch
 
 
 @dataclass(frozen=True, slots=True)

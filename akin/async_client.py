@@ -23,6 +23,7 @@ from akin.client import DEFAULT_URL, Retries
 from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
+    Draft,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -31,6 +32,7 @@ from akin.queries import (
     SentenceRequest,
 )
 from akin.saved_answers import News, SavedQuery, SavedQueryHead
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -83,6 +85,14 @@ class AsyncClient:
     ) -> MatchAnswer:
         """As ``Client.match``."""
         return await self._send(calls.match(submissions, profiles, asked))
+
+    async def embed(self, papers: Sequence[Draft]) -> Embedding:
+        """As ``Client.embed``."""
+        return await self._send(calls.embed(papers))
+
+    async def vectors(self, name: str) -> PaperVectorsAnswer:
+        """As ``Client.vectors``."""
+        return await self._send(calls.vectors(name))
 
     async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """As ``Client.compare``."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from akin.answers import SearchAnswer
+from akin.answers import RecommendationsAnswer, SearchAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,13 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class SeedAnswer:
-    """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``."""
+    """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
+
+    Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``.
+    """
 
     seed: int
     paper_id: str | None
-    answer: SearchAnswer | None
+    answer: SearchAnswer | RecommendationsAnswer | None
     problem: Problem | None
+    name: str | None = None

@@ -25,6 +25,7 @@ from akin.batch_answers import Batch, Problem, SeedAnswer
 from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
+    Draft,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -33,10 +34,12 @@ from akin.queries import (
     SentenceRequest,
 )
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
+_RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
 _PAPER_KEYS = ("paper_id", "title", "abstract", "text")
 _SENTENCE_KEYS = ("text", "paper_id", "sentence")
 
@@ -94,6 +97,17 @@ def match(
             profile["quota"] = quotas[profile["name"]]
     body["conflicts"] = [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())]
     return Call("POST", "/v1/match", MatchAnswer, body)
+
+
+def embed(papers: Sequence[Draft]) -> Call[Embedding]:
+    """The vectors of drafts."""
+    body = {"papers": [dict(paper) for paper in papers], "encoding": "base64"}
+    return Call("POST", "/v1/embed", Embedding, body)
+
+
+def vectors(name: str) -> Call[PaperVectorsAnswer]:
+    """The vectors of one paper."""
+    return Call("GET", f"/v1/papers/{quote(name, safe='')}/vectors?encoding=base64", PaperVectorsAnswer)
 
 
 def _query(given: str | Seed) -> dict[str, Any]:
@@ -195,6 +209,9 @@ def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
     body: dict[str, Any] = dict(asked)
     if "queries" in asked:
         body["queries"] = [_with_query(query, _PAPER_KEYS) for query in asked["queries"]]
+    if "profiles" in asked:
+        profiles = asked["profiles"].items()
+        body["profiles"] = [{"name": name, "papers": list(papers)} for name, papers in profiles]
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Call("POST", "/v1/batches", Batch, body, key)
 
@@ -238,9 +255,10 @@ class Reading:
     def answers(self, content: bytes) -> list[SeedAnswer]:
         """Those whose last byte has come."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        self.start += len(lines)
-        self.attempt = 0 if lines else self.attempt
-        return [_seed_answer(line) for line in lines]
+        answers = [_seed_answer(line) for line in lines]  # first: what cannot be read has not been read
+        self.start += len(answers)
+        self.attempt = 0 if answers else self.attempt
+        return answers
 
     def end(self, response: httpx.Response) -> None:
         """Notes whether that was all."""
@@ -252,9 +270,11 @@ def _seed_answer(line: bytes) -> SeedAnswer:
     try:
         answer = json.loads(line)
         seed, paper_id = answer.pop("seed"), answer.pop("paper_id")
+        name = answer.pop("name", None)
         if "problem" in answer:
-            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]))
-        return SeedAnswer(seed, paper_id, _SEARCH_ANSWER.validate_python(answer), None)
+            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]), name)
+        shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
+        return SeedAnswer(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
         raise ServiceError(
             "A result is not what a service of Akin answers; look at the versions of both.",

@@ -31,6 +31,7 @@ from akin.calls import Call, Reading
 from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
+    Draft,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -39,6 +40,7 @@ from akin.queries import (
     SentenceRequest,
 )
 from akin.saved_answers import News, SavedQuery, SavedQueryHead
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -117,6 +119,14 @@ class Client:
     def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
         """The sentences nearest to one; SentenceRequest tells the keywords."""
         return self._send(calls.sentences(asked))
+
+    def embed(self, papers: Sequence[Draft]) -> Embedding:
+        """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
+        return self._send(calls.embed(papers))
+
+    def vectors(self, name: str) -> PaperVectorsAnswer:
+        """The vectors of a paper's sentences as they are indexed, and that of the whole."""
+        return self._send(calls.vectors(name))
 
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""

@@ -78,6 +78,13 @@ class Seed(TypedDict, total=False):
     weight: float
 
 
+class Draft(TypedDict):
+    """A title, if there is one, and an abstract as text or as the list of its sentences."""
+
+    title: NotRequired[str]
+    abstract: str | Sequence[str]
+
+
 class NewPaper(TypedDict):
     """A paper to add, or to put in the place of the one with its id; ``facets`` are one a sentence."""
 
@@ -143,8 +150,23 @@ class MatchRequest(TypedDict, total=False):
     nearest: int
 
 
+class NamedRecommendations(RecommendationsRequest, total=False):
+    """Recommendations, and what their result is known by."""
+
+    name: str
+
+
 class BatchRequest(SearchShape, total=False):
-    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others."""
+    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
+
+    Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
+    of papers, which share ``negatives``, ``akin_to``, ``negative_weight`` and what to return.
+    """
 
     seeds: Sequence[str | Seed]
     queries: Sequence[SearchRequest]
+    recommendations: Sequence[NamedRecommendations]
+    profiles: Mapping[str, Sequence[str]]
+    negatives: Sequence[str | Seed]
+    akin_to: Literal["some", "all"]
+    negative_weight: float

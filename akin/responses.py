@@ -22,6 +22,7 @@ from akin.batch_answers import Batch
 from akin.calls import Call
 from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -31,12 +32,14 @@ _ANSWERS = {
         Analysis,
         Batch,
         ComparedPapers,
+        Embedding,
         FetchedPapers,
         MatchAnswer,
         PaperList,
         PapersAccepted,
         PaperAnswer,
         News,
+        PaperVectorsAnswer,
         RecommendationsAnswer,
         SavedQuery,
         SavedQueryHead,

@@ -29,6 +29,7 @@ from service.api.routes import (
     semantic_scholar,
     sentences,
     titles,
+    vectors,
 )
 from service.api.routes import metrics as metrics_route
 from service.api.services import Services, services_of
@@ -60,6 +61,7 @@ _ROUTES = (
     queries,
     analyze,
     titles,
+    vectors,
     papers,
     semantic_scholar,
     health,

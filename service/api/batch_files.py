@@ -12,10 +12,12 @@ import pyarrow.parquet as pq
 
 from indexer.files.cells import harmless
 from models.errors import BatchNotFoundError
+from service.api.answers import RankedOut
 from service.api.errors import described
 from service.api.exports import CSV_COLUMNS, csv_rows, csv_text
 from service.api.formats import Format
 from service.api.schemas.base import PaperOut
+from service.api.schemas.recommendations import RecommendationsOut
 from service.api.schemas.search import ResultOut, SearchOut
 from service.batches.content import BatchResult, read_results
 from service.batches.jobs import Jobs
@@ -70,10 +72,13 @@ def _chunks(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
 
 
 def _line(result: BatchResult) -> bytes:
-    """A result as ``/v1/search`` gives it, but for ``took_ms``, or why there is none."""
+    """A result as ``/v1/search`` or ``/v1/recommendations`` gives it, but for ``took_ms``, or why not."""
     line: dict[str, Any] = {"seed": result.seed, "paper_id": result.paper_id}
+    if result.name is not None:
+        line["name"] = result.name
     if result.answer is not None:
-        out = SearchOut.of(result.answer, next_cursor=result.next_cursor)
+        shape: type[RankedOut] = SearchOut if result.name is None else RecommendationsOut
+        out = shape.of(result.answer, next_cursor=result.next_cursor)
         line |= out.model_dump(mode="json", exclude={"took_ms"})
     elif (problem := result.problem) is not None:
         line["problem"] = described(problem)
@@ -93,7 +98,7 @@ def _csv_text(rows: list[list[Any]]) -> bytes:
 
 
 def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
-    head = [result.seed, harmless(result.paper_id or ""), harmless(_problem(result) or "")]
+    head = [result.seed, harmless(result.paper_id or result.name or ""), harmless(_problem(result) or "")]
     papers = (
         [] if result.answer is None else [ResultOut.model_validate(each) for each in result.answer.results]
     )
@@ -122,7 +127,7 @@ def _parquet(chunks: Iterator[list[BatchResult]]) -> Iterator[bytes]:
 
 
 def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
-    head = {"seed": result.seed, "query_id": result.paper_id, "problem": _problem(result)}
+    head = {"seed": result.seed, "query_id": result.paper_id or result.name, "problem": _problem(result)}
     ranked = () if result.answer is None else result.answer.results
     for rank, each in enumerate(ranked, start=1):
         yield {**head, "rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}

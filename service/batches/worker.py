@@ -11,7 +11,7 @@ import structlog
 
 from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError
 from service.background import Repeating
-from service.batches.content import BatchResult, queries_of, stored_results
+from service.batches.content import BatchResult, NamedQuery, queries_of, stored_results
 from service.batches.job import LeasedChunk
 from service.batches.jobs import Jobs
 from service.collection.cursors import Cursors
@@ -19,7 +19,6 @@ from service.collection.generations import PinnedEngines
 from service.context import ASIDE_S, Deadline, set_deadline, with_deadline
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
-from service.search.query import SearchQuery
 from service.timings import USUAL
 
 _LOOK_S: Final = 0.005
@@ -56,7 +55,7 @@ class _Attempt:
 
 
 class ChunkWorker:
-    """Answers the queries of chunks, one after another, as ``/v1/search`` would.
+    """Answers the queries of chunks, one after another, as ``/v1/search`` or ``/v1/recommendations`` would.
 
     Args:
         engines: those of the generations that batches were started on.
@@ -126,13 +125,13 @@ class ChunkWorker:
             results.append(self._result(engine, chunk.first + len(results), next(queries)))
         return results
 
-    def _result(self, engine: SearchEngine, seed: int, query: SearchQuery) -> BatchResult:
+    def _result(self, engine: SearchEngine, seed: int, asked: NamedQuery) -> BatchResult:
         try:
-            answer = engine.search(query)
+            answer = engine.search(asked.query)
         except (InputError, DeadlineError) as error:
-            return BatchResult.of_error(seed, query.seeds[0].paper_id, error)
-        next_cursor = self._cursors.following(answer.next_page, query, engine)
-        return BatchResult(seed, query.seeds[0].paper_id, answer, next_cursor)
+            return BatchResult.of_error(seed, asked, error)
+        next_cursor = self._cursors.following(answer.next_page, asked.query, engine)
+        return BatchResult(seed, asked.paper_id, answer, next_cursor, name=asked.name)
 
     def _give_way(self, attempt: _Attempt) -> None:
         until = time.monotonic() + self._patience_s

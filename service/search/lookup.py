@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.errors import PaperNotFoundError
-from models.types import Paper
+from models.types import Paper, Unit
 from service.context import check_deadline
+from service.resolve.embedding import PaperVectors, vectors_of
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
 
@@ -112,3 +113,16 @@ def list_papers(engine: SearchEngine, listing: Listing) -> tuple[list[Paper], Pa
     positions = snapshot.positions[start : start + listing.limit].tolist()
     stop = start + len(positions)
     return [snapshot.paper(position) for position in positions], Page(stop) if stop < len(snapshot) else None
+
+
+def paper_vectors(engine: SearchEngine, position: int) -> PaperVectors:
+    """The vectors of the paper at ``position``: those of its sentences as they are indexed.
+
+    Where they are of sentences, that of the whole is computed now. Raises EncoderMismatchError.
+    """
+    snapshot = engine.snapshot
+    paper, stored = snapshot.paper(position), snapshot.vectors(position)
+    dropped = snapshot.dropped_sentences(position)
+    if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
+        return PaperVectors(paper, stored[:0], stored[0], dropped)
+    return PaperVectors(paper, stored, vectors_of(engine.annotator.encoder, paper).document, dropped)

@@ -12,10 +12,16 @@ import httpx
 import pytest
 
 import akin
-from akin import batch_answers, queries
+from akin import batch_answers, calls, queries
 from akin.client import Retries
 from models.errors import ServiceError
-from service.api.schemas.batches import BatchOut, QueriesBatchIn, SeedsBatchIn
+from service.api.schemas.batches import (
+    BatchOut,
+    ProfilesBatchIn,
+    QueriesBatchIn,
+    RecommendationsBatchIn,
+    SeedsBatchIn,
+)
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings
@@ -53,6 +59,22 @@ def test_a_batch_from_start_to_end(address: str) -> None:
             client.batch_progress(batch.id)
 
 
+def test_recommendations_for_many_readers(address: str) -> None:
+    """Answers have the readers' names and are those of recommendations."""
+    readers = {"ada": SEEDS[:3], "bo": SEEDS[4:6]}
+    with akin.Client(address) as client:
+        batch = client.batch(profiles=readers, limit=2, negatives=[SEEDS[9]])
+        results = list(client.batch_results(batch.id, poll_s=0.05))
+        assert ["ada", "bo"] == [result.name for result in results]
+        for result, seeds in zip(results, readers.values(), strict=True):
+            alone = client.recommendations(seeds=seeds, limit=2, negatives=[SEEDS[9]])
+            assert result.answer is not None
+            assert alone.results == result.answer.results
+        batch = client.batch(recommendations=[{"seeds": SEEDS[:2], "limit": 1, "name": "cy"}])
+        (only,) = client.batch_results(batch.id, poll_s=0.05)
+        assert ("cy", None) == (only.name, only.paper_id)
+
+
 def test_async_clients_have_the_same(address: str) -> None:
     """AsyncClient starts, watches, reads and ends a batch."""
 
@@ -69,6 +91,14 @@ def test_async_clients_have_the_same(address: str) -> None:
     assert [(0, None), (1, SEEDS[0])] == [(result.seed, result.paper_id) for result in results]
     assert [1, 10] == [len(result.answer.results) for result in results if result.answer is not None]
     assert "done" == finished.state
+
+
+def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
+    """Whatever the service's version: what cannot be read is not passed over."""
+    reading = calls.Reading("id", 0)
+    with pytest.raises(ServiceError, match="versions of both"):
+        reading.answers(b'{"seed": 0, "paper_id": null, "other": 1}\n')
+    assert 0 == reading.start
 
 
 class Breaking:
@@ -145,7 +175,7 @@ def test_what_breaks_is_taken_up_again() -> None:
 
 def test_the_fields_are_those_of_the_service() -> None:
     """What a batch takes and tells has the same names on both sides."""
-    assert set(SeedsBatchIn.model_fields) | set(QueriesBatchIn.model_fields) == set(
-        queries.BatchRequest.__annotations__
-    )
+    kinds = (SeedsBatchIn, QueriesBatchIn, RecommendationsBatchIn, ProfilesBatchIn)
+    taken = {name for kind in kinds for name in kind.model_fields}
+    assert taken == set(queries.BatchRequest.__annotations__)
     assert set(BatchOut.model_fields) == set(batch_answers.Batch.__annotations__)

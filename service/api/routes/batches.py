@@ -62,10 +62,9 @@ def start_batch(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> BatchOut:
-    """Starts a batch of up to 10,000 searches on the collection as it is now."""
+    """Starts a batch of up to 10,000 searches or recommendations on the collection as it is now."""
     new = new_job(
-        body.to_queries(),
-        seeds=body.names,
+        body.to_asked(),
         owner=owner_of(caller),
         idempotency_key=idempotency_key,
         generation=engine.snapshot.generation,

@@ -1,18 +1,24 @@
-"""``/v1/batches``: many searches asked for together, and how far they are."""
+"""``/v1/batches``: many searches or recommendations asked for together, and how far they are."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar
+from typing import Annotated
 
-from pydantic import BaseModel, Field, Tag
+from pydantic import BaseModel, Field, Tag, model_validator
 
-from service.api.schemas.base import Strict, kind_of, tag
+from service.api.schemas.base import PaperName, Strict, kind_of, tag
+from service.api.schemas.recommendations import MOST_SEEDS, FirstRecommendationsIn, RecommendationsShapeIn
 from service.api.schemas.search import FirstPageIn, SearchShapeIn, SeedIn, to_seed
+from service.batches.content import Asked
 from service.batches.job import Job, JobState
 from service.search.aspect import Aspect
-from service.search.query import SearchQuery, Seed
+from service.search.query import Seed
 
 MOST_QUERIES = 10_000
+# Of all recommendations of a batch together: 5,000 readers of 40 papers each.
+MOST_SEEDS_OF_ALL = 200_000
+# Of what recommendations are called.
+MAX_NAME_CHARS = 300
 
 
 class SeedsBatchIn(SearchShapeIn):
@@ -23,23 +29,22 @@ class SeedsBatchIn(SearchShapeIn):
         "aspect of its own; all other fields go for each of them."
     )
 
-    @property
-    def names(self) -> list[str]:
-        """The seeds, where all are names of papers."""
-        names = [seed for seed in self.seeds if isinstance(seed, str)]
-        return names if len(names) == len(self.seeds) else []
-
-    def to_queries(self) -> list[SearchQuery]:
-        """What to ask; where all seeds are ``names``, the one query that is asked for each of them."""
+    def to_asked(self) -> Asked:
+        """What to ask; where all seeds are names, the one query that is asked for each of them."""
         shared = self.to_shape(Seed())
-        if self.names:
-            return [shared]
+        names = [seed for seed in self.seeds if isinstance(seed, str)]
+        if len(names) == len(self.seeds):
+            return Asked((shared,), seeds=tuple(names))
         (own,) = shared.seeds
         seeds = map(to_seed, self.seeds)
-        return [
-            replace(shared, seeds=(replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed,))
-            for seed in seeds
-        ]
+        return Asked(
+            tuple(
+                replace(
+                    shared, seeds=(replace(seed, aspect=own.aspect) if seed.aspect == Aspect() else seed,)
+                )
+                for seed in seeds
+            )
+        )
 
 
 class QueriesBatchIn(Strict):
@@ -48,16 +53,87 @@ class QueriesBatchIn(Strict):
     queries: Annotated[list[FirstPageIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
         Field(description="Bodies of /v1/search without cursor.")
     )
-    names: ClassVar[tuple[()]] = ()
 
-    def to_queries(self) -> list[SearchQuery]:
+    def to_asked(self) -> Asked:
         """What to ask."""
-        return [query.to_query() for query in self.queries]
+        return Asked(tuple(query.to_query() for query in self.queries))
+
+
+class NamedRecommendationsIn(FirstRecommendationsIn):
+    """Recommendations, and what their result is known by."""
+
+    name: Annotated[str, Field(max_length=MAX_NAME_CHARS)] = ""
+
+
+class RecommendationsBatchIn(Strict):
+    """Many recommendations, each of its own shape."""
+
+    recommendations: Annotated[
+        list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)
+    ] = Field(description="Bodies of /v1/recommendations without cursor, each with a name if you like.")
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "RecommendationsBatchIn":
+        _expect_seeds(sum(len(each.seeds) + len(each.negatives) for each in self.recommendations))
+        return self
+
+    def to_asked(self) -> Asked:
+        """What to ask."""
+        return Asked(
+            tuple(each.to_query() for each in self.recommendations),
+            names=tuple(each.name for each in self.recommendations),
+        )
+
+
+class ReaderIn(Strict):
+    """A named set of papers that recommendations start from: a reader, a lab, a reading list."""
+
+    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
+
+
+class ProfilesBatchIn(RecommendationsShapeIn):
+    """Recommendations for each of many profiles, all of one shape."""
+
+    profiles: Annotated[list[ReaderIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = Field(
+        description="Sets of papers; all other fields go for each of them."
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> "ProfilesBatchIn":
+        n_seeds = [len(each.papers) + len(self.negatives) for each in self.profiles]
+        if max(n_seeds) > MOST_SEEDS:
+            raise ValueError(f"the papers of a profile and the negatives are more than {MOST_SEEDS} together")
+        _expect_seeds(sum(n_seeds))
+        return self
+
+    def to_asked(self) -> Asked:
+        """What to ask."""
+        return Asked(
+            tuple(self.to_shape(map(Seed, each.papers)) for each in self.profiles),
+            names=tuple(each.name for each in self.profiles),
+        )
+
+
+def _expect_seeds(n_seeds: int) -> None:
+    if n_seeds > MOST_SEEDS_OF_ALL:
+        raise ValueError(
+            f"it holds {n_seeds} seeds and negatives, more than {MOST_SEEDS_OF_ALL}; part it in two"
+        )
 
 
 BatchIn = Annotated[
-    Annotated[SeedsBatchIn, Tag(tag("seeds"))] | Annotated[QueriesBatchIn, Tag(tag("queries"))],
-    kind_of("seeds", "queries", problem="give either seeds or queries"),
+    Annotated[SeedsBatchIn, Tag(tag("seeds"))]
+    | Annotated[QueriesBatchIn, Tag(tag("queries"))]
+    | Annotated[RecommendationsBatchIn, Tag(tag("recommendations"))]
+    | Annotated[ProfilesBatchIn, Tag(tag("profiles"))],
+    kind_of(
+        "seeds",
+        "queries",
+        "recommendations",
+        "profiles",
+        problem="give one of seeds, queries, recommendations and profiles",
+    ),
 ]
 
 

@@ -1,5 +1,6 @@
 """``POST /v1/recommendations``: seeds and negatives, and the papers akin to them, explained."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
@@ -22,6 +23,7 @@ from service.search.query import (
     Reason,
     SearchAnswer,
     SearchQuery,
+    Seed,
     SeedReason,
     UnresolvedSeed,
 )
@@ -29,10 +31,9 @@ from service.search.query import (
 MOST_SEEDS = 500
 
 
-class FirstRecommendationsIn(ResultsIn):
-    """Recommendations from their first page: papers to start from and to keep away from, what to return."""
+class RecommendationsShapeIn(ResultsIn):
+    """What recommendations should be akin to and unlike, and what to return; not the papers to start from."""
 
-    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
     negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
         default_factory=list, description="Papers that results should be unlike; they are not returned."
     )
@@ -47,17 +48,10 @@ class FirstRecommendationsIn(ResultsIn):
     words: WordsIn = None
     specificity: SpecificityIn = None
 
-    @model_validator(mode="after")
-    def _not_too_many(self) -> "FirstRecommendationsIn":
-        if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
-            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
-            raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
-        return self
-
-    def to_query(self) -> SearchQuery:
-        """The same as a domain value."""
+    def to_shape(self, seeds: Iterable[Seed]) -> SearchQuery:
+        """The same as a domain value, starting from ``seeds``."""
         return SearchQuery(
-            seeds=tuple(to_seed(seed) for seed in self.seeds),
+            seeds=tuple(seeds),
             negatives=tuple(to_seed(seed) for seed in self.negatives),
             akin_to=self.akin_to,
             negative_weight=self.negative_weight,
@@ -67,6 +61,23 @@ class FirstRecommendationsIn(ResultsIn):
             skip_unresolved=True,
             omit_pasted=True,
         )
+
+
+class FirstRecommendationsIn(RecommendationsShapeIn):
+    """Recommendations from their first page: papers to start from and to keep away from, what to return."""
+
+    seeds: Annotated[list[SeedIn], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> "FirstRecommendationsIn":
+        if len(self.seeds) + len(self.negatives) > MOST_SEEDS:
+            # No ValueError: each list is as a request should have it, which is all that its shape can tell.
+            raise QueryError(f"Seeds and negatives are more than {MOST_SEEDS} together; leave some out.")
+        return self
+
+    def to_query(self) -> SearchQuery:
+        """The same as a domain value."""
+        return self.to_shape(map(to_seed, self.seeds))
 
 
 class RecommendationsIn(FirstRecommendationsIn):

@@ -266,9 +266,11 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     searching = {
         f"/v1/{name}"
-        for name in ("search", "sentences/search", "analyze", "recommendations", "compare", "match")
+        for name in ("search", "sentences/search", "analyze", "recommendations", "compare", "match", "embed")
     }
-    papers = {f"/v1/papers{rest}" for rest in ("", "/fetch", "/suggest", "/{paper_id}")}
+    papers = {
+        f"/v1/papers{rest}" for rest in ("", "/fetch", "/suggest", "/{paper_id}", "/{paper_id}/vectors")
+    }
     of_others = {
         "/graph/v1/paper/batch",
         "/graph/v1/paper/search/match",

@@ -153,6 +153,67 @@ def test_seeds_may_have_aspects_of_their_own(client: TestClient) -> None:
         assert single(client, {**body, "limit": 2})["results"] == line["results"]
 
 
+def recommended(client: TestClient, body: dict[str, Any]) -> dict[str, Any]:
+    """What recommendations answer that varies not."""
+    answer = client.post("/v1/recommendations", json=body).json()
+    del answer["took_ms"]
+    return dict(answer)
+
+
+def test_recommendations_are_answered_each_as_alone(client: TestClient) -> None:
+    """Many seeds, negatives and aspects each; by name where they have one, cursor included."""
+    bodies: list[dict[str, Any]] = [
+        {
+            "seeds": [IDS[0], {"paper_id": IDS[1], "facet": "method"}, PASTED],
+            "negatives": [IDS[9]],
+            "limit": 3,
+        },
+        {"seeds": IDS[2:6], "akin_to": "all", "filters": {"year_from": 2020}},
+        {"seeds": ["nobody"]},
+    ]
+    asked = [bodies[0] | {"name": "ada"}, *bodies[1:]]
+    path = client.post("/v1/batches", json={"recommendations": asked}).headers["Location"]
+    assert (3, 0) == tuple(finished(client, path)[name] for name in ("done", "problems"))
+    for number, (line, body) in enumerate(zip(lines(client, path), bodies, strict=True)):
+        assert (number, None) == (line.pop("seed"), line.pop("paper_id"))
+        assert ("ada" if number == 0 else "") == line.pop("name")
+        assert recommended(client, body) == line
+    table = client.get(f"{path}/results", headers={"Accept": "text/csv"}).text.splitlines()
+    assert 3 == sum(row.startswith('"0","ada"') for row in table)
+
+
+def test_profiles_share_everything_else(client: TestClient) -> None:
+    """New papers for each of many readers: none of their own, each as recommendations alone."""
+    readers = [{"name": f"reader {i}", "papers": IDS[i : i + 3]} for i in range(60)]
+    shape = {"negatives": [IDS[99]], "limit": 2, "filters": {"year_from": 2018}}
+    path = client.post("/v1/batches", json={"profiles": readers, **shape}).headers["Location"]
+    assert 60 == finished(client, path)["done"]
+    results = lines(client, path)
+    assert [each["name"] for each in readers] == [line["name"] for line in results]
+    for number in (0, 31, 59):
+        line = {k: v for k, v in results[number].items() if k not in {"seed", "paper_id", "name"}}
+        assert recommended(client, {"seeds": readers[number]["papers"], **shape}) == line
+        assert not {each["paper"]["id"] for each in line["results"]} & set(readers[number]["papers"])
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"recommendations": [{"seeds": [IDS[0]] * 400}] * 501}, "more than 200000"),
+        (
+            {"profiles": [{"name": "a", "papers": [IDS[0]] * 400}], "negatives": [IDS[1]] * 101},
+            "more than 500",
+        ),
+        ({"profiles": [{"name": "", "papers": [IDS[0]]}]}, "name"),
+        ({"profiles": [], "seeds": [IDS[0]]}, "one of seeds, queries, recommendations and profiles"),
+    ],
+)
+def test_what_is_too_much_is_refused(client: TestClient, body: dict[str, Any], told: str) -> None:
+    """Before anything is stored."""
+    response = client.post("/v1/batches", json=body)
+    assert (422, True) == (response.status_code, told in response.text)
+
+
 def test_results_are_read_on(client: TestClient) -> None:
     """From any number on, in any part; headers tell where to go on, and that there is no more."""
     seeds = [*IDS, *IDS[:10]]  # done in lots of fifty

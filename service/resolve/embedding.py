@@ -1,0 +1,63 @@
+"""Embedding: the vectors of papers, as the encoder of a collection gives them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32
+
+from models.encoder import Encoder
+from models.types import EncoderSpec, Paper, Unit
+from service.answer_warnings import AnswerWarning
+from service.context import check_deadline, stage
+from service.resolve.pasted import read_pasted
+
+
+@dataclass(frozen=True, slots=True)
+class PaperVectors:
+    """A paper's vectors: of its first sentences, in order, and of the whole, title included.
+
+    ``sentences`` has shape (n_kept, dim), no rows where the encoder has one vector a paper; ``document`` has
+    shape (dim,). The last ``dropped_sentences`` are past the encoder's limit.
+    """
+
+    paper: Paper
+    sentences: Float32[np.ndarray, "n_kept dim"]
+    document: Float32[np.ndarray, " dim"]
+    dropped_sentences: int
+    warnings: tuple[AnswerWarning, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """Papers embedded by one encoder, in the order given; ``took_ms`` is wall time."""
+
+    encoder: EncoderSpec
+    papers: tuple[PaperVectors, ...]
+    took_ms: float
+
+
+def embed(encoder: Encoder, papers: Sequence[Paper]) -> Embedding:
+    """The vectors of ``papers``, which are not looked up anywhere; raises DeadlineError."""
+    started = time.perf_counter()
+    embedded = []
+    for given in papers:
+        check_deadline()
+        paper, warnings = read_pasted(given)
+        embedded.append(vectors_of(encoder, paper, warnings))
+    return Embedding(encoder.spec, tuple(embedded), (time.perf_counter() - started) * 1000)
+
+
+def vectors_of(encoder: Encoder, paper: Paper, warnings: tuple[AnswerWarning, ...] = ()) -> PaperVectors:
+    """The vectors of one paper that has its sentences."""
+    with stage("encode"):
+        (encoded,) = encoder.encode([paper])
+    by_sentence = encoder.spec.unit is Unit.SENTENCE
+    return PaperVectors(
+        paper,
+        encoded.sentences if by_sentence else encoded.sentences[:0],
+        encoded.document,
+        encoded.dropped_sentences,
+        warnings,
+    )
