@@ -1,6 +1,6 @@
 """What the address of a page asks: a query of ``/v1`` that can be linked to, kept and changed by a link."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as parts_of
 from enum import StrEnum
@@ -16,6 +16,7 @@ from models.facets import counted_as
 from models.types import Facet, Sentence
 from service.api.schemas.recommendations import RecommendationsIn
 from service.api.schemas.search import SearchIn
+from service.web.further import Further, facet_of, further_of, held, without
 from service.web.given import (
     all_of,
     choice_of,
@@ -98,7 +99,7 @@ class Order(StrEnum):
 class Asked:
     """A query as an address holds it: a ``paper`` of the collection, or a pasted one, or a ``text``.
 
-    Chosen are sentences by number or by facet; ``like`` and ``not_like`` are ids of further papers. ``words``
+    Chosen are sentences by number or by facet; ``like`` and ``not_like`` are further papers. ``words``
     is what shared words weigh. ``view`` and ``order`` are those of the results; the one with the rank
     ``opened`` shows its alignment. What the models of ``/v1`` check is not checked here.
     """
@@ -111,8 +112,8 @@ class Asked:
     facets: tuple[Facet, ...] = ()
     unlike_sentences: tuple[int, ...] = ()
     unlike_facets: tuple[Facet, ...] = ()
-    like: tuple[str, ...] = ()
-    not_like: tuple[str, ...] = ()
+    like: tuple[Further, ...] = ()
+    not_like: tuple[Further, ...] = ()
     year_from: int | None = None
     year_to: int | None = None
     venues: tuple[str, ...] = ()
@@ -130,10 +131,8 @@ class Asked:
         expect_within_bounds(given)
         year_from, year_to = (number_of(given, name) for name in ("from", "to"))
         limit = number_of(given, "n")
-        # Forms have one box for further papers, and a choice of what they are to be.
-        added = all_of(given, "add")
-        unlike = one_of(given, "as") == "not"
-        # They say, too, of which boxes some were ticked: where none is any more, the facet goes with them.
+        like, not_like = further_of(given)
+        # Forms say, too, of which boxes some were ticked: where none is any more, the facet goes with them.
         ticked = all_of(given, "ticked")
         gone = {name for name in ("s", "u") if name in ticked and not all_of(given, name)}
         return cls(
@@ -145,8 +144,8 @@ class Asked:
             facets=() if "s" in gone else facets_of(given, "facet"),
             unlike_sentences=numbers_of(given, "u"),
             unlike_facets=() if "u" in gone else facets_of(given, "unlike"),
-            like=_joined(all_of(given, "like"), () if unlike else added),
-            not_like=_joined(all_of(given, "not"), added if unlike else ()),
+            like=like,
+            not_like=not_like,
             year_from=year_from,
             year_to=year_to,
             venues=all_of(given, "venue"),
@@ -180,6 +179,25 @@ class Asked:
             self, sentences=like[0], facets=like[1], unlike_sentences=unlike[0], unlike_facets=unlike[1]
         )
 
+    def start_from(self, paper: Further, by: Collection[Facet | None]) -> "Asked":
+        """The same for ``paper``, whose sentences have the facets ``by``, in place of the one asked with.
+
+        Of the facets that are chosen those stay that it has; it counts in those of its own, if any.
+        """
+        return replace(
+            self,
+            paper=paper.name,
+            text="",
+            title="",
+            abstract="",
+            sentences=(),
+            facets=held(paper.facets or self.facets, by),
+            unlike_sentences=(),
+            unlike_facets=held(self.unlike_facets, by),
+            like=without(self.like, paper.name),
+            not_like=without(self.not_like, paper.name),
+        )
+
     def address(self, path: str = "/", /, **changes: Any) -> str:
         """Where the same is asked but for ``changes``, from the first page unless they name a cursor.
 
@@ -194,8 +212,11 @@ class Asked:
             value = getattr(self, part.name)
             if value == part.default:
                 continue
-            values = value if isinstance(value, tuple) else (value,)
-            yield from ((_NAMES[part.name], str(each)) for each in values)
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, Further):
+                    yield from each.parameters(_NAMES[part.name])
+                else:
+                    yield _NAMES[part.name], str(each)
 
     @property
     def path(self) -> str:
@@ -252,8 +273,8 @@ class Asked:
         seeds = [{**own, **chosen}] if own else []
         negatives = [{**own, **unlike}] if own and unlike else []
         return {
-            "seeds": seeds + [{"paper_id": each} for each in self.like],
-            "negatives": negatives + [{"paper_id": each} for each in self.not_like],
+            "seeds": seeds + [each.seed() for each in self.like],
+            "negatives": negatives + [each.seed() for each in self.not_like],
         }
 
     def _paper(self) -> dict[str, Any]:
@@ -272,10 +293,7 @@ def _refusal(first: ErrorDetails) -> str:
 
 
 def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:
-    chosen: dict[str, Any] = {"sentences": list(numbers)} if numbers else {}
-    if facets:
-        chosen["facet"] = facets[0].value if len(facets) == 1 else [each.value for each in facets]
-    return chosen
+    return {**({"sentences": list(numbers)} if numbers else {}), **facet_of(facets)}
 
 
 def _settled(
@@ -286,7 +304,3 @@ def _settled(
     wanted = {counted for facet in facets for counted in counted_as(facet)}
     held = {number for number, sentence in enumerate(sentences) if sentence.facet in wanted}
     return ((), facets) if held == set(numbers) else (numbers, ())
-
-
-def _joined(names: tuple[str, ...], added: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*names, *added)))

@@ -22,7 +22,7 @@ _MOST: Final = (
     (("s",), MAX_SENTENCES, "numbers of sentences"),
     (("u",), MAX_SENTENCES, "numbers of sentences to be unlike"),
 )
-_NAMES: Final = ("paper", "like", "not", "add", "venue", "field")
+_NAMES: Final = ("paper", "like", "not", "add", "in", "venue", "field")
 # Of a text that is somewhat too long the page still shows all, so that nothing pasted is lost.
 MAX_SHOWN_CHARS: Final = 20_000
 _TEXTS: Final = ("text", "title", "abstract", "cursor")

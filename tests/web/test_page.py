@@ -19,6 +19,7 @@ from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
 from service.web.asked import Asked
+from service.web.further import Further
 from service.web.render import render
 from service.web.views.cards import web_address
 from service.web.views.query import view_query
@@ -117,8 +118,8 @@ def test_the_form_sends_what_the_address_asks(client: TestClient) -> None:
         paper=PAPER,
         facets=(Facet.METHOD,),
         unlike_sentences=(0,),
-        like=("demo:p01-m00",),
-        not_like=("demo:p02-m00",),
+        like=(Further("demo:p01-m00"),),
+        not_like=(Further("demo:p02-m00"),),
         year_from=2012,
         venues=("Akin demo corpus (invented)",),
     )
@@ -235,9 +236,10 @@ def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:
     unlike = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=not")
     like = page_at(client, f"/?paper={PAPER}&add=demo:p02-m00&as=like")
     assert ["add"] == [each["name"] for each in unlike.all("input", id="like")]
-    assert ["as"] == [each["name"] for each in unlike.all("select") if each["name"] != "n"]
-    assert ("demo:p02-m00",) == asked_by(unlike.all("a", class_="stays")[0]["href"]).not_like
-    assert ("demo:p02-m00",) == asked_by(like.all("a", class_="stays")[0]["href"]).like
+    assert ["in", "as", "in", "n"] == [each["name"] for each in unlike.all("select")]
+    added = (Further("demo:p02-m00"),)
+    assert added == asked_by(unlike.all("a", class_="stays")[0]["href"]).not_like
+    assert added == asked_by(like.all("a", class_="stays")[0]["href"]).like
 
 
 @pytest.mark.parametrize(
@@ -382,5 +384,7 @@ def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
     """Where no paper given is known, the page says so in its own words."""
     page = page_at(client, "/?like=none&like=neither")
     assert "beside each stands why" in page.text
-    body = orjson.loads(client.post("/v1/recommendations", json=Asked(like=("none",)).body()).content)
+    body = orjson.loads(
+        client.post("/v1/recommendations", json=Asked(like=(Further("none"),)).body()).content
+    )
     assert Reason.NO_SEED_RESOLVED == body["reason"]

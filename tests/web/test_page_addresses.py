@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 from models.errors import QueryError
 from models.types import Facet, Sentence
 from service.web.asked import Asked, Order, View
+from service.web.further import Further
 
 
 def test_a_form_that_sends_a_facet_and_its_ticks_means_the_facet() -> None:
@@ -27,12 +28,16 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20).map(str.
 numbers = st.lists(st.integers(0, 10**9 - 1), max_size=4, unique=True).map(lambda all_: tuple(sorted(all_)))
 names = st.lists(texts.filter(bool), max_size=3, unique=True).map(tuple)
 facet_choices = st.lists(st.sampled_from(Facet), max_size=3, unique=True).map(tuple)
+further = st.lists(
+    st.builds(Further, texts.filter(bool), facet_choices), max_size=3, unique_by=lambda each: each.name
+).map(tuple)
 queries = st.fixed_dictionaries(
     {
         **dict.fromkeys(("paper", "text", "title", "abstract", "cursor"), texts),
         **dict.fromkeys(("sentences", "unlike_sentences"), numbers),
         **dict.fromkeys(("facets", "unlike_facets"), facet_choices),
-        **dict.fromkeys(("like", "not_like", "venues", "fields"), names),
+        **dict.fromkeys(("like", "not_like"), further),
+        **dict.fromkeys(("venues", "fields"), names),
         **dict.fromkeys(("year_from", "year_to", "opened"), st.none() | st.integers(0, 3000)),
         "words": st.none() | st.integers(0, 10**6).map(lambda thousandths: thousandths / 1_000),
         "limit": st.integers(0, 200),
@@ -54,7 +59,9 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["paper", "s", "facet", "from", "n", "like", "words", "view", "sort", "x"]),
+            st.sampled_from(
+                ["paper", "s", "facet", "from", "n", "like", "in", "add", "words", "view", "sort", "x"]
+            ),
             st.text(max_size=8),
         )
     )

@@ -189,6 +189,66 @@ def test_a_further_paper_to_be_unlike_is_added(visit: VisitFn, *, scripts: bool)
     expect(page.locator(".seeds li.positive")).to_have_count(0)
 
 
+def test_a_further_paper_counts_in_a_respect(visit: VisitFn, site: str) -> None:
+    """More like this carries the facet; a choice beside the paper changes it, and one for the next paper."""
+    page = visit(f"{ASKED}&facet=method")
+    by_title = {paper["title"]: key for key, paper in PAPERS.items()}
+    more = by_title[shown(page)[0]]
+    page.locator("article.card").first.get_by_role("link", name="More like this").click()
+    expect(page.locator(".seeds li select")).to_have_value("method")
+    seeds = [{"paper_id": ID, "facet": "method"}, {"paper_id": more, "facet": "method"}]
+    assert answered(site, "/v1/recommendations", seeds=seeds) == shown(page)
+    page.locator("#in-1").focus()
+    page.locator("#in-1").select_option("in result")
+    expect(page.locator(".summary")).to_contain_text("in result")
+    expect(page.locator("#in-1")).to_be_focused()
+    seeds[1] = {"paper_id": more, "facet": "result"}
+    assert answered(site, "/v1/recommendations", seeds=seeds) == shown(page)
+    expect(page.locator("#in")).to_have_value("method")
+    page.locator("#in").select_option("in background")
+    page.locator("#like").fill("demo:p01-m00")
+    page.get_by_role("button", name="Add").click()
+    expect(page.locator(".seeds li")).to_have_count(2)
+    seeds.append({"paper_id": "demo:p01-m00", "facet": "background"})
+    assert answered(site, "/v1/recommendations", seeds=seeds) == shown(page)
+
+
+def test_a_respect_is_chosen_without_scripts(visit: VisitFn, site: str) -> None:
+    """The form sends each respect behind its paper, that of an empty box for none."""
+    page = visit(f"{ASKED}&facet=method&like=demo:p01-m00", java_script_enabled=False)
+    page.locator("#in-1").select_option("in result")
+    page.get_by_role("button", name="Add").click()
+    expect(page.locator("#in-1")).to_have_value("result")
+    seeds = [{"paper_id": ID, "facet": "method"}, {"paper_id": "demo:p01-m00", "facet": "result"}]
+    assert answered(site, "/v1/recommendations", seeds=seeds) == shown(page)
+
+
+def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
+    """Each part above the results is a link that leaves it out; the keyboard goes on from the line."""
+    page = visit(f"{ASKED}&facet=method&unlike=background&from=2015&like=demo:p01-m00&in=method")
+    expect(page.locator(".summary .part")).to_have_count(5)
+    page.locator(".summary").get_by_role("link", name="2015 or later").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".summary .part")).to_have_count(4)
+    expect(page.locator("#summary")).to_be_focused()
+    page.locator(".summary").get_by_role("link", name="background").click()
+    expect(page.locator(".summary .part")).to_have_count(3)
+    assert page.url.endswith(f"{ASKED.replace(':', '%3A')}&facet=method&like=demo%3Ap01-m00&in=method")
+    page.locator(".summary").get_by_role("link", name=PAPER["title"]).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Papers akin to these")
+    expect(page.locator("article.card")).to_have_count(10)
+
+
+def test_a_title_goes_on_with_the_query(visit: VisitFn) -> None:
+    """A click on a result starts from it in the same respect, among the same papers."""
+    page = visit(f"{ASKED}&facet=method&from=2015")
+    title = shown(page)[1]
+    page.locator("article.card").nth(1).locator("h3 a").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    expect(page.locator(".summary")).to_contain_text("2015 or later")
+    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+
+
 def test_the_focus_stays_where_one_was(visit: VisitFn) -> None:
     """After a chip, a filter, or a paper left out, the keyboard goes on from there, or from its group."""
     page = visit(f"{ASKED}&like=demo:p01-m00")

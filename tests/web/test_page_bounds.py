@@ -57,8 +57,8 @@ def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, objec
 
 
 PARAMETERS = (
-    "paper text title abstract s u facet unlike like not add as from to venue field n view sort cursor open "
-    "ticked x"
+    "paper text title abstract s u facet unlike like not add as in from to venue field n view sort cursor "
+    "open ticked x"
 )
 
 

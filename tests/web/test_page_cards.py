@@ -167,6 +167,7 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
     kept = Asked(paper=PAPER, facets=(Facet.METHOD,), year_from=2015)
     first = next(link for link in links if link.like)
     assert kept == replace(first, like=())
+    assert {(Facet.METHOD,)} == {each.facets for link in links for each in (*link.like, *link.not_like)}
     assert any(link.not_like == first.like and not link.like for link in links)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from models.errors import InputError
+from models.types import Facet
 from service.access.policy import PAGE, READ, requires
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.cursors import PagingDep
@@ -17,15 +18,17 @@ from service.search.engine import SearchEngine
 from service.search.lookup import find_titles
 from service.web.answered import Answered, answer, named, read, whole_list
 from service.web.asked import Asked
+from service.web.further import Further
 from service.web.links import Link
 from service.web.refusals import in_words, mended
 from service.web.render import render
 from service.web.tables import TABLES
 from service.web.views.collection import Example, describe_collection
 from service.web.views.figures import read_figures
-from service.web.views.query import filter_links, view_query
+from service.web.views.query import QueryView, view_query
 from service.web.views.results import n_read, view_results
-from service.web.views.seeds import name_seeds, own_problem, view_seeds
+from service.web.views.seeds import SeedView, name_seeds, own_problem, respects, view_seeds
+from service.web.views.summary import filters_of, summarize
 
 router = APIRouter(include_in_schema=False)
 _FILE_NAME = "akin-results"
@@ -95,14 +98,11 @@ def _address_of(example: Example) -> str:
 
 def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[str, Any]:
     asked = answered.asked
+    query = view_query(asked, answered.paper, n_read=n_read(answered))
     return {
-        "asked": asked,
-        "query": view_query(asked, answered.paper, n_read=n_read(answered)),
-        "seeds": view_seeds(answered),
-        "filters": filter_links(asked),
+        **_asked_views(engine, asked, query, view_seeds(answered)),
         "results": view_results(answered, str(request.base_url), keyed=request.state.caller.key is not None),
         "titles": _titles(engine, asked),
-        "names": describe_collection(engine.snapshot),
         "problem": own_problem(answered),
         "mended": None,
     }
@@ -118,16 +118,27 @@ def _refused(request: Request, engine: SearchEngine, asked: Asked, error: InputE
     return render(
         "results.html",
         status_of(type(error)),
-        asked=asked,
-        query=query,
-        seeds=name_seeds(engine, asked),
-        filters=filter_links(asked),
+        **_asked_views(engine, asked, query, name_seeds(engine, asked)),
         results=None,
         titles=(),
-        names=describe_collection(engine.snapshot),
         problem=in_words(error),
         mended=mended(asked, error),
     )
+
+
+def _asked_views(
+    engine: SearchEngine, asked: Asked, query: QueryView | None, seeds: tuple[SeedView, ...]
+) -> dict[str, Any]:
+    """What every page shows of a query, answered or not."""
+    return {
+        "asked": asked,
+        "query": query,
+        "seeds": seeds,
+        "respects": respects(asked.facets, tuple(Facet)),
+        "filters": filters_of(asked),
+        "summary": summarize(asked, query.title if query else "", seeds),
+        "names": describe_collection(engine.snapshot),
+    }
 
 
 def _titles(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
@@ -139,4 +150,7 @@ def _titles(engine: SearchEngine, asked: Asked) -> tuple[Link, ...]:
         found = find_titles(engine, asked.text, limit=_MOST_TITLES).results
     except InputError:  # a text without a word in it
         return ()
-    return tuple(Link(each.paper.title, Asked(paper=each.paper.id).address()) for each in found)
+    return tuple(
+        Link(each.title, asked.start_from(Further(each.id), {at.facet for at in each.sentences}).address())
+        for each in (match.paper for match in found)
+    )

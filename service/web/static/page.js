@@ -175,9 +175,12 @@ function notice(...said) {
 
 function addressOf(form, given) {
   const asked = new URLSearchParams();
+  let named = false; // a respect goes for the paper before it
   for (const [name, value] of given) {
     const text = String(value).trim();
+    if (["like", "not", "add"].includes(name)) named = Boolean(text);
     if (!text || ["as", "ticked"].includes(name) || (name === "n" && text === "10")) continue;
+    if (name === "in" && !named) continue;
     asked.append(name === "add" ? given.get("as") : name, text);
   }
   return `${new URL(form.action).pathname}?${asked}`;
@@ -195,7 +198,7 @@ document.addEventListener("click", (event) => {
     (link.matches(".why") ? open : expand)(link);
   } else if (link instanceof HTMLAnchorElement && ours(link)) {
     event.preventDefault();
-    go(link.href, { keep: Boolean(link.closest(".asked")) });
+    go(link.href, { keep: Boolean(link.closest(".asked, .summary")) });
   }
 });
 
@@ -207,19 +210,26 @@ document.addEventListener("submit", (event) => {
 });
 
 // A sentence is ticked: it is no longer the whole facet that counts, nor can one be like and unlike.
-document.addEventListener("change", (event) => {
-  const box = event.target;
-  const form = box.form;
-  if (form?.id !== "ask" || box.type !== "checkbox") return;
-  for (const other of form.querySelectorAll(`input[type=hidden][name=${box.name === "s" ? "facet" : "unlike"}]`)) other.remove();
+function tick(form, box) {
+  const drop = (name) => form.querySelectorAll(`input[type=hidden][name=${name}]`).forEach((each) => each.remove());
+  const [own, other] = box.name === "s" ? ["facet", "unlike"] : ["unlike", "facet"];
+  drop(own);
   const pair = document.getElementById((box.name === "s" ? "u" : "s") + box.value);
   if (box.checked && pair?.checked) {
     pair.checked = false;
-    for (const other of form.querySelectorAll(`input[type=hidden][name=${box.name === "s" ? "unlike" : "facet"}]`)) other.remove();
+    drop(other);
   }
+}
+
+document.addEventListener("change", (event) => {
+  const box = event.target;
+  const form = box.form;
+  if (form?.id !== "ask") return;
+  if (box.type === "checkbox") tick(form, box);
+  else if (!box.closest(".seeds li")) return;
   // A title that is only begun to be typed is no paper yet.
   const asked = new FormData(form);
-  asked.delete("add");
+  asked.set("add", "");
   const sent = typed();
   sent.delete("like");
   go(addressOf(form, asked), { keep: true, sent });

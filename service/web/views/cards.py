@@ -10,6 +10,7 @@ from service.api.schemas.base import PaperOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut, StrengthOut
 from service.web.asked import Asked
+from service.web.further import Further, held
 from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
 from service.web.views.sentences import (
     MOST_WORDS,
@@ -126,6 +127,8 @@ def _card(
     sources: Sequence[Source],
 ) -> Card:
     paper = result.paper
+    facets = {sentence.facet for sentence in paper.sentences}
+    further = Further(paper.id, held(asked.facets, facets))
     sentences = card_sentences(result, n_chosen)
     shown = shown_at_once(sentences)
     return Card(
@@ -152,9 +155,9 @@ def _card(
         alignment=draw_alignment(result, sources) if rank == asked.opened else None,
         why=f"{asked.address(cursor=asked.cursor, opened=rank)}#result-{rank}",
         out=web_address(paper),
-        start=Asked(paper=paper.id).address(),
-        more=asked.address(like=(*asked.like, paper.id)),
-        less=asked.address(not_like=(*asked.not_like, paper.id)),
+        start=asked.start_from(Further(paper.id), facets).address(),
+        more=asked.address(like=(*asked.like, further)),
+        less=asked.address(not_like=(*asked.not_like, further)),
     )
 
 

@@ -69,17 +69,6 @@ def _whole(asked: Asked) -> str:
     return "the rest" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
 
 
-def filter_links(asked: Asked) -> tuple[Link, ...]:
-    """What is asked of the results beside the query; each link takes one away."""
-    links = []
-    if asked.year_from is not None or asked.year_to is not None:
-        years = f"{asked.year_from or '…'}–{asked.year_to or '…'}"
-        links.append(Link(years, asked.address(year_from=None, year_to=None), on=True))
-    links += [Link(name, asked.address(venues=toggled(asked.venues, name)), on=True) for name in asked.venues]
-    links += [Link(name, asked.address(fields=toggled(asked.fields, name)), on=True) for name in asked.fields]
-    return tuple(links)
-
-
 def _facet_link(asked: Asked, facet: Facet) -> Link:
     """Chooses ``facet``, which is then no longer to be unlike."""
     href = asked.address(

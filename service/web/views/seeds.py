@@ -1,20 +1,36 @@
 """Further papers of a query, to be like and to be unlike, as the page lists them."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
 
+from models.errors import PaperNotFoundError
+from models.types import Facet, Paper
 from service.api.schemas.recommendations import RecommendationsOut, UnresolvedOut
 from service.search.engine import SearchEngine
 from service.web.answered import Answered
 from service.web.asked import Asked
-from service.web.links import Link, toggled
+from service.web.further import Further, held, without
+from service.web.links import Link
+
+_EVERYTHING: Final = "everything"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A respect that a further paper may count in, as forms send it."""
+
+    value: str
+    words: str
+    on: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SeedView:
     """A further paper; ``problem`` says why it does not count, ``meant`` which may have been meant.
 
-    ``without`` asks the same without it, ``start`` with it alone.
+    ``without`` asks the same without it, ``start`` with it in place of the one asked with. ``choices`` are
+    the respects that it may count in, ``respect`` is the one chosen, empty for everything.
     """
 
     id: str
@@ -22,6 +38,8 @@ class SeedView:
     negative: bool
     without: str
     start: str
+    respect: str
+    choices: tuple[Choice, ...]
     problem: str = ""
     meant: tuple[Link, ...] = ()
 
@@ -31,20 +49,28 @@ def view_seeds(answered: Answered) -> tuple[SeedView, ...]:
     out = answered.out
     if not isinstance(out, RecommendationsOut):
         return ()
-    titles = {(seed.negative, seed.seed): seed.title for seed in out.seeds}
     lost = {(each.negative, each.seed): each for each in out.unresolved}
     return tuple(
-        _seed(answered.asked, paper_id, titles.get(place, ""), lost.get(place), negative=place[0])
-        for paper_id, place in _places(answered.asked)
+        _seed(answered.engine, answered.asked, further, lost.get(place), negative=place[0])
+        for further, place in _places(answered.asked)
     )
 
 
 def name_seeds(engine: SearchEngine, asked: Asked) -> tuple[SeedView, ...]:
     """The further papers of a query that has no answer, so that they can be left out or added to."""
-    return tuple(
-        _seed(asked, paper_id, _title(engine, paper_id), None, negative=place[0])
-        for paper_id, place in _places(asked)
-    )
+    return tuple(_seed(engine, asked, further, None, negative=place[0]) for further, place in _places(asked))
+
+
+def respects(on: tuple[Facet, ...], facets: Collection[Facet | None]) -> tuple[Choice, ...]:
+    """Everything, each of ``facets``, and what is chosen, ``on``, where that is something else."""
+    single = held(Facet, facets)
+    choices = [
+        Choice("", _EVERYTHING, on=not on),
+        *(Choice(facet, facet, on=on == (facet,)) for facet in single),
+    ]
+    if not any(choice.on for choice in choices):
+        choices.append(Choice(",".join(on), ", ".join(on), on=True))
+    return tuple(choices)
 
 
 def own_problem(answered: Answered) -> str:
@@ -55,37 +81,43 @@ def own_problem(answered: Answered) -> str:
     return next((each.detail for each in out.unresolved if each.seed == 0 and not each.negative), "")
 
 
-def _places(asked: Asked) -> Iterator[tuple[str, tuple[bool, int]]]:
-    """Ids of further papers, and how an answer names them: whether negative, and their number there."""
+def _places(asked: Asked) -> Iterator[tuple[Further, tuple[bool, int]]]:
+    """Further papers, and how an answer names them: whether negative, and their number there."""
     own = bool(asked.paper or asked.abstract or asked.text)
     unlike = own and bool(asked.unlike_sentences or asked.unlike_facets)
-    for number, paper_id in enumerate(asked.like, start=own):
-        yield paper_id, (False, number)
-    for number, paper_id in enumerate(asked.not_like, start=unlike):
-        yield paper_id, (True, number)
+    for number, further in enumerate(asked.like, start=own):
+        yield further, (False, number)
+    for number, further in enumerate(asked.not_like, start=unlike):
+        yield further, (True, number)
 
 
-def _title(engine: SearchEngine, paper_id: str) -> str:
-    position = engine.identifiers.position(paper_id)
-    return "" if position is None else engine.snapshot.paper(position).title
+def _paper(engine: SearchEngine, name: str) -> Paper | None:
+    try:
+        return engine.snapshot.paper(engine.position(name))
+    except PaperNotFoundError:
+        return None
 
 
-def _seed(asked: Asked, paper_id: str, title: str, lost: UnresolvedOut | None, *, negative: bool) -> SeedView:
+def _seed(
+    engine: SearchEngine, asked: Asked, further: Further, lost: UnresolvedOut | None, *, negative: bool
+) -> SeedView:
+    part = "not_like" if negative else "like"
+    side: tuple[Further, ...] = getattr(asked, part)
+
     def instead(other: str) -> str:
-        if negative:
-            return asked.address(
-                not_like=tuple(other if each == paper_id else each for each in asked.not_like)
-            )
-        return asked.address(like=tuple(other if each == paper_id else each for each in asked.like))
+        renamed = replace(further, name=other)
+        return asked.address(**{part: tuple(renamed if each == further else each for each in side)})
 
+    paper = _paper(engine, further.name)
+    facets = set() if paper is None else {sentence.facet for sentence in paper.sentences}
     return SeedView(
-        id=paper_id,
-        title=title or paper_id,
+        id=further.name,
+        title=(paper and paper.title) or further.name,
         negative=negative,
-        without=asked.address(not_like=toggled(asked.not_like, paper_id))
-        if negative
-        else asked.address(like=toggled(asked.like, paper_id)),
-        start=Asked(paper=paper_id).address(),
+        without=asked.address(**{part: without(side, further.name)}),
+        start=asked.start_from(further, facets).address(),
+        respect=", ".join(further.facets),
+        choices=respects(further.facets, facets) if paper is not None else (),
         problem="" if lost is None else lost.detail,
         meant=() if lost is None else tuple(Link(each.title, instead(each.id)) for each in lost.did_you_mean),
     )

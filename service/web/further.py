@@ -1,0 +1,68 @@
+"""Further papers of a query, to be like and to be unlike, each in a respect of its own, in its address."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.datastructures import QueryParams
+
+from models.facets import counted_as
+from models.types import Facet
+from service.web.given import chosen, one_of
+
+
+@dataclass(frozen=True, slots=True)
+class Further:
+    """A further paper by any of its names; of ``facets`` its sentences alone count, without them all."""
+
+    name: str
+    facets: tuple[Facet, ...] = ()
+
+    def parameters(self, side: str) -> Iterator[tuple[str, str]]:
+        """Names and values of an address: ``side``, and the respect, which goes for the paper before it."""
+        yield side, self.name
+        if self.facets:
+            yield "in", ",".join(self.facets)
+
+    def seed(self) -> dict[str, Any]:
+        """The same as a seed of ``/v1/recommendations``."""
+        return {"paper_id": self.name, **facet_of(self.facets)}
+
+
+def facet_of(facets: Sequence[Facet]) -> dict[str, Any]:
+    """The facets that a request chooses: one by itself, several as a list."""
+    if not facets:
+        return {}
+    return {"facet": facets[0].value if len(facets) == 1 else [each.value for each in facets]}
+
+
+def held(facets: Iterable[Facet], by: Collection[Facet | None]) -> tuple[Facet, ...]:
+    """Those of ``facets`` that a paper has whose sentences have the facets ``by``."""
+    return tuple(facet for facet in facets if any(each in counted_as(facet) for each in by if each))
+
+
+def further_of(given: QueryParams) -> tuple[tuple[Further, ...], tuple[Further, ...]]:
+    """The papers to be like and those to be unlike, each once, as it was named last; raises QueryError.
+
+    Forms have one box to ``add`` a paper, a choice of what it is to be, and one of the respect.
+    """
+    like, unlike = dict[str, Further](), dict[str, Further]()
+    sides = {"like": like, "not": unlike, "add": unlike if one_of(given, "as") == "not" else like}
+    before: tuple[dict[str, Further], str] | None = None
+    for name, value in given.multi_items():
+        text = value.strip()
+        if name in sides:
+            before = (sides[name], text) if text else None
+            if text:
+                sides[name][text] = Further(text)
+        elif name == "in" and text and before is not None:
+            side, paper = before
+            side[paper] = Further(
+                paper, tuple(dict.fromkeys(chosen(Facet, each, name) for each in text.split(",")))
+            )
+    return tuple(like.values()), tuple(unlike.values())
+
+
+def without(papers: Iterable[Further], name: str) -> tuple[Further, ...]:
+    """The others."""
+    return tuple(each for each in papers if each.name != name)

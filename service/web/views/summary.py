@@ -1,0 +1,123 @@
+"""The whole query in one line: what is started from, in which respects, and among which papers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from service.web.asked import Asked
+from service.web.links import toggled
+from service.web.views.seeds import SeedView
+
+# Characters of a title in the line.
+_LONGEST_TITLE: Final = 60
+_START: Final = "/"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a query; ``before`` are the words that lead to it, ``href`` asks the same without it.
+
+    ``whole`` is the title that ``words`` cut short; ``facet`` the one it is, if it is one.
+    """
+
+    before: str
+    words: str
+    href: str
+    whole: str = ""
+    facet: str = ""
+
+
+def summarize(asked: Asked, title: str, seeds: Sequence[SeedView]) -> tuple[Part, ...]:
+    """The parts of ``asked``, which starts from a paper or text with this ``title``, as they are read."""
+    return (*_own(asked, title), *_further(seeds), *filters_of(asked), *_words(asked))
+
+
+def filters_of(asked: Asked) -> tuple[Part, ...]:
+    """What is asked of the papers that are found beside the query."""
+    parts = []
+    if asked.year_from is not None or asked.year_to is not None:
+        parts.append(Part("from", _years(asked), asked.address(year_from=None, year_to=None)))
+    parts += [
+        Part("in the venue", short(name), asked.address(venues=toggled(asked.venues, name)), name)
+        for name in asked.venues
+    ]
+    parts += [
+        Part("in the field", short(name), asked.address(fields=toggled(asked.fields, name)), name)
+        for name in asked.fields
+    ]
+    return tuple(parts)
+
+
+def short(title: str, most: int = _LONGEST_TITLE) -> str:
+    """``title``, cut behind a word where it is longer than ``most`` characters."""
+    if len(title) <= most:
+        return title
+    kept = title[:most].rsplit(" ", 1)[0] if " " in title[:most] else title[:most]
+    return f"{kept.rstrip(' ,;:.')} …"
+
+
+def _own(asked: Asked, title: str) -> Iterator[Part]:
+    if not (asked.paper or asked.text or asked.abstract):
+        return
+    rest = replace(
+        asked,
+        paper="",
+        text="",
+        title="",
+        abstract="",
+        sentences=(),
+        facets=(),
+        unlike_sentences=(),
+        unlike_facets=(),
+    )
+    words = asked.text or title or asked.paper or "your text"
+    named = short(words)
+    yield Part(
+        "Papers that say something like" if asked.text else "Papers akin to",
+        f"“{named}”" if asked.text else named,
+        rest.address() if asked.like else _START,
+        words if named != words else "",
+    )
+    # A text with further papers is compared with all of each.
+    for number, facet in enumerate(() if asked.text and asked.of_many else asked.facets):
+        left = asked.address(facets=toggled(asked.facets, facet))
+        yield Part(
+            "in their" if asked.text and not number else "and" if number else "in", facet, left, facet=facet
+        )
+    if asked.sentences:
+        yield Part("in", _numbered(asked.sentences), asked.address(sentences=()))
+    for number, facet in enumerate(asked.unlike_facets):
+        left = asked.address(unlike_facets=toggled(asked.unlike_facets, facet))
+        yield Part("and" if number else "but different in", facet, left, facet=facet)
+    if asked.unlike_sentences:
+        yield Part("but different in", _numbered(asked.unlike_sentences), asked.address(unlike_sentences=()))
+
+
+def _numbered(numbers: Sequence[int]) -> str:
+    people = ", ".join(str(number + 1) for number in numbers)
+    return f"sentence {people}" if len(numbers) == 1 else f"sentences {people}"
+
+
+def _further(seeds: Sequence[SeedView]) -> Iterator[Part]:
+    for seed in seeds:
+        named = short(seed.title)
+        respect = f" in {seed.respect}" if seed.respect else ""
+        yield Part(
+            "unlike" if seed.negative else "like",
+            f"{named}{respect}",
+            seed.without,
+            seed.title if named != seed.title else "",
+        )
+
+
+def _years(asked: Asked) -> str:
+    first, last = asked.year_from, asked.year_to
+    if first is None:
+        return f"{last} or before"
+    return f"{first} or later" if last is None else f"{first}–{last}"
+
+
+def _words(asked: Asked) -> Iterator[Part]:
+    if asked.words is not None:
+        words = f"shared words counting {asked.words:g}" if asked.words else "shared words left out"
+        yield Part("with", words, asked.address(words=None))
