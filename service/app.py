@@ -49,7 +49,7 @@ from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
 from service.web.refusals import PROBLEM_PAGES
-from service.web.routes import batch_page, docs, page, static
+from service.web.routes import batch_page, compare_page, docs, page, static
 
 # Titles come before single papers, whose ids may be anything.
 _ROUTES = (
@@ -69,6 +69,7 @@ _ROUTES = (
     docs,
     page,
     batch_page,
+    compare_page,
     static,
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
