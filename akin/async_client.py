@@ -16,6 +16,7 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
@@ -24,6 +25,7 @@ from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
     Draft,
+    ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -110,9 +112,19 @@ class AsyncClient:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
         return (await self._send(calls.papers(names))).papers
 
-    async def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
-        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
-        return await self._send(calls.list_papers(limit, cursor))
+    async def list_papers(
+        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
+    ) -> PaperList:
+        """As ``Client.list_papers``."""
+        return await self._send(calls.list_papers(limit, cursor, filters))
+
+    async def count_papers(self, **filters: Unpack[ListFilters]) -> int:
+        """As ``Client.count_papers``."""
+        return (await self.list_papers(limit=1, **filters)).total
+
+    async def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
+        """As ``Client.find_papers``."""
+        return await self._send(calls.find_papers(title, limit))
 
     async def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add_papers``."""

@@ -20,12 +20,14 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
 from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
     Draft,
+    ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -129,10 +131,15 @@ def papers(names: Sequence[str]) -> Call[FetchedPapers]:
     return Call("POST", "/v1/papers/fetch", FetchedPapers, {"ids": list(names)})
 
 
-def list_papers(limit: int, cursor: str | None) -> Call[PaperList]:
-    """A page of all papers."""
+def list_papers(limit: int, cursor: str | None, filters: ListFilters) -> Call[PaperList]:
+    """A page of the papers that pass filters."""
     place = {"limit": limit} if cursor is None else {"limit": limit, "cursor": cursor}
-    return Call("GET", f"/v1/papers?{urlencode(place)}", PaperList)
+    return Call("GET", f"/v1/papers?{urlencode({**filters, **place}, doseq=True)}", PaperList)
+
+
+def find_papers(title: str, limit: int) -> Call[TitlesAnswer]:
+    """Papers by a title."""
+    return Call("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
 
 
 def add_papers(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:

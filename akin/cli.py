@@ -18,6 +18,7 @@ _COMMANDS: Final = {
     "serve": "akin.serving:serve",
     "search": "akin.searching:search",
     "watch": "akin.watching:watch",
+    "papers": "akin.papers:papers",
     "compare": "akin.matching:compare",
     "match": "akin.matching:match",
     "index": "akin.indexing:index",

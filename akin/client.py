@@ -25,6 +25,7 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
@@ -32,6 +33,7 @@ from akin.match_answers import ComparedPapers, MatchAnswer
 from akin.queries import (
     BatchRequest,
     Draft,
+    ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -153,9 +155,22 @@ class Client:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
         return self._send(calls.papers(names)).papers
 
-    def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
-        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
-        return self._send(calls.list_papers(limit, cursor))
+    def list_papers(
+        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
+    ) -> PaperList:
+        """A page of the papers that pass filters, in the order in which they came, and their number.
+
+        ``next_cursor`` of it, given as ``cursor`` with the same filters, leads to the next.
+        """
+        return self._send(calls.list_papers(limit, cursor, filters))
+
+    def count_papers(self, **filters: Unpack[ListFilters]) -> int:
+        """How many papers pass filters."""
+        return self.list_papers(limit=1, **filters).total
+
+    def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
+        """Papers by a title as it is remembered, misspelt or cut short, the most alike first."""
+        return self._send(calls.find_papers(title, limit))
 
     def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """Add papers, or replace those with their ids: all, or none; at most 1,000.

@@ -130,8 +130,13 @@ def heading(rank: int, result: Result | Recommendation | NewPaper) -> Text:
 
 
 def _byline(paper: Paper) -> str:
-    authors = ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
-    return " · ".join(part for part in (paper.id, authors, paper.venue, str(paper.year or "")) if part)
+    parts = (paper.id, authors_of(paper), paper.venue, str(paper.year or ""))
+    return " · ".join(part for part in parts if part)
+
+
+def authors_of(paper: Paper | PaperHead) -> str:
+    """The first three of its authors."""
+    return ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
 
 
 def _explained(result: Result | Recommendation) -> Text:

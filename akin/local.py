@@ -9,13 +9,15 @@ from typing import Any, Self, TypeVar, Unpack
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from akin import calls
-from akin.answers import RecommendationsAnswer, SearchAnswer
-from akin.queries import RecommendationsRequest, SearchRequest
+from akin.answers import PaperList, RecommendationsAnswer, SearchAnswer, TitlesAnswer
+from akin.queries import ListFilters, RecommendationsRequest, SearchRequest
 from akin.responses import read_answer
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.serving import settings_of
 from models.errors import InputError
-from service.api.schemas.base import where
+from service.api.schemas.base import PaperOut, where
+from service.api.schemas.filters import AddressFiltersIn
+from service.api.schemas.papers import ListOut
 from service.api.schemas.queries import (
     NewsOut,
     SavedQueriesOut,
@@ -26,16 +28,19 @@ from service.api.schemas.queries import (
 )
 from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search import QueryIn, SearchIn, SearchOut
+from service.api.schemas.titles import TitlesOut
 from service.collection.generations import open_engine
 from service.saved.news import news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from service.search.engine import SearchEngine
-from service.search.query import SearchQuery, Seed
+from service.search.lookup import Listing, find_titles, list_papers
+from service.search.query import Page, SearchQuery, Seed
 
 _Answer = TypeVar("_Answer")
 _Body = TypeVar("_Body")
 _SEARCH = TypeAdapter(SearchIn)
 _RECOMMENDATIONS = TypeAdapter(RecommendationsIn)
+_FILTERS = TypeAdapter(AddressFiltersIn)
 _QUERY: TypeAdapter[Any] = TypeAdapter(QueryIn)
 _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
 
@@ -79,6 +84,29 @@ class Local:
         body = _checked(_RECOMMENDATIONS, calls.recommendations(asked).body)
         answer = RecommendationsOut.of(self._engine.search(_first_page(body)))
         return _answer(RecommendationsAnswer, answer)
+
+    def list_papers(
+        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
+    ) -> PaperList:
+        """As ``Client.list_papers``; cursors are good here alone."""
+        wanted: AddressFiltersIn = _checked(_FILTERS, dict(filters))
+        listing = Listing(wanted.to_filters(), limit, Page(int(cursor or 0)))
+        found = list_papers(self._engine, listing)
+        out = ListOut(
+            papers=[PaperOut.model_validate(each) for each in found.papers],
+            total=found.total,
+            next_cursor=None if found.next_page is None else str(found.next_page.offset),
+            generation=self._engine.snapshot.generation,
+        )
+        return _answer(PaperList, out)
+
+    def count_papers(self, **filters: Unpack[ListFilters]) -> int:
+        """As ``Client.count_papers``."""
+        return self.list_papers(limit=1, **filters).total
+
+    def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
+        """As ``Client.find_papers``."""
+        return _answer(TitlesAnswer, TitlesOut.of(find_titles(self._engine, title, limit=limit)))
 
     def save_query(
         self,

@@ -16,17 +16,22 @@ class Unlike(TypedDict, total=False):
     weight: float
 
 
-class Filters(TypedDict, total=False):
-    """Which papers may be returned; years are inclusive, names match whatever their case."""
+class ListFilters(TypedDict, total=False):
+    """Which papers are listed; years are inclusive, names match whatever their case."""
 
     year_from: int
     year_to: int
     venues: Sequence[str]
     fields: Sequence[str]
     authors: Sequence[str]
+    has_facets: Sequence[FacetName]
+
+
+class Filters(ListFilters, total=False):
+    """Which papers may be returned."""
+
     ids: Sequence[str]
     exclude_ids: Sequence[str]
-    has_facets: Sequence[FacetName]
 
 
 class Results(TypedDict, total=False):

@@ -17,6 +17,7 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch
 from akin.calls import Call
@@ -46,6 +47,7 @@ _ANSWERS = {
         SavedQueryList,
         SearchAnswer,
         SentenceAnswer,
+        TitlesAnswer,
     )
 }
 _MAX_DETAIL = 300

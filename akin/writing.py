@@ -2,14 +2,19 @@
 
 from pydantic import TypeAdapter
 
-from akin.answers import PaperList, RecommendationsAnswer, SearchAnswer
+from akin.answers import PaperList, RecommendationsAnswer, SearchAnswer, TitlesAnswer
 from akin.options import Output
+
+
+def as_json(answer: SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer) -> str:
+    """An answer as the service gives it, on one line."""
+    return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
 
 
 def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
     """An answer in a format for programs; no cell of CSV starts a formula."""
     if form is Output.JSON:
-        return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
+        return as_json(answer)
     # Only here: what is shown to a person need not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris  # noqa: PLC0415
     from service.api.schemas.base import PaperOut  # noqa: PLC0415
