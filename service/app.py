@@ -23,6 +23,7 @@ from service.api.routes import (
     health,
     match,
     papers,
+    profiles,
     queries,
     recommendations,
     search,
@@ -42,6 +43,7 @@ from service.collection.metrics import add_collection_metrics
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
 from service.observability.tracing import Spans, open_spans
+from service.saved.profiles import Profiles
 from service.saved.saved_queries import SavedQueries
 from service.search.engine import SearchEngine
 from service.secret import read_secret
@@ -57,6 +59,7 @@ _ROUTES = (
     recommendations,
     sentences,
     match,
+    profiles,
     batches,
     queries,
     analyze,
@@ -115,6 +118,7 @@ def create_app(
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)
         cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open)
+        kept_profiles = LazyStore(settings.catalog, Profiles.open)
         batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
         app.state.services = Services(
             settings=settings,
@@ -124,6 +128,7 @@ def create_app(
             cursors=cursors,
             batches=batches,
             saved=saved,
+            profiles=kept_profiles,
             feeds=FeedTokens(secret),
             keys=keys,
             queues=queues,
@@ -135,6 +140,7 @@ def create_app(
             for each in (collection, batches, keys):  # all at once, as their waits must not add up
                 each.stop()
         saved.close()
+        kept_profiles.close()
         cache.close()
         await to_thread.run_sync(spans.close)
 
