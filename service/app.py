@@ -12,6 +12,7 @@ from service.access.keys import KeyRing
 from service.access.queue import Queues
 from service.api.answers import Answers
 from service.api.errors import RESPONSES, add_problem_handlers
+from service.api.examples import DESCRIPTION, TAGS
 from service.api.middleware.access_log import Observed
 from service.api.middleware.door import Door, queues_of, size_threads
 from service.api.middleware.routing import Resolution, expect_resolved
@@ -147,6 +148,8 @@ def create_app(
     app = DocumentedAPI(
         title="Akin",
         summary="Papers akin to yours, in the respect you choose.",
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
         lifespan=lifespan,
         responses=RESPONSES,
         redirect_slashes=False,

@@ -27,7 +27,7 @@ from service.batches.scheduler import Batches
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
 _BY_ID = "/{batch_id}"
-_BatchId = Annotated[str, Path(pattern=PATH_PATTERN)]
+_BatchId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a batch that was started.")]
 _IDEMPOTENCY = "The same key with the same body starts one batch, however often it is sent."
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {**RESPONSES[422], "description": "What was sent goes against what is there"}

@@ -75,7 +75,7 @@ def _whole_number(given: object) -> object:
 
 # Of a number in an address, behind its bounds: before them they would not be understood as those of a number.
 IN_ADDRESS = BeforeValidator(_whole_number)
-Limit = Annotated[int, Field(ge=1, le=100), IN_ADDRESS]  # how many are wanted
+Limit = Annotated[int, Field(ge=1, le=100, description="How many at most."), IN_ADDRESS]
 
 PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 # What a paper may be called: its id, DOI, arXiv id, address or title.
