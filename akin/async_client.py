@@ -21,7 +21,7 @@ from akin.answers import (
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
 from akin.client import DEFAULT_URL, Retries
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.queries import (
     BatchRequest,
     Draft,
@@ -82,11 +82,30 @@ class AsyncClient:
     async def match(
         self,
         submissions: Sequence[str | Seed],
-        profiles: Mapping[str, Sequence[str]],
+        profiles: Mapping[str, Sequence[str] | None],
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``."""
         return await self._send(calls.match(submissions, profiles, asked))
+
+    async def put_profile(
+        self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
+    ) -> Profile:
+        """As ``Client.put_profile``."""
+        return await self._send(calls.put_profile(name, papers, conflicts, quota))
+
+    async def profiles(self) -> AsyncIterator[ProfileHead]:
+        """As ``Client.profiles``."""
+        after: str | None = ""
+        while after is not None:
+            page = await self._send(calls.profiles(after))
+            for head in page.profiles:
+                yield head
+            after = page.next_after
+
+    async def delete_profile(self, name: str) -> None:
+        """As ``Client.delete_profile``."""
+        await self._send(calls.delete_profile(name))
 
     async def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""

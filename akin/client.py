@@ -29,7 +29,7 @@ from akin.answers import (
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.queries import (
     BatchRequest,
     Draft,
@@ -122,6 +122,24 @@ class Client:
         """The sentences nearest to one; SentenceRequest tells the keywords."""
         return self._send(calls.sentences(asked))
 
+    def put_profile(
+        self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
+    ) -> Profile:
+        """Keep a set of papers under a name, in the place of the one that is there."""
+        return self._send(calls.put_profile(name, papers, conflicts, quota))
+
+    def profiles(self) -> Iterator[ProfileHead]:
+        """The profiles that are kept, by their names."""
+        after: str | None = ""
+        while after is not None:
+            page = self._send(calls.profiles(after))
+            yield from page.profiles
+            after = page.next_after
+
+    def delete_profile(self, name: str) -> None:
+        """Forget a profile; nothing happens where there is none."""
+        self._send(calls.delete_profile(name))
+
     def embed(self, papers: Sequence[Draft]) -> Embedding:
         """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
         return self._send(calls.embed(papers))
@@ -137,10 +155,13 @@ class Client:
     def match(
         self,
         submissions: Sequence[str | Seed],
-        profiles: Mapping[str, Sequence[str]],
+        profiles: Mapping[str, Sequence[str] | None],
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
-        """How near profiles, sets of papers by name, are to submissions, and which to assign to which."""
+        """How near profiles, sets of papers by name, are to submissions, and which to assign to which.
+
+        Papers of ``None`` are those kept under the name.
+        """
         return self._send(calls.match(submissions, profiles, asked))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:

@@ -165,13 +165,14 @@ class BatchRequest(SearchShape, total=False):
     """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
 
     Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
-    of papers, which share ``negatives``, ``akin_to``, ``negative_weight`` and what to return.
+    of papers (``None``: those kept under the name), which share ``negatives``, ``akin_to``,
+    ``negative_weight`` and what to return.
     """
 
     seeds: Sequence[str | Seed]
     queries: Sequence[SearchRequest]
     recommendations: Sequence[NamedRecommendations]
-    profiles: Mapping[str, Sequence[str]]
+    profiles: Mapping[str, Sequence[str] | None]
     negatives: Sequence[str | Seed]
     akin_to: Literal["some", "all"]
     negative_weight: float

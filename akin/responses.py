@@ -21,7 +21,7 @@ from akin.answers import (
 )
 from akin.batch_answers import Batch
 from akin.calls import Call
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import InputError, ServiceError
@@ -41,6 +41,8 @@ _ANSWERS = {
         PaperAnswer,
         News,
         PaperVectorsAnswer,
+        Profile,
+        ProfileList,
         RecommendationsAnswer,
         SavedQuery,
         SavedQueryHead,

@@ -349,5 +349,6 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     batches = {f"/v1/batches{rest}" for rest in ("", "/{batch_id}", "/{batch_id}/results")}
     of_one = ("", "/new", "/seen", "/feed")
     saved = {"/v1/queries", "/v1/feeds/{token}", *(f"/v1/queries/{{query_id}}{rest}" for rest in of_one)}
+    profiles = {"/v1/profiles", "/v1/profiles/{name}"}
     own = {"/livez", "/readyz", "/metrics"}
-    assert {*searching, *papers, *batches, *saved, *of_others, *own} == set(paths)
+    assert {*searching, *profiles, *papers, *batches, *saved, *of_others, *own} == set(paths)
