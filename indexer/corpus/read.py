@@ -26,6 +26,7 @@ READERS: dict[str, str] = {
     "csv": "indexer.corpus.formats.table:TableReader",
     "ids": "indexer.corpus.library.ids:IdsReader",
     "jsonl": "indexer.corpus.formats.jsonl:JsonlReader",
+    "nbib": "indexer.corpus.library.nbib:NbibReader",
     "openalex": "indexer.corpus.formats.openalex:OpenAlexReader",
     "openreview": "indexer.corpus.formats.openreview:OpenReviewReader",
     "pubmed": "indexer.corpus.formats.pubmed:PubmedReader",
@@ -35,7 +36,7 @@ READERS: dict[str, str] = {
     "zotero": "indexer.corpus.library.zotero:ZoteroReader",
 }
 # The format of a file whose beginning does not tell it, by the end of its name.
-EXTENSIONS = {".bib": "bibtex", ".ris": "ris"}
+EXTENSIONS = {".bib": "bibtex", ".nbib": "nbib", ".ris": "ris"}
 
 # Enough to see what is wrong with a file; a million broken rows must not fill the memory.
 MAX_REPORTED_ROWS = 20

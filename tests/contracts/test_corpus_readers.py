@@ -86,6 +86,7 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
         "pubmed": b"</PubmedArticle>",
         "csv": b"Control,x\r\n",
         "bibtex": b"bulbs.}\n}\n",
+        "nbib": b"nbib.1.\n",
         "ris": b"ER  - \n",
         "zotero": b'"2017-03",""\n',
         "csl": b"},\n",
