@@ -1,5 +1,6 @@
 """A corpus file as bytes: plain or gzipped, its head for looking at, and its lines."""
 
+import codecs
 import gzip
 import io
 import stat
@@ -20,6 +21,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Decompressed(io.RawIOBase):
@@ -41,9 +43,38 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
+class _AsUtf8(io.RawIOBase):
+    """A stream of UTF-16, given as UTF-8; what is no character becomes U+FFFD."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        self._ready = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # as above
+        while not self._ready and not self._ended:
+            piece = self._stream.read1(_BUFFER_BYTES)
+            self._ended = not piece
+            self._ready = self._decoder.decode(piece, final=self._ended).encode()
+        n_given = min(len(buffer), len(self._ready))
+        buffer[:n_given] = self._ready[:n_given]
+        self._ready = self._ready[n_given:]
+        return n_given
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 @contextmanager
 def open_source(path: Path) -> Iterator[io.BufferedReader]:
     """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.
+
+    UTF-16, as some programs for Windows write it, is given as UTF-8 where its mark tells.
 
     Raises StorageError for what is no readable file.
     """
@@ -58,9 +89,10 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
     stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)
     with stream:  # closing it closes what it reads
         with read_errors(path, line=1):
-            if stream.peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
+            begin = stream.peek(len(_BYTE_ORDER_MARK))
+            if begin.startswith(_BYTE_ORDER_MARK):
                 stream.read(len(_BYTE_ORDER_MARK))
-        yield stream
+        yield io.BufferedReader(_AsUtf8(stream), _BUFFER_BYTES) if begin.startswith(_UTF_16) else stream
 
 
 @contextmanager

@@ -192,7 +192,7 @@ def test_an_empty_file(write: WriteFn, content: bytes) -> None:
         read_corpus(write(content))
 
 
-@pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16")])
+@pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16-le")])
 def test_a_binary_file(write: WriteFn, content: bytes) -> None:
     """What holds NUL bytes is no text."""
     with pytest.raises(CorpusFormatError, match="is no text"):
@@ -206,7 +206,7 @@ def test_an_unknown_format(write: WriteFn, content: str) -> None:
     """The message lists the known formats."""
     with pytest.raises(
         CorpusFormatError,
-        match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, openalex, openreview, pubmed",
+        match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, nbib, openalex, openreview, pubmed",
     ):
         read_corpus(write(content))
 
