@@ -168,3 +168,43 @@ def test_an_export_that_is_cut_short(tmp_path: Path) -> None:
     whole = (entry("a") + entry("b")).encode()
     path.write_bytes(gzip.compress(whole + b"@article{c,\n  title = {T},\n", compresslevel=0)[:-8])
     assert [(11, True)] == [(line, "breaks off" in reason) for line, reason in reasons(path)]
+
+
+VOLUME = """@proceedings{Vol:18, title = begin # { of {K}ites}, year = 2018,
+  editor = {Ann Editor}, doi = {10.5555/volume}, url = {https://example.org/v}}
+"""
+PAPER = "@inproceedings{%s, title = {T}, abstract = {A.}, author = {Bo Rask}, %s}\n"
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["behind", "before"])
+@pytest.mark.parametrize("written", ["crossref = {vol:18}", 'CROSSREF = "Vol:18"', "crossref = vol:18"])
+def test_a_volume_gives_venue_and_year(tmp_path: Path, written: str, *, first: bool) -> None:
+    """What a paper lacks, wherever its volume stands; ids and people are its own."""
+    papers = PAPER % ("a", written) + PAPER % ("b", f"{written}, year = 2020, booktitle = {{Other}}")
+    volume = '@string{begin = "Proceedings"}\n' + VOLUME
+    read_papers, report = read(tmp_path, volume + papers if first else papers + volume)
+    assert [
+        ("a", "Proceedings of Kites", 2018, ("Bo Rask",)),
+        ("b", "Other", 2020, ("Bo Rask",)),
+    ] == [(paper.id, paper.venue, paper.year, paper.authors) for paper in read_papers]
+    assert [None, None] == [paper.doi for paper in read_papers]
+    assert [None, None] == [paper.url for paper in read_papers]
+    assert (1, 0) == (report.without_abstract, report.broken)  # the volume itself is none
+
+
+def test_a_volume_may_be_missing_broken_or_the_paper_itself(tmp_path: Path) -> None:
+    """The paper is read without what it lacks."""
+    content = "".join(PAPER % (key, f"crossref = {{{parent}}}") for key, parent in ("an", "bx", "cc"))
+    papers, report = read(tmp_path, content + "@proceedings{x, title = {Never closed}\n@article{c, title}\n")
+    assert [("a", None), ("b", None), ("c", None)] == [(paper.id, paper.venue) for paper in papers]
+    assert report.broken == 2
+
+
+def test_a_file_that_breaks_off_has_volumes_before_the_break(tmp_path: Path) -> None:
+    """What was read of it counts, also where it is looked through once more."""
+    volume = '@string{begin = "Proceedings"}\n' + VOLUME
+    content = f"{volume}{PAPER % ('a', 'crossref = {vol:18}')}@article{{cut,\n title".encode()
+    (tmp_path / "my.bib").write_bytes(gzip.compress(content, compresslevel=0)[:-8])
+    report = CorpusReport()
+    (paper,) = read_corpus(tmp_path / "my.bib", report=report)
+    assert ("Proceedings of Kites", 1) == (paper.venue, report.broken)
