@@ -4,7 +4,7 @@ A new format is one file in ``indexer/corpus/formats/`` (of reference managers: 
 READERS (docs/adding/reader.md).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -44,6 +44,7 @@ MAX_REPORTED_ROWS = 20
 MAX_UNRESOLVED = 100_000
 # A file has fewer than 2**40 lines.
 _LINE_BITS = 40
+_ROWS_BETWEEN = 1_000  # a tenth of a second
 
 
 @runtime_checkable
@@ -102,6 +103,11 @@ class CorpusReport:
     _paths: list[str] = field(default_factory=list)
     _first_seen: FirstSeen = field(default_factory=FirstSeen)
 
+    @property
+    def rows(self) -> int:
+        """How many rows there were, usable or not."""
+        return self.papers + self.broken + self.without_abstract
+
     def begin_file(self, path: Path) -> int:
         """Return the number by which ``path`` is known here."""
         self._paths.append(str(path))
@@ -146,14 +152,16 @@ def read_corpus(
     on_error: Literal["skip", "fail"] = "skip",
     report: CorpusReport | None = None,
     found: Mapping[str, RawPaper] | None = None,
+    on_rows: Callable[[int], None] = lambda _n_rows: None,
 ) -> Iterator[Paper]:
     """Return the papers of ``path`` (plain or gzipped), in its order, their sentences split.
 
     Pass one ``report`` with every file of a corpus: it counts, and finds ids that several files share. With
     ``on_error="skip"`` a broken row is reported and passed over, and a file that breaks off after its last
     whole paper is reported as a broken row there; with ``"fail"`` they raise BrokenRowError and
-    BrokenFileError. What an entry lacks is taken from ``found``, which has papers by their ``lookup``. A file
-    that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
+    BrokenFileError. What an entry lacks is taken from ``found``, which has papers by their ``lookup``.
+    ``on_rows`` is told at the beginning, and then every thousand, how many rows the report counts, usable or
+    not. A file that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
     UnknownNameError at once.
     """
     head = read_head(path)
@@ -161,7 +169,7 @@ def read_corpus(
         _reader_for(path, head) if format_name == "auto" else resolve(READERS, format_name, "corpus format")()
     )
     report = CorpusReport() if report is None else report
-    return _papers(path, reader, on_error=on_error, report=report, found=found or {})
+    return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
 
 
 def _reader_for(path: Path, head: str) -> CorpusReader:
@@ -182,12 +190,20 @@ def _reader_for(path: Path, head: str) -> CorpusReader:
 
 
 def _papers(
-    path: Path, reader: CorpusReader, *, on_error: str, report: CorpusReport, found: Mapping[str, RawPaper]
+    path: Path,
+    reader: CorpusReader,
+    *,
+    on_error: str,
+    report: CorpusReport,
+    found: Mapping[str, RawPaper],
+    on_rows: Callable[[int], None],
 ) -> Iterator[Paper]:
     file = report.begin_file(path)
     with open_source(path) as stream:
         rows = reader.rows(Lines(stream, path))
         for row in rows if on_error == "fail" else _until_break(rows, report):
+            if report.rows % _ROWS_BETWEEN == 0:
+                on_rows(report.rows)
             content = row.content
             if isinstance(content, RawPaper) and content.lacks_abstract and not reader.needs_abstract:
                 content = completed(content, found.get(content.lookup or ""))
