@@ -59,7 +59,7 @@ def match(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SUBMISSIONS... PROFILES",
+            metavar="SUBMISSIONS PROFILES",
             help="Files of submissions, then the profiles: a folder with a file for each reviewer, or a list "
             "of names and papers.",
         ),
