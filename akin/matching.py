@@ -56,11 +56,12 @@ def compare(
 
 
 def match(
-    submissions: Annotated[
+    files: Annotated[
         list[Path],
         typer.Argument(
-            help="Files of submissions, then the profiles: a folder with "
-            "a file for each reviewer, or a list of names and papers."
+            metavar="SUBMISSIONS PROFILES",
+            help="Files of submissions, then the profiles: a folder with a file for each reviewer, or a list "
+            "of names and papers.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder that is written.", file_okay=False)],
@@ -104,13 +105,13 @@ def match(
     report.html into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors are in
     conflict with their own submissions. The same command goes on where an interrupted one was.
     """
-    if len(submissions) < 2:
+    if len(files) < 2:
         raise InputError(
             "Give the files of submissions and then the profiles: akin match SUBMISSIONS PROFILES."
         )
     program = read_program(
-        submissions[:-1],
-        submissions[-1],
+        files[:-1],
+        files[-1],
         corpora=corpus or (),
         conflicts=conflicts,
         quotas=quotas,

@@ -27,7 +27,7 @@ _PARTS: Final = {
     "match": "Two papers side by side; profiles, such as reviewers, near to papers.",
     "vectors": "The vectors that searches compare, for programs of your own.",
     "papers": "The collection: listed, found by titles, read, added to, deleted from.",
-    "batches": "Thousands of searches at once, done in the background.",
+    "batches": "Thousands of searches or recommendations at once, done in the background.",
     "saved queries": "Queries kept under a name, what is new to them, and their feeds.",
     "Semantic Scholar": "The shapes of its interface, so that its clients work over this collection.",
     "operations": "Whether the service is alive and ready, and its metrics.",
@@ -39,7 +39,7 @@ def _example(summary: str, value: Any) -> dict[str, Any]:
     return {"summary": summary, "value": value}
 
 
-# By path; all are bodies of POST requests.
+# By path: bodies of POST or PUT requests.
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "/v1/search": {
         "text": _example("A few words", {"query": _TEXT, "limit": 3}),
@@ -83,6 +83,11 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
             },
         )
     },
+    "/v1/profiles/{name}": {
+        "reviewer": _example(
+            "What a reviewer has written", {"papers": ["demo:p02-m01", "demo:p02-m06"], "quota": 4}
+        )
+    },
     "/v1/embed": {"draft": _example("A draft", {"papers": [_DRAFT]})},
     "/v1/papers": {
         "one": _example(
@@ -94,6 +99,14 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "/v1/batches": {
         "queries": _example("Searches of their own", {"queries": [{"query": _TEXT}, {"query": _DRAFT}]}),
         "seeds": _example("One shape for many papers", {"seeds": ["demo:p03-m07"], "facet": "method"}),
+        "profiles": _example(
+            "New papers for readers",
+            {
+                "profiles": [{"name": "Ada", "papers": ["demo:p02-m01", "demo:p02-m06"]}],
+                "filters": {"year_from": 2020},
+                "limit": 5,
+            },
+        ),
     },
     "/v1/queries": {
         "search": _example("A search", {"name": "floods", "search": {"query": _TEXT}}),

@@ -25,7 +25,12 @@ from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/profiles", tags=["match"], route_class=JSONBodyRoute)
 _BY_NAME = "/{name:path}"
-_Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN)]
+_Name = Annotated[
+    str,
+    Path(
+        min_length=1, max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="What a profile is called."
+    ),
+]
 _After = Annotated[str, Query(max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="next_after.")]
 
 
