@@ -164,12 +164,37 @@ def read_corpus(
     not. A file that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
     UnknownNameError at once.
     """
-    head = read_head(path)
-    reader = (
-        _reader_for(path, head) if format_name == "auto" else resolve(READERS, format_name, "corpus format")()
-    )
+    reader = _chosen(path, format_name)
     report = CorpusReport() if report is None else report
     return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
+
+
+def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[RawPaper]:
+    """Return what the rows of ``path`` say of papers, in its order, unchecked: also without an abstract.
+
+    Rows that cannot be read, and a file that breaks off, go into ``report``. Raises at once what
+    ``read_corpus`` does.
+    """
+    reader = _chosen(path, format_name)
+    return _entries(path, reader, report)
+
+
+def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator[RawPaper]:
+    with open_source(path) as stream:
+        for row in _until_break(reader.rows(Lines(stream, path)), report):
+            if isinstance(row.content, InputError):
+                report.note_broken(BrokenRowError(str(path), row.line, str(row.content)))
+            else:
+                yield row.content
+
+
+def _chosen(path: Path, format_name: str) -> CorpusReader:
+    """The reader of a format, or of that which the file is seen to have."""
+    head = read_head(path)
+    if format_name == "auto":
+        return _reader_for(path, head)
+    reader: CorpusReader = resolve(READERS, format_name, "corpus format")()
+    return reader
 
 
 def _reader_for(path: Path, head: str) -> CorpusReader:
