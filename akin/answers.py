@@ -46,7 +46,7 @@ class FetchedPapers:
 
 @dataclass(frozen=True, slots=True)
 class PaperList:
-    """A page of all ``total`` papers; ``next_cursor`` is ``None`` at the end."""
+    """A page of the ``total`` papers that pass the filters; ``next_cursor`` is ``None`` at the end."""
 
     papers: tuple[Paper, ...]
     total: int
@@ -305,6 +305,25 @@ class PaperHead:
     authors: tuple[str, ...]
     url: str | None
     doi: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTitle:
+    """A paper by its title; ``similarity`` is 1 for the same words, at least 0.6."""
+
+    paper: PaperHead
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class TitlesAnswer:
+    """Papers, the most alike title first; ``reason``, and ``detail`` in words, say why there are none."""
+
+    results: tuple[FoundTitle, ...]
+    generation: str
+    reason: str | None
+    detail: str | None
+    took_ms: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,16 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
 from akin.client import DEFAULT_URL, Retries
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.queries import (
     BatchRequest,
     Draft,
+    ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -80,11 +82,30 @@ class AsyncClient:
     async def match(
         self,
         submissions: Sequence[str | Seed],
-        profiles: Mapping[str, Sequence[str]],
+        profiles: Mapping[str, Sequence[str] | None],
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``."""
         return await self._send(calls.match(submissions, profiles, asked))
+
+    async def put_profile(
+        self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
+    ) -> Profile:
+        """As ``Client.put_profile``."""
+        return await self._send(calls.put_profile(name, papers, conflicts, quota))
+
+    async def profiles(self) -> AsyncIterator[ProfileHead]:
+        """As ``Client.profiles``."""
+        after: str | None = ""
+        while after is not None:
+            page = await self._send(calls.profiles(after))
+            for head in page.profiles:
+                yield head
+            after = page.next_after
+
+    async def delete_profile(self, name: str) -> None:
+        """As ``Client.delete_profile``."""
+        await self._send(calls.delete_profile(name))
 
     async def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""
@@ -110,9 +131,19 @@ class AsyncClient:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
         return (await self._send(calls.papers(names))).papers
 
-    async def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
-        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
-        return await self._send(calls.list_papers(limit, cursor))
+    async def list_papers(
+        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
+    ) -> PaperList:
+        """As ``Client.list_papers``."""
+        return await self._send(calls.list_papers(limit, cursor, filters))
+
+    async def count_papers(self, **filters: Unpack[ListFilters]) -> int:
+        """As ``Client.count_papers``."""
+        return (await self.list_papers(limit=1, **filters)).total
+
+    async def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
+        """As ``Client.find_papers``."""
+        return await self._send(calls.find_papers(title, limit))
 
     async def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add_papers``."""

@@ -20,12 +20,14 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.queries import (
     BatchRequest,
     Draft,
+    ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -83,13 +85,13 @@ def compare(a: str | Seed, b: str | Seed) -> Call[ComparedPapers]:
 
 
 def match(
-    submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str]], asked: MatchRequest
+    submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str] | None], asked: MatchRequest
 ) -> Call[MatchAnswer]:
     """Profiles near to submissions."""
     body: dict[str, Any] = {
         **asked,
         "submissions": [_query(each) for each in submissions],
-        "profiles": [{"name": name, "papers": list(papers)} for name, papers in profiles.items()],
+        "profiles": _profiles(profiles),
     }
     quotas = body.pop("quotas", {})
     for profile in body["profiles"]:
@@ -97,6 +99,24 @@ def match(
             profile["quota"] = quotas[profile["name"]]
     body["conflicts"] = [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())]
     return Call("POST", "/v1/match", MatchAnswer, body)
+
+
+def put_profile(
+    name: str, papers: Sequence[str], conflicts: Sequence[str], quota: int | None
+) -> Call[Profile]:
+    """A profile to keep."""
+    body = {"papers": list(papers), "conflicts": list(conflicts), "quota": quota}
+    return Call("PUT", f"/v1/profiles/{quote(name, safe='')}", Profile, body)
+
+
+def profiles(after: str) -> Call[ProfileList]:
+    """A page of the names of profiles."""
+    return Call("GET", f"/v1/profiles?{urlencode({'after': after})}", ProfileList)
+
+
+def delete_profile(name: str) -> Call[None]:
+    """A profile to forget."""
+    return Call("DELETE", f"/v1/profiles/{quote(name, safe='')}", NoneType)
 
 
 def embed(papers: Sequence[Draft]) -> Call[Embedding]:
@@ -108,6 +128,13 @@ def embed(papers: Sequence[Draft]) -> Call[Embedding]:
 def vectors(name: str) -> Call[PaperVectorsAnswer]:
     """The vectors of one paper."""
     return Call("GET", f"/v1/papers/{quote(name, safe='')}/vectors?encoding=base64", PaperVectorsAnswer)
+
+
+def _profiles(given: Mapping[str, Sequence[str] | None]) -> list[dict[str, Any]]:
+    return [
+        {"name": name} if papers is None else {"name": name, "papers": list(papers)}
+        for name, papers in given.items()
+    ]
 
 
 def _query(given: str | Seed) -> dict[str, Any]:
@@ -129,10 +156,15 @@ def papers(names: Sequence[str]) -> Call[FetchedPapers]:
     return Call("POST", "/v1/papers/fetch", FetchedPapers, {"ids": list(names)})
 
 
-def list_papers(limit: int, cursor: str | None) -> Call[PaperList]:
-    """A page of all papers."""
+def list_papers(limit: int, cursor: str | None, filters: ListFilters) -> Call[PaperList]:
+    """A page of the papers that pass filters."""
     place = {"limit": limit} if cursor is None else {"limit": limit, "cursor": cursor}
-    return Call("GET", f"/v1/papers?{urlencode(place)}", PaperList)
+    return Call("GET", f"/v1/papers?{urlencode({**filters, **place}, doseq=True)}", PaperList)
+
+
+def find_papers(title: str, limit: int) -> Call[TitlesAnswer]:
+    """Papers by a title."""
+    return Call("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
 
 
 def add_papers(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:
@@ -210,8 +242,7 @@ def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
     if "queries" in asked:
         body["queries"] = [_with_query(query, _PAPER_KEYS) for query in asked["queries"]]
     if "profiles" in asked:
-        profiles = asked["profiles"].items()
-        body["profiles"] = [{"name": name, "papers": list(papers)} for name, papers in profiles]
+        body["profiles"] = _profiles(asked["profiles"])
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Call("POST", "/v1/batches", Batch, body, key)
 

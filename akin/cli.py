@@ -6,9 +6,9 @@ from pkgutil import resolve_name
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
+from akin.consoles import stderr
 from models.errors import AkinError
 from models.registry import uncollected
 from service.observability.logging import configure_logging
@@ -17,6 +17,8 @@ from service.observability.logging import configure_logging
 _COMMANDS: Final = {
     "serve": "akin.serving:serve",
     "search": "akin.searching:search",
+    "watch": "akin.watching:watch",
+    "papers": "akin.papers:papers",
     "compare": "akin.matching:compare",
     "match": "akin.matching:match",
     "index": "akin.indexing:index",
@@ -40,7 +42,6 @@ _COMMANDS: Final = {
     "convert": "akin.conversion:convert",
     "demo": "akin.serving:demo",
 }
-_err = Console(stderr=True, highlight=False)
 
 
 class _Commands(TyperGroup):
@@ -73,11 +74,11 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except AkinError as error:
-            _err.print("error:", style="bold red", end=" ")
-            _err.print(str(error), markup=False, soft_wrap=True)
+            stderr.print("error:", style="bold red", end=" ")
+            stderr.print(str(error), markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
-            _err.print(
+            stderr.print(
                 "Interrupted. What was published before stays served; the same command goes on where it was."
             )
             raise typer.Exit(130) from interrupt

@@ -25,13 +25,15 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch, SeedAnswer
 from akin.calls import Call, Reading
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.queries import (
     BatchRequest,
     Draft,
+    ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -120,6 +122,24 @@ class Client:
         """The sentences nearest to one; SentenceRequest tells the keywords."""
         return self._send(calls.sentences(asked))
 
+    def put_profile(
+        self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
+    ) -> Profile:
+        """Keep a set of papers under a name, in the place of the one that is there."""
+        return self._send(calls.put_profile(name, papers, conflicts, quota))
+
+    def profiles(self) -> Iterator[ProfileHead]:
+        """The profiles that are kept, by their names."""
+        after: str | None = ""
+        while after is not None:
+            page = self._send(calls.profiles(after))
+            yield from page.profiles
+            after = page.next_after
+
+    def delete_profile(self, name: str) -> None:
+        """Forget a profile; nothing happens where there is none."""
+        self._send(calls.delete_profile(name))
+
     def embed(self, papers: Sequence[Draft]) -> Embedding:
         """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
         return self._send(calls.embed(papers))
@@ -135,10 +155,13 @@ class Client:
     def match(
         self,
         submissions: Sequence[str | Seed],
-        profiles: Mapping[str, Sequence[str]],
+        profiles: Mapping[str, Sequence[str] | None],
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
-        """How near profiles, sets of papers by name, are to submissions, and which to assign to which."""
+        """How near profiles, sets of papers by name, are to submissions, and which to assign to which.
+
+        Papers of ``None`` are those kept under the name.
+        """
         return self._send(calls.match(submissions, profiles, asked))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
@@ -153,9 +176,22 @@ class Client:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
         return self._send(calls.papers(names)).papers
 
-    def list_papers(self, *, limit: int = 100, cursor: str | None = None) -> PaperList:
-        """A page of all papers; ``next_cursor`` of it, given as ``cursor``, leads to the next."""
-        return self._send(calls.list_papers(limit, cursor))
+    def list_papers(
+        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
+    ) -> PaperList:
+        """A page of the papers that pass filters, in the order in which they came, and their number.
+
+        ``next_cursor`` of it, given as ``cursor`` with the same filters, leads to the next.
+        """
+        return self._send(calls.list_papers(limit, cursor, filters))
+
+    def count_papers(self, **filters: Unpack[ListFilters]) -> int:
+        """How many papers pass filters."""
+        return self.list_papers(limit=1, **filters).total
+
+    def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
+        """Papers by a title as it is remembered, misspelt or cut short, the most alike first."""
+        return self._send(calls.find_papers(title, limit))
 
     def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """Add papers, or replace those with their ids: all, or none; at most 1,000.

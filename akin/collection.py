@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from akin.consoles import stderr, stdout
 from akin.ids import read_ids
-from akin.indexing import CatalogUrl, Data, Device, Keep, catalog_place
+from akin.indexing import catalog_place
+from akin.options import CatalogUrl, Data, Device, Keep
 from akin.progress import show_progress
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
@@ -30,8 +31,6 @@ from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
 FromFile = Annotated[
     Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
@@ -51,12 +50,12 @@ def delete(
     with Catalog.open_existing(catalog_place(data, catalog)) as opened:
         done = delete_papers(data, wanted, opened, keep=keep)
     for paper_id in done.unknown:
-        _err.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
+        stderr.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
     if not done.n_deleted:
-        _out.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
+        stdout.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
         return
     papers = "paper" if done.n_deleted == 1 else "papers"
-    _out.print(
+    stdout.print(
         f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
     )
 
@@ -76,23 +75,25 @@ def purge(
     """
     wanted = _wanted(ids, from_file)
     place = catalog_place(data, catalog)
-    with show_progress(_err) as on_progress, Catalog.open_existing(place) as opened:
+    with show_progress(stderr) as on_progress, Catalog.open_existing(place) as opened:
         done = purge_papers(data, wanted, opened, on_progress=on_progress)
-    _out.print(
+    stdout.print(
         f"Removed {done.n_versions:,} versions from the catalog and {len(done.removed):,} older generations; "
         f"generation {done.manifest.generation} is served from now on."
     )
     if done.n_batches:
         batches = "1 batch" if done.n_batches == 1 else f"{done.n_batches:,} batches"
-        _out.print(f"Removed {batches}, whose results may hold the text.")
+        stdout.print(f"Removed {batches}, whose results may hold the text.")
     if done.n_queries:
         queries = "1 saved query" if done.n_queries == 1 else f"{done.n_queries:,} saved queries"
-        _out.print(f"Removed {queries}, which held the text.")
+        stdout.print(f"Removed {queries}, which held the text.")
     if sqlite_file(place) is None:
-        _out.print("The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed.")
-    _out.print("Backups made before hold the text: make a new one, then remove them.")
+        stdout.print(
+            "The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed."
+        )
+    stdout.print("Backups made before hold the text: make a new one, then remove them.")
     if done.leased:
-        _err.print(
+        stderr.print(
             f"Still read by a process, and not removed: generation {', '.join(done.leased)}. A service lets "
             "go of it within 15 minutes of its last use, or when it is stopped; then run the same command "
             "again.",
@@ -117,14 +118,14 @@ def compact(
     keep: Keep = KEEP,
 ) -> None:
     """Merge all segments, into one of up to five million vectors, and drop what is deleted."""
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         snapshot = open_snapshot(data, reread=False)
         if is_compact(snapshot):
-            _out.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
+            stdout.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
             return
         manifest = compact_snapshot(data, snapshot, device=device, keep=keep, on_progress=on_progress)
     n_now = len(manifest.segments)
-    _out.print(
+    stdout.print(
         f"Merged {len(snapshot.segments)} segments into {'one' if n_now == 1 else n_now} of "
         f"{manifest.n_papers:,} papers (backend {manifest.segments[0].backend if n_now else 'none'}); "
         f"generation {manifest.generation} is served from now on."
@@ -139,14 +140,14 @@ def backup(
     """Copy what is served and then its catalog, also while both are written to; start on it to restore."""
     place = catalog_place(data, catalog)
     manifest = back_up(data, target, catalog=place)
-    _out.print(
+    stdout.print(
         f"Copied generation {manifest.generation} with {manifest.n_papers:,} papers. Serve the copy with: "
         f"akin serve --data {target}",
         markup=False,
         soft_wrap=True,
     )
     if sqlite_file(place) is None:
-        _out.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
+        stdout.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
 
 
 def migrate(data: Data, catalog: CatalogUrl = "") -> None:
@@ -156,9 +157,9 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
     """
     found = migrate_catalog(catalog_place(data, catalog))
     if found == NEWEST:
-        _out.print(f"The catalog has schema {NEWEST}, the newest that this version knows: nothing to do.")
+        stdout.print(f"The catalog has schema {NEWEST}, the newest that this version knows: nothing to do.")
     else:
-        _out.print(
+        stdout.print(
             f"The catalog had {'no schema' if found is None else f'schema {found}'}; it has {NEWEST} now."
         )
 
@@ -169,11 +170,11 @@ def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
     The catalog gets today's schema (as with `akin migrate`: back it up, stop what else writes to it), every
     segment its words. Interrupted, it goes on when it is given again.
     """
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
     had = "no schema" if done.schema is None else f"schema {done.schema}"
-    _out.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
-    _out.print(f"Generation {done.manifest.generation} is served from now on.")
+    stdout.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
+    stdout.print(f"Generation {done.manifest.generation} is served from now on.")
 
 
 @snapshots.command("list")
@@ -183,8 +184,8 @@ def list_snapshots(data: Data) -> None:
         served = current_generation(data)
     except SnapshotError as error:
         served = ""
-        _err.print(str(error), markup=False, soft_wrap=True, style="yellow")
-    _out.print(_generation_table(read_manifests(data), served))
+        stderr.print(str(error), markup=False, soft_wrap=True, style="yellow")
+    stdout.print(_generation_table(read_manifests(data), served))
 
 
 @snapshots.command("verify")
@@ -195,7 +196,7 @@ def verify_snapshot(
     """Compare every file of a generation with its checksum."""
     manifest = verify(data, generation or current_generation(data))
     n_files = sum(len(segment.files) for segment in manifest.segments)
-    _out.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
+    stdout.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
 
 
 @snapshots.command("rollback")
@@ -207,7 +208,7 @@ def rollback_snapshot(
     """Serve an earlier generation again, and take the catalog back to it; a running service follows."""
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
         manifest = rollback(data, to or None, catalog=papers)
-    _out.print(f"Generation {manifest.generation} is served from now on.")
+    stdout.print(f"Generation {manifest.generation} is served from now on.")
 
 
 def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-_out = Console(highlight=False)
+from akin.consoles import stdout
 
 
 def convert(
@@ -21,6 +20,6 @@ def convert(
     from models.conversion import convert_checkpoint  # noqa: PLC0415
 
     done = convert_checkpoint(source, target, like=like or None)
-    _out.print(
+    stdout.print(
         f"Converted {done.n_tensors} tensors. Use it with: --encoder {target}", markup=False, soft_wrap=True
     )

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 
-from akin.indexing import Device
+from akin.consoles import stderr, stdout
+from akin.options import Device
 from akin.progress import make_room_for, show_progress
 from akin.scores import (
     candidate_table,
@@ -30,8 +30,6 @@ from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 from models.transport import Scorer
 
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 # What a system's name may hold and a file's had better not.
 _FILE_NAME = re.compile(r"[^\w.]+")
 _DEMO = Path(__file__).parent / "demo"
@@ -110,10 +108,10 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             limit_queries=limit_queries,
             functions=tuple(functions or ()),
         )
-        with show_progress(_err) as on_progress:
+        with show_progress(stderr) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
-        _out.print(measurement_tables(measured))
-        _out.print(verdicts(measured))
+        stdout.print(measurement_tables(measured))
+        stdout.print(verdicts(measured))
         _write(measured, json_file=json_file, runs=runs, report=report)
 
     return measure
@@ -144,11 +142,11 @@ def facets(
     """
     make_room_for(json_file)
     loaded = importlib.import_module("models.encoder").load_encoder(encoder, device=device)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         measured = _evaluation("sets.facets").measure_facets(
             path, loaded, tagger=tagger, cache=cache, on_progress=on_progress
         )
-    _out.print(facet_tables(measured))
+    stdout.print(facet_tables(measured))
     _write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -174,11 +172,11 @@ def reviewers(
     """
     make_room_for(json_file)
     annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         measured = _evaluation("sets.reviewers").measure_reviewers(
             path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
         )
-    _out.print(reviewer_tables(measured))
+    stdout.print(reviewer_tables(measured))
     _write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -201,7 +199,7 @@ def authors(
     """
     make_room_for(json_file)
     annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         measured = _evaluation("sets.authors").measure_authors(
             path,
             annotator,
@@ -211,7 +209,7 @@ def authors(
             device=device,
             on_progress=on_progress,
         )
-    _out.print(reviewer_tables(measured, name="authors"))
+    stdout.print(reviewer_tables(measured, name="authors"))
     _write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -232,7 +230,7 @@ def compare(
     first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
     names = (first.system, second.system) if first.system != second.system else (a.stem, b.stem)
     found = _evaluation("summary").compare(collection, first, second)
-    _out.print(comparison_table(names[0], names[1], found, collection))
+    stdout.print(comparison_table(names[0], names[1], found, collection))
     identity = {"set": collection.name, "a": names[0], "b": names[1]}
     _write_json(json_file, [{**identity, **comparison_row(comparison)} for comparison in found])
 
@@ -251,7 +249,7 @@ def candidates(
 ) -> None:
     """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
     stage = _evaluation("candidates")
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         found = stage.measure_candidates(
             data,
             backends=tuple(backend or ()),
@@ -262,7 +260,7 @@ def candidates(
             on_progress=on_progress,
         )
     _write_json(json_file, [asdict(row) for row in found])
-    _out.print(candidate_table(found))
+    stdout.print(candidate_table(found))
 
 
 def _evaluation(name: str) -> ModuleType:

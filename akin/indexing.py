@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import orjson
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.text import Text
 
+from akin.consoles import stderr, stdout
 from akin.lookups import fetch as look_up_entries
 from akin.lookups import without_abstract
+from akin.options import CatalogUrl, CorpusFormat, Data, Device, EncoderName, FunctionsFile, Keep, TaggerFile
 from akin.progress import show_progress
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -35,8 +37,6 @@ from models.types import Precision
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
 _PAPERS_EMBEDDED_AT_ONCE = 64
 _SHOWN_IN_QUARANTINE = 10
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 
 
 class OnError(StrEnum):
@@ -52,30 +52,6 @@ class Dtype(StrEnum):
     AUTO = "auto"
     FLOAT16 = "float16"
     FLOAT32 = "float32"
-
-
-Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
-CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
-EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option(help="auto: CUDA if there is one, else CPU.", envvar="AKIN_DEVICE"),
-]
-TaggerFile = Annotated[
-    Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
-]
-CatalogUrl = Annotated[
-    str,
-    typer.Option(
-        "--catalog", help="postgresql://... of the catalog; empty: in --data.", envvar="AKIN_CATALOG_URL"
-    ),
-]
-Keep = Annotated[
-    int, typer.Option(min=1, help="How many generations remain to go back to.", envvar="AKIN_KEEP")
-]
-FunctionsFile = Annotated[
-    Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)
-]
 
 
 def index(
@@ -131,7 +107,7 @@ def index(
     """
     if first and _is_begun(data):
         note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
-        _out.print(f"{data}: {note}.", markup=False, soft_wrap=True)
+        stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
         return
     usual = None if replace else built_with(data)
     arguments = BuildArguments(
@@ -153,12 +129,12 @@ def index(
         tagger=path_of(arguments.tagger),
         functions=path_of(arguments.functions),
     )
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         if fetch:
             looked_up = look_up_entries(
                 corpora, data, format_name=corpus_format, contact=contact, on_progress=on_progress
             )
-            _err.print(looked_up)
+            stderr.print(looked_up)
         report = build(
             corpora,
             data,
@@ -171,10 +147,10 @@ def index(
             # A first collection that was published in part would pass for the whole at the next start.
             bounds=Bounds(publish_every=0 if first else publish_every),
         )
-    _err.print(_refused_rows(report.reading))
-    _err.print(quarantined_papers(report.quarantined))
-    _out.print(_build_summary(report))
-    _out.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+    stderr.print(_refused_rows(report.reading))
+    stderr.print(quarantined_papers(report.quarantined))
+    stdout.print(_build_summary(report))
+    stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
 
 
 def _is_begun(data: Path) -> bool:
@@ -224,7 +200,7 @@ def embed(
             }
             typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
     for row in report.broken_rows:
-        _err.print(f"skipped: {row}", markup=False, soft_wrap=True)
+        stderr.print(f"skipped: {row}", markup=False, soft_wrap=True)
 
 
 def _refused_rows(reading: Reading) -> Group:

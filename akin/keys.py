@@ -4,16 +4,15 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from akin.indexing import CatalogUrl, Data, catalog_place
+from akin.consoles import stderr, stdout
+from akin.indexing import catalog_place
+from akin.options import CatalogUrl, Data
 from service.access.api_keys import Keys, Scope
 
 app = typer.Typer(help="The API keys of a data folder.", no_args_is_help=True)
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 
 
 @app.command()
@@ -33,10 +32,10 @@ def create(
     with Keys.open(catalog_place(data, catalog)) as keys:
         now = datetime.now(UTC).timestamp()
         if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
-            _err.print(f"There is a usable key of scope {scope} already; none was made.")
+            stderr.print(f"There is a usable key of scope {scope} already; none was made.")
             return
         made = keys.create(name, scope=scope, expires_days=expires_days or None)
-    _err.print(
+    stderr.print(
         f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
         "shown again. Send it as `Authorization: Bearer KEY`; the service now asks everybody for one.",
         markup=False,
@@ -56,7 +55,9 @@ def list_keys(data: Data, catalog: CatalogUrl = "") -> None:
             state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
             dates = (_day(key.created_at), _day(key.expires_at))
             table.add_row(key.id, escape(key.name), key.scope, *dates, state)
-    _out.print(table if table.row_count else "There are no keys; the service answers its own machine alone.")
+    stdout.print(
+        table if table.row_count else "There are no keys; the service answers its own machine alone."
+    )
 
 
 @app.command()
@@ -68,7 +69,7 @@ def revoke(
     """End a key, or all keys of one name; a running service refuses them within seconds."""
     with Keys.open(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
-    _out.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
+    stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
 
 
 def _day(seconds: int | None) -> str:

@@ -66,6 +66,33 @@ class ComparedPapers:
 
 
 @dataclass(frozen=True, slots=True)
+class Profile:
+    """A named set of papers that is kept; ``unresolved`` are names that no paper of the collection has."""
+
+    name: str
+    papers: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    quota: int | None
+    unresolved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileHead:
+    """A profile but for its papers."""
+
+    name: str
+    quota: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileList:
+    """A page of profiles by their names; ``next_after`` leads to the next one."""
+
+    profiles: tuple[ProfileHead, ...]
+    next_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class MatchReason:
     """A paper of a profile; over all that count, 1 plus the sum of ``share`` x ``score`` is the affinity."""
 

@@ -8,13 +8,15 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from akin.asking import read_query
+from akin.consoles import stderr, stdout
 from akin.display import notes
-from akin.indexing import Data, Device, EncoderName
+from akin.local import seed_of
+from akin.options import Data, Device, EncoderName
 from akin.progress import show_progress
 from akin.serving import settings_of
 from models.annotator import load_annotator
@@ -33,9 +35,6 @@ from service.search.query import Seed
 
 _MOST_FACETS = 6  # pairs of facets that are shown
 
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
-
 
 def compare(
     a: Annotated[str, typer.Argument(help="The name of an indexed paper, a file, or `-`.")],
@@ -53,15 +52,16 @@ def compare(
     if as_json:
         typer.echo(CompareOut.of(compared).model_dump_json())
     else:
-        _out.print(_shown(compared))
+        stdout.print(_shown(compared))
 
 
 def match(
-    submissions: Annotated[
+    files: Annotated[
         list[Path],
         typer.Argument(
-            help="Files of submissions, then the profiles: a folder with "
-            "a file for each reviewer, or a list of names and papers."
+            metavar="SUBMISSIONS PROFILES",
+            help="Files of submissions, then the profiles: a folder with a file for each reviewer, or a list "
+            "of names and papers.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder that is written.", file_okay=False)],
@@ -105,22 +105,22 @@ def match(
     report.html into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors are in
     conflict with their own submissions. The same command goes on where an interrupted one was.
     """
-    if len(submissions) < 2:
+    if len(files) < 2:
         raise InputError(
             "Give the files of submissions and then the profiles: akin match SUBMISSIONS PROFILES."
         )
     program = read_program(
-        submissions[:-1],
-        submissions[-1],
+        files[:-1],
+        files[-1],
         corpora=corpus or (),
         conflicts=conflicts,
         quotas=quotas,
         wanted=Wanted(most, since),
     )
-    _err.print(_read(program))
+    stderr.print(_read(program))
     annotator = load_annotator(encoder, device=device)
     data = out / "collection"
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         snapshot = matched_papers(program.papers, data, annotator, device=device, on_progress=on_progress)
         found = Match(
             program,
@@ -139,7 +139,7 @@ def match(
         write_report(
             out / "report.html", found, assignment, n_shown=shown, command=command, on_progress=on_progress
         )
-    _out.print(_summary(found, assignment, out))
+    stdout.print(_summary(found, assignment, out))
 
 
 def _read(program: Program) -> Group:
@@ -179,7 +179,7 @@ def _summary(found: Match, assignment: Assignment | None, out: Path) -> Table:
 
 def _paper(given: str) -> Seed:
     is_file = given == "-" or Path(given).is_file()
-    return read_query(paper_id="" if is_file else given, sources=(given,) if is_file else ())
+    return seed_of(read_query(paper_id="" if is_file else given, sources=(given,) if is_file else ()))
 
 
 def _shown(compared: SideBySide) -> Group:

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import anyio
 import httpx
 import typer
-from rich.console import Console
 
 from akin.async_client import AsyncClient
 from akin.client import DEFAULT_URL
-from akin.indexing import Device
+from akin.consoles import stderr
+from akin.options import Device
 from akin.serving import settings_of
 from models.errors import InputError
 from models.registry import resolve
@@ -23,7 +23,6 @@ from service.settings import Settings
 
 # Loaded when asked for: the package behind it is an extra.
 _PROTOCOLS = {"mcp": "akin.tools:make_server"}
-_err = Console(stderr=True, highlight=False)  # standard output is the client's
 
 
 def mcp(
@@ -56,7 +55,7 @@ async def _serve(
         if port is None:
             await server.run_stdio_async()
         else:
-            _err.print(f"Tools at http://127.0.0.1:{port}/mcp (stop with Ctrl-C)")
+            stderr.print(f"Tools at http://127.0.0.1:{port}/mcp (stop with Ctrl-C)")
             # Nothing is kept between calls; and on this machine alone, for there is no key to ask for.
             await server.run_streamable_http_async(port=port, stateless_http=True, json_response=True)
 

@@ -16,17 +16,22 @@ class Unlike(TypedDict, total=False):
     weight: float
 
 
-class Filters(TypedDict, total=False):
-    """Which papers may be returned; years are inclusive, names match whatever their case."""
+class ListFilters(TypedDict, total=False):
+    """Which papers are listed; years are inclusive, names match whatever their case."""
 
     year_from: int
     year_to: int
     venues: Sequence[str]
     fields: Sequence[str]
     authors: Sequence[str]
+    has_facets: Sequence[FacetName]
+
+
+class Filters(ListFilters, total=False):
+    """Which papers may be returned."""
+
     ids: Sequence[str]
     exclude_ids: Sequence[str]
-    has_facets: Sequence[FacetName]
 
 
 class Results(TypedDict, total=False):
@@ -160,13 +165,14 @@ class BatchRequest(SearchShape, total=False):
     """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
 
     Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
-    of papers, which share ``negatives``, ``akin_to``, ``negative_weight`` and what to return.
+    of papers (``None``: those kept under the name), which share ``negatives``, ``akin_to``,
+    ``negative_weight`` and what to return.
     """
 
     seeds: Sequence[str | Seed]
     queries: Sequence[SearchRequest]
     recommendations: Sequence[NamedRecommendations]
-    profiles: Mapping[str, Sequence[str]]
+    profiles: Mapping[str, Sequence[str] | None]
     negatives: Sequence[str | Seed]
     akin_to: Literal["some", "all"]
     negative_weight: float

@@ -5,22 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from akin.indexing import (
-    CatalogUrl,
-    Data,
-    Device,
-    Dtype,
-    FunctionsFile,
-    Keep,
-    TaggerFile,
-    absolute,
-    catalog_place,
-    path_of,
-    quarantined_papers,
-)
+from akin.consoles import stderr, stdout
+from akin.indexing import Dtype, absolute, catalog_place, path_of, quarantined_papers
+from akin.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
 from akin.progress import show_progress
 from akin.serving import settings_of
 from evaluation.agreement import Agreement, compare
@@ -34,9 +23,6 @@ from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn
 from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
-
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 
 
 def reindex(
@@ -82,7 +68,7 @@ def reindex(
     # A folder by a name under which the service finds it from anywhere.
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
     place = catalog_place(data, catalog)
-    with show_progress(_err) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
+    with show_progress(stderr) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
         prepared = prepare(data, annotator, papers, arguments=arguments, on_progress=on_progress)
         comparison = _compared(data, prepared.snapshot, annotator, sample, on_progress)
         manifest = None
@@ -93,20 +79,20 @@ def reindex(
 
 def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: Manifest | None) -> None:
     if prepared.reused_papers:
-        _out.print(f"{prepared.reused_papers:,} papers were encoded by an earlier run and reused.")
-    _err.print(quarantined_papers(prepared.quarantined))
-    _out.print(comparison)
+        stdout.print(f"{prepared.reused_papers:,} papers were encoded by an earlier run and reused.")
+    stderr.print(quarantined_papers(prepared.quarantined))
+    stdout.print(comparison)
     if manifest is None:
-        _out.print(
+        stdout.print(
             f"{len(prepared.snapshot):,} papers are prepared and nothing is swapped: the same command "
             "without --compare-only serves them."
         )
         return
-    _out.print(
+    stdout.print(
         f"Generation {manifest.generation} with {manifest.n_papers:,} papers is served from now on "
         f"(encoder {manifest.encoder.name})."
     )
-    _out.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
+    stdout.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
 
 
 def _usual(data: Path, encoder: str) -> BuildArguments | None:

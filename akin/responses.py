@@ -17,10 +17,11 @@ from akin.answers import (
     RecommendationsAnswer,
     SearchAnswer,
     SentenceAnswer,
+    TitlesAnswer,
 )
 from akin.batch_answers import Batch
 from akin.calls import Call
-from akin.match_answers import ComparedPapers, MatchAnswer
+from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileList
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import InputError, ServiceError
@@ -40,15 +41,24 @@ _ANSWERS = {
         PaperAnswer,
         News,
         PaperVectorsAnswer,
+        Profile,
+        ProfileList,
         RecommendationsAnswer,
         SavedQuery,
         SavedQueryHead,
         SavedQueryList,
         SearchAnswer,
         SentenceAnswer,
+        TitlesAnswer,
     )
 }
 _MAX_DETAIL = 300
+
+
+def read_answer(kind: type[_Answer], content: bytes) -> _Answer:
+    """The value that the JSON of an answer of a ``kind`` stands for; raises pydantic's ValidationError."""
+    adapter: TypeAdapter[_Answer] = _ANSWERS[kind]  # type: ignore[index,assignment]  # by its type
+    return adapter.validate_json(content)
 
 
 def received(call: Call[_Answer], response: httpx.Response) -> _Answer:
@@ -58,8 +68,7 @@ def received(call: Call[_Answer], response: httpx.Response) -> _Answer:
     if call.answer is NoneType:
         return None  # type: ignore[return-value]  # which is its type
     try:
-        adapter: TypeAdapter[_Answer] = _ANSWERS[call.answer]  # type: ignore[index,assignment]  # by its type
-        return adapter.validate_json(response.content)
+        return read_answer(call.answer, response.content)
     except ValidationError as error:
         raise ServiceError(
             f"The answer is not what {call.path} of a service of Akin answers; look at the address and at "

@@ -1,30 +1,37 @@
 """``akin search``: one query paper in, ranked and explained papers out."""
 
-from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
-from rich.console import Console
 
-from akin.asking import Authors, Fields, HasFacets, Venues, YearFrom, YearTo, read_aspect, read_query
-from akin.display import search_answer
-from akin.indexing import Data, Device
-from akin.serving import settings_of
-from models.transport import Scorer
-from models.types import Facet, Filters
-from service.api.schemas.search import SearchOut
-from service.collection.generations import open_engine
-from service.search.aspect import DEFAULT_CONTRAST
-from service.search.query import SearchQuery
-from service.search.rerank import MAX_SPECIFICITY
-from service.search.words import MAX_WEIGHT
-
-_out = Console(highlight=False)
+from akin.asking import given, opened, read_aspect, read_query
+from akin.consoles import stderr, stdout
+from akin.display import search_answer, titles
+from akin.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Output,
+    OutputFormat,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.queries import ScorerName, SearchRequest
+from akin.writing import written
+from models.types import Facet
 
 
 def search(
-    data: Data,
     source: Annotated[str, typer.Argument(help="`-` reads the query paper from standard input.")] = "",
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
     paper: Annotated[str, typer.Option(help="The id of an indexed paper.")] = "",
     abstract: Annotated[
         str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
@@ -40,22 +47,17 @@ def search(
     unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
     unlike_weight: Annotated[
         float | None,
-        typer.Option(min=1e-3, max=1, help="How much being far counts.", show_default=str(DEFAULT_CONTRAST)),
+        typer.Option(min=1e-3, max=1, help="How much being far counts.", show_default="0.5"),
     ] = None,
     focus: Annotated[
         float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
-    scorer: Annotated[Scorer, typer.Option(help="How a paper is scored.")] = Scorer.OT,
+    scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
     tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
-    words: Annotated[
-        float | None, typer.Option(min=0, max=MAX_WEIGHT, help="What shared words weigh; 0: nothing.")
-    ] = None,
+    words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
     specificity: Annotated[
-        float | None,
-        typer.Option(
-            min=0, max=MAX_SPECIFICITY, help="How much more specific sentences count; 0: all alike."
-        ),
+        float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
     ] = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
@@ -64,29 +66,40 @@ def search(
     field: Fields = None,
     has_facet: HasFacets = None,
     device: Device = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/search.")] = False,
+    output: OutputFormat = Output.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
+    save: Annotated[
+        str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
+    ] = "",
 ) -> None:
-    """Papers akin to one paper, or to a short text, with the sentences that match marked."""
-    seed = read_query(paper_id=paper, sources=(source, abstract), text=text)
-    aspect = read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight)
-    query = SearchQuery(
-        (replace(seed, aspect=aspect),),
-        filters=Filters(
-            year_from,
-            year_to,
-            tuple(venue or ()),
-            tuple(field or ()),
-            has_facets=tuple(has_facet or ()),
-            authors=tuple(author or ()),
-        ),
-        scorer=scorer,
-        tau=tau,
-        words=words,
-        specificity=specificity,
-        limit=limit,
+    """Papers akin to one paper, or to a short text, with the sentences that match marked.
+
+    Asks the collection in --data, or the running service at --url, which answers at once.
+    """
+    asked = cast(
+        SearchRequest,
+        {
+            **read_query(paper_id=paper, sources=(source, abstract), text=text),
+            **read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight),
+            **given(
+                filters=filters_of(year_from, year_to, author, venue, field, has_facet),
+                scorer=scorer,
+                tau=tau,
+                words=words,
+                specificity=specificity,
+                limit=limit,
+            ),
+        },
     )
-    answer = open_engine(settings_of(data=data, device=device)).search(query)
-    if as_json:
-        typer.echo(SearchOut.of(answer).model_dump_json())
+    with opened(url, data, key=key, device=device) as collection:
+        answer = collection.search(**asked)
+        if save:
+            saved = collection.save_query(save, search=asked)
+            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+    form = Output.JSON if as_json else output
+    if form is Output.TEXT:
+        stdout.print(search_answer(answer))
+    elif form is Output.TITLES:
+        stdout.print(titles(answer))
     else:
-        _out.print(search_answer(answer))
+        typer.echo(written(form, answer), nl=False)

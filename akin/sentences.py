@@ -5,13 +5,15 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from akin.asking import Authors, Fields, HasFacets, Venues, YearFrom, YearTo, read_query
+from akin.asking import read_query
+from akin.consoles import stdout
 from akin.display import notes
-from akin.indexing import Device
+from akin.local import seed_of
+from akin.options import Authors, Device, Fields, HasFacets, Venues, YearFrom, YearTo, filters_of
 from akin.serving import settings_of
 from models.annotator import load_annotator
 from models.errors import InputError
@@ -21,8 +23,6 @@ from service.api.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut, Sente
 from service.collection.generations import open_engine
 from service.resolve.analysis import analyze as analyze_paper
 from service.search.sentences import Likeness, SentenceQuery, search_sentences
-
-_out = Console(highlight=False)
 
 
 def sentences(
@@ -52,14 +52,7 @@ def sentences(
         query={name: value for name, value in given.items() if value is not None},
         by=by,
         facet=facet,
-        filters={
-            "year_from": year_from,
-            "year_to": year_to,
-            "authors": author or [],
-            "venues": venue or [],
-            "fields": field or [],
-            "has_facets": has_facet or [],
-        },
+        filters=filters_of(year_from, year_to, author, venue, field, has_facet),
         limit=limit,
     )
     answer = search_sentences(open_engine(settings_of(data=data, device=device)), query)
@@ -67,7 +60,7 @@ def sentences(
     if as_json:
         typer.echo(body.model_dump_json())
     else:
-        _out.print(found_sentences(body))
+        stdout.print(found_sentences(body))
 
 
 def _query(**body: Any) -> SentenceQuery:
@@ -124,14 +117,14 @@ def analyze(
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/analyze.")] = False,
 ) -> None:
     """The sentences of an abstract and what each does; nothing needs to be indexed."""
-    paper = read_query(paper_id="", sources=(source,)).paper
+    paper = seed_of(read_query(paper_id="", sources=(source,))).paper
     if paper is None:
         raise InputError("Name a file with a title and an abstract, or - for standard input.")
     body = AnalyzeOut.of(analyze_paper(load_annotator(encoder, device=device, tagger=tagger), paper))
     if as_json:
         typer.echo(body.model_dump_json())
     else:
-        _out.print(analyzed_sentences(body))
+        stdout.print(analyzed_sentences(body))
 
 
 def analyzed_sentences(analysis: AnalyzeOut) -> Group:

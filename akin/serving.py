@@ -18,7 +18,9 @@ from fastapi import FastAPI
 from pydantic import ValidationError
 from rich.console import Console
 
-from akin.indexing import Data, index
+from akin.consoles import stdout
+from akin.indexing import index
+from akin.options import Data
 from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
 from service.api.services import services_of
@@ -36,7 +38,6 @@ _KEYLESS_NOTES: Final = {
 _LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
 
 
-_out = Console(highlight=False)
 Port = Annotated[int, typer.Option(min=0, max=65535)]
 
 
@@ -173,14 +174,16 @@ def serve(
 ) -> None:
     """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
     given = {"data": data, "host": host, "port": port, "encoder": encoder, "device": device}
-    serve_until_stopped(settings_of(**given, keyless=keyless), _out)
+    serve_until_stopped(settings_of(**given, keyless=keyless), stdout)
 
 
 def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
     """Index the demo corpus (invented papers) unless it is there already, then serve it."""
     with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
         index([corpus], data, first=True)
-    serve_until_stopped(settings_of(data=data, port=port, keyless=Keyless.WRITE), _out, hint=_demo_hint(port))
+    serve_until_stopped(
+        settings_of(data=data, port=port, keyless=Keyless.WRITE), stdout, hint=_demo_hint(port)
+    )
 
 
 def _demo_hint(port: int) -> str:

@@ -5,16 +5,15 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.console import Console
 from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from akin.indexing import CatalogUrl, Data, catalog_place
+from akin.consoles import stdout
+from akin.indexing import catalog_place
+from akin.options import CatalogUrl, Data
 from indexer.catalog.catalog import Catalog
 from indexer.collection.status import Status, status_of
-
-_out = Console(highlight=False)
 
 
 def status(
@@ -29,9 +28,9 @@ def status(
     if as_json:
         typer.echo(orjson.dumps(_as_json(found), option=orjson.OPT_INDENT_2).decode())
         return
-    _out.print(_overview(found))
-    _out.print(_segment_table(found))
-    _out.print(_generation_table(found))
+    stdout.print(_overview(found))
+    stdout.print(_segment_table(found))
+    stdout.print(_generation_table(found))
 
 
 def _overview(found: Status) -> Table:

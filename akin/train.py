@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
-from akin.indexing import Device
+from akin.consoles import stderr, stdout
+from akin.options import Device
 from akin.progress import make_room_for, show_progress
 from akin.training.config import read_config
 from akin.training.data import app as data_app
@@ -18,9 +18,6 @@ from akin.training.functions import examples_table, find_examples, layer_numbers
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.training.rhetoric.phrases import PHRASES
-
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 
 
 class _ConfigOrCommand(TyperGroup):
@@ -53,9 +50,9 @@ def run(
     if threads is not None:
         importlib.import_module("torch").set_num_threads(threads)
     running = importlib.import_module("akin.training.run").Run(read, out, device=device)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         running.train(on_progress=on_progress)
-    _out.print(running.finish(), markup=False, soft_wrap=True)
+    stdout.print(running.finish(), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -68,7 +65,7 @@ def export(
 ) -> None:
     """Write a checkpoint of a run as an encoder, also while the run goes on."""
     running = importlib.import_module("akin.training.run").Run(read_config(config), out, device="cpu")
-    _out.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
+    stdout.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -116,7 +113,7 @@ def functions(
         objective, n_functions=2, dim=dim
     )
     read_layers = layer_numbers(layers)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         found = find_examples(
             corpora,
             phrases,
@@ -126,11 +123,11 @@ def functions(
             seed=seed,
             on_progress=on_progress,
         )
-    _out.print(examples_table(found))
+    stdout.print(examples_table(found))
     if out is None and tune_encoder is None:
         return
     found.require_examples()
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         if tune_encoder is not None:
             tuning = importlib.import_module("models.training.rhetoric.tuning")
             tuning.tune_encoder(
@@ -148,7 +145,7 @@ def functions(
             told = train_functions(
                 found, loaded, read_layers, settings, out=out, cache=cache, on_progress=on_progress
             )
-    _out.print(told, markup=False, soft_wrap=True)
+    stdout.print(told, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -173,6 +170,6 @@ def facets(
     settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
     papers = read_labelled(labelled)
     loaded = None if text_alone else load_encoder(encoder, device=device)
-    with show_progress(_err) as on_progress:
+    with show_progress(stderr) as on_progress:
         told = train_facets(papers, loaded, settings, out=out, on_progress=on_progress)
-    _out.print(told, markup=False, soft_wrap=True)
+    stdout.print(told, markup=False, soft_wrap=True)

@@ -5,9 +5,8 @@ import threading
 from functools import partial
 from typing import Final
 
-from rich.console import Console
-
-from akin.indexing import Data, Device
+from akin.consoles import stdout
+from akin.options import Data, Device
 from akin.serving import settings_of
 from indexer.snapshot.folder import current_generation
 from service.background import Repeating
@@ -23,7 +22,6 @@ _POLL_S: Final = 1.0
 _WAITING: Final = Degradation(
     "batches", "Batches are not done.", "look into the log; the worker tries again every second"
 )
-_out = Console(highlight=False)
 
 
 def worker(data: Data, device: Device = "auto") -> None:
@@ -43,11 +41,11 @@ def worker(data: Data, device: Device = "auto") -> None:
         signal.signal(number, lambda *_: stopped.set())
     # A fault leaves the chunk under way to its lease, and holds up no other.
     with Repeating(partial(_work_off, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
-        _out.print("Working off batches (stop with Ctrl-C)")
+        stdout.print("Working off batches (stop with Ctrl-C)")
         stopped.wait()
         chunks.stop()
     jobs.close()
-    _out.print("Stopped.")
+    stdout.print("Stopped.")
 
 
 def _work_off(chunks: ChunkWorker, jobs: Jobs) -> None:

@@ -14,6 +14,7 @@
     │   ├── IdempotencyError        an Idempotency-Key that was sent with something else before
     │   ├── SavedQueryNotFoundError a saved query that is not there, or not the caller's
     │   ├── SavedQueryConflictError a query that cannot be saved beside those there are
+    │   ├── ProfileNotFoundError    a profile that is not there, or not the caller's
     │   └── QueryError              a search that cannot be carried out
     │       ├── PaperNotFoundError
     │       ├── SentenceSelectionError
@@ -110,6 +111,10 @@ class SavedQueryNotFoundError(InputError):
 
 class SavedQueryConflictError(InputError):
     """A query that cannot be saved beside those there are: its name is taken, or they are too many."""
+
+
+class ProfileNotFoundError(InputError):
+    """A profile that is not there, or that another caller keeps."""
 
 
 class QueryError(InputError):

@@ -12,6 +12,7 @@ from service.access.keys import KeyRing
 from service.access.queue import Queues
 from service.api.answers import Answers
 from service.api.errors import RESPONSES, add_problem_handlers
+from service.api.examples import DESCRIPTION, TAGS
 from service.api.middleware.access_log import Observed
 from service.api.middleware.door import Door, queues_of, size_threads
 from service.api.middleware.routing import Resolution, expect_resolved
@@ -23,6 +24,7 @@ from service.api.routes import (
     health,
     match,
     papers,
+    profiles,
     queries,
     recommendations,
     search,
@@ -42,6 +44,7 @@ from service.collection.metrics import add_collection_metrics
 from service.collection.served import ServedCollection
 from service.observability.metrics import Metrics
 from service.observability.tracing import Spans, open_spans
+from service.saved.profiles import Profiles
 from service.saved.saved_queries import SavedQueries
 from service.search.engine import SearchEngine
 from service.secret import read_secret
@@ -49,7 +52,7 @@ from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
 from service.web.refusals import PROBLEM_PAGES
-from service.web.routes import batch_page, docs, library_page, page, static
+from service.web.routes import batch_page, compare_page, docs, library_page, page, static
 
 # Titles come before single papers, whose ids may be anything.
 _ROUTES = (
@@ -57,6 +60,7 @@ _ROUTES = (
     recommendations,
     sentences,
     match,
+    profiles,
     batches,
     queries,
     analyze,
@@ -70,6 +74,7 @@ _ROUTES = (
     page,
     library_page,
     batch_page,
+    compare_page,
     static,
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.
@@ -115,6 +120,7 @@ def create_app(
         engine = None if collection.engines.follows else engine
         secret = read_secret(settings.data, settings.secret)
         cursors, saved = Cursors(secret), LazyStore(settings.catalog, SavedQueries.open)
+        kept_profiles = LazyStore(settings.catalog, Profiles.open)
         batches = Batches(settings, _worker(settings, collection, cursors, queues, timings), timings)
         app.state.services = Services(
             settings=settings,
@@ -124,6 +130,7 @@ def create_app(
             cursors=cursors,
             batches=batches,
             saved=saved,
+            profiles=kept_profiles,
             feeds=FeedTokens(secret),
             keys=keys,
             queues=queues,
@@ -135,12 +142,15 @@ def create_app(
             for each in (collection, batches, keys):  # all at once, as their waits must not add up
                 each.stop()
         saved.close()
+        kept_profiles.close()
         cache.close()
         await to_thread.run_sync(spans.close)
 
     app = DocumentedAPI(
         title="Akin",
         summary="Papers akin to yours, in the respect you choose.",
+        description=DESCRIPTION,
+        openapi_tags=TAGS,
         lifespan=lifespan,
         responses=RESPONSES,
         redirect_slashes=False,

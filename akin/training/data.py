@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
+from akin.consoles import stderr, stdout
 from akin.ids import read_ids
 from akin.progress import show_progress
 from akin.training.sets import (
@@ -27,9 +27,6 @@ from models.training.pairs.citing import cocited_papers, contexts_to_documents, 
 from models.training.pairs.cropping import independent_crops, inverse_cloze
 from models.training.pairs.leaks import LeakGuard
 from models.types import Paper
-
-_out = Console(highlight=False)
-_err = Console(stderr=True, highlight=False)
 
 app = typer.Typer(
     help="Make training sets, without the papers that evaluations use; docs/training.md has the layouts.",
@@ -74,7 +71,7 @@ def cocited(
     examples = cocited_papers(read_citations(citations), texts, min_contexts=min_contexts)
     if align is not None:
         alignment = importlib.import_module("models.training.pairs.alignment")
-        with show_progress(_err) as on_progress:
+        with show_progress(stderr) as on_progress:
             examples = alignment.align(examples, texts, load_encoder(align), on_progress=on_progress)
     _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
 
@@ -218,7 +215,7 @@ def _write(
     if kept:
         write_set(out / HELD_OUT, training_set(f"{out.name}/{HELD_OUT}", kept, texts), report)
     left = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(guard.counts.items())) or "none"
-    _out.print(
+    stdout.print(
         f"{len(examples):,} examples in {out}, {len(kept):,} held out. Papers left out because an evaluation "
         f"uses them: {left}.",
         markup=False,

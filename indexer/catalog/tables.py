@@ -185,3 +185,15 @@ class SavedQueryRow(Base):
     has_feed: Mapped[bool]
     n_feeds: Mapped[int]
     body: Mapped[str]
+
+
+class ProfileRow(Base):
+    """A named set of papers that somebody keeps: ``papers`` and ``conflicts`` are JSON lists of ids."""
+
+    __tablename__ = "profiles"
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(primary_key=True)
+    papers: Mapped[str]
+    conflicts: Mapped[str]
+    quota: Mapped[int | None]

@@ -25,6 +25,7 @@ from models.errors import (
     KeyRefusedError,
     MissingPackageError,
     PaperNotFoundError,
+    ProfileNotFoundError,
     RateLimitedError,
     RefusedError,
     RouteClosedError,
@@ -36,6 +37,7 @@ from models.errors import (
     StorageError,
 )
 from service.access.policy import Dialect
+from service.api.formats import wants_page
 from service.api.middleware.routing import resolved_of
 from service.api.public_details import public_detail
 from service.api.schemas.base import where
@@ -47,6 +49,7 @@ STATUS: dict[type[AkinError], int] = {
     PaperNotFoundError: 404,
     BatchNotFoundError: 404,
     SavedQueryNotFoundError: 404,
+    ProfileNotFoundError: 404,
     BatchUnfinishedError: 409,
     IdempotencyError: 409,
     SavedQueryConflictError: 409,
@@ -102,6 +105,10 @@ _SCHOLAR_MEMBERS = ("error", "message")
 SCHOLAR_RESPONSES: dict[int | str, dict[str, Any]] = {
     400: {**RESPONSES[422], "description": "The request cannot be carried out; detail and error say why"}
 }
+_HTTP_WORDS = {
+    404: ("No such page", "There is nothing at this address; look at its spelling, or at /docs."),
+    405: ("Method not allowed", "The path does not take this method; Allow says which it takes."),
+}
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
 _NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
@@ -153,6 +160,8 @@ def problem(
     headers = dict(headers or {})
     if retry_later:
         headers.setdefault("Retry-After", str(_RETRY_AFTER_S))
+    if resolved_of(request.scope).route is None:
+        headers.setdefault("Vary", "Accept")
     if dialect is Dialect.PAGE:
         return _pages(request).render(body, headers)
     members = body.model_dump(exclude_defaults=True)
@@ -252,13 +261,13 @@ def _http_error(request: Request, error: Exception) -> Response:
     headers = (
         {"Allow": ", ".join(resolved_of(request.scope).allow)} if error.status_code == 405 else error.headers
     )
-    title = {404: "No such resource", 405: "Method not allowed"}.get(error.status_code, "HTTP error")
+    title, detail = _HTTP_WORDS.get(error.status_code, ("HTTP error", ""))
     return problem(
         request,
         status=error.status_code,
         slug=f"http-{error.status_code}",
         title=title,
-        detail=str(error.detail),
+        detail=detail or str(error.detail),
         headers=headers,
     )
 
@@ -269,8 +278,11 @@ def _pages(request: Request) -> ProblemPages:
 
 
 def _dialect(request: Request) -> Dialect:
-    policy = resolved_of(request.scope).policy
-    return Dialect.PROBLEM if policy is None else policy.dialect
+    resolved = resolved_of(request.scope)
+    # Who types an address that is none gets a page to go on from; a program gets a problem.
+    if resolved.route is None and wants_page(",".join(request.headers.getlist("Accept"))):
+        return Dialect.PAGE
+    return Dialect.PROBLEM if resolved.policy is None else resolved.policy.dialect
 
 
 def _log_raised(error: Exception) -> None:

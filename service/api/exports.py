@@ -61,19 +61,18 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
 def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
     """The cells of ``CSV_COLUMNS``, a row a result."""
     for rank, result in enumerate(results, start=first_rank):
-        paper = result.paper
-        texts = [
-            paper.id,
-            paper.title,
-            "; ".join(paper.authors),
-            paper.year,
-            paper.venue,
-            paper.doi,
-            paper.url,
-        ]
-        texts += ["; ".join(paper.fields), paper.abstract]
         # The first two are our own numbers: a negative one is no formula.
-        yield [rank, result.score, *(harmless(str(text or "")) for text in texts)]
+        yield [rank, result.score, *_cells(result.paper)]
+
+
+def papers_csv(papers: Sequence[PaperOut]) -> str:
+    """The same of papers that are no results, without rank and score."""
+    return csv_text([CSV_COLUMNS[2:], *map(_cells, papers)])
+
+
+def _cells(paper: PaperOut) -> list[str]:
+    head = [paper.id, paper.title, "; ".join(paper.authors), paper.year, paper.venue, paper.doi, paper.url]
+    return [harmless(str(text or "")) for text in (*head, "; ".join(paper.fields), paper.abstract)]
 
 
 def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:

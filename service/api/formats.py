@@ -1,6 +1,7 @@
 """The formats an answer comes in, chosen by the request's Accept header (RFC 9110, section 12.5.1)."""
 
 from enum import StrEnum
+from typing import Final
 
 from models.errors import AnswerFormatError
 
@@ -19,6 +20,8 @@ class Format(StrEnum):
 LIST_FORMATS = (Format.JSON, Format.CSV, Format.BIBTEX, Format.RIS, Format.NDJSON)
 BATCH_FORMATS = (Format.NDJSON, Format.CSV, Format.PARQUET)
 PAPER_FORMATS = (Format.JSON, Format.BIBTEX, Format.RIS)
+_HTML: Final = ("text/html", "application/xhtml+xml")
+_JSON: Final = ("application/json", "application/problem+json")
 # How the formats that also have an address of their own end: GET /v1/papers/{id}.bib.
 SUFFIXES = {".bib": Format.BIBTEX, ".ris": Format.RIS}
 
@@ -38,6 +41,13 @@ def negotiate(accept: str, offered: tuple[Format, ...]) -> Format:
             "Name one of them, or */*."
         )
     return best
+
+
+def wants_page(accept: str) -> bool:
+    """Whether ``accept`` is a browser's that shows a page: it names HTML, and likes JSON less."""
+    ranges = [_media_range(part) for part in accept.lower().split(",") if part.strip()]
+    liked = {kind: max((q for name, q in ranges if name in kind), default=0.0) for kind in (_HTML, _JSON)}
+    return liked[_HTML] > liked[_JSON]
 
 
 def _media_range(part: str) -> tuple[str, float]:

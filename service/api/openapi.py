@@ -6,6 +6,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from service.access.policy import Policy
+from service.api.examples import EXAMPLES
 from service.api.middleware.routing import RouteTable
 from service.api.schemas.operations import ProblemOut
 
@@ -56,6 +57,8 @@ class DocumentedAPI(FastAPI):
             for path, operations in document["paths"].items():
                 for method, operation in operations.items():
                     operation["security"] = _security(policies[path, method])
+                    if path in EXAMPLES and "requestBody" in operation:
+                        operation["requestBody"]["content"]["application/json"]["examples"] = EXAMPLES[path]
                     responses = operation["responses"]
                     for status, response in responses.items():
                         common = [*_OF_ALL, *_OF_STATUS.get(status, {})]

@@ -15,6 +15,7 @@ from service.collection.cursors import Cursors
 from service.collection.served import ServedCollection
 from service.degradation import Degradation
 from service.observability.metrics import Metrics
+from service.saved.profiles import Profiles
 from service.saved.saved_queries import SavedQueries
 from service.settings import Settings
 from service.store import LazyStore
@@ -35,6 +36,7 @@ class Services:
     cursors: Cursors
     batches: Batches
     saved: LazyStore[SavedQueries]
+    profiles: LazyStore[Profiles]
     feeds: FeedTokens
     keys: KeyRing
     queues: Queues

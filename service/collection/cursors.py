@@ -17,7 +17,7 @@ from service.search.query import FIRST_PAGE, Page, SearchQuery
 from service.secret import Secret
 
 # Raised whenever the same search would rank otherwise than before, so that no list goes on in another order.
-_VERSION = 4
+_VERSION = 5
 _DIGEST_BYTES = 16
 # Version, digests of the generation and of the search, offset and depth.
 _CONTENT = struct.Struct(f">B{_DIGEST_BYTES}s{_DIGEST_BYTES}sII")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,19 +16,21 @@ from service.match.assignment import Aim, assign
 from service.match.nearness import Nearness
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from service.search.seeds import SeedReader
+from service.search.seeds import ReadPaper, SeedReader
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """A named set of papers of the collection, by id, DOI, arXiv id, address or title.
 
-    ``quota`` is how many submissions it is assigned at most; ``None``: as many as every other.
+    ``quota`` is how many submissions it is assigned at most; ``None``: as many as every other. ``conflicts``
+    are papers that it is never matched with.
     """
 
     name: str
     papers: tuple[str, ...]
     quota: int | None = None
+    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
     affinities = Affinities(nearness, members, n_nearest=query.n_nearest)
     submissions = [reader.read(seed) for seed in query.submissions]
     values = affinities.of(submissions)
-    conflicts = _conflicts(query, affinities.names)
+    conflicts = _conflicts(engine, query, submissions)
     assigned: Sequence[tuple[int, ...]] = [()] * len(submissions)
     if query.shares is not None:
         default = query.shares.per_profile
@@ -156,14 +159,22 @@ def _members(
     return members, unresolved
 
 
-def _conflicts(query: MatchQuery, names: Sequence[str]) -> Bool[np.ndarray, "n_submissions n_profiles"]:
-    places = {name: column for column, name in enumerate(names)}
-    marked = np.zeros((len(query.submissions), len(names)), dtype=bool)
+def _conflicts(
+    engine: SearchEngine, query: MatchQuery, submissions: Sequence[ReadPaper]
+) -> Bool[np.ndarray, "n_submissions n_profiles"]:
+    places = {profile.name: column for column, profile in enumerate(query.profiles)}
+    marked = np.zeros((len(submissions), len(places)), dtype=bool)
     for row, name in query.conflicts:
-        if row >= len(query.submissions) or name not in places:
+        if row >= len(submissions) or name not in places:
             raise InputError(
                 f"A conflict names submission {row} and profile {name[:80]!r}; submissions are numbers from "
-                f"0 to {len(query.submissions) - 1}, profiles those of this request."
+                f"0 to {len(submissions) - 1}, profiles those of this request."
             )
         marked[row, places[name]] = True
+    positions = [submission.position for submission in submissions]
+    for column, profile in enumerate(query.profiles):
+        for name in profile.conflicts:
+            with suppress(PaperNotFoundError):  # a submission that was given is there
+                position = engine.position(name)
+                marked[[row for row, own in enumerate(positions) if own == position], column] = True
     return marked

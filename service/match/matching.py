@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
+from models.errors import InputError
 from models.types import ProgressFn
 from service.match.affinity import N_NEAREST, Affinities, Reason
 from service.match.assignment import Aim, Assignment, assign
@@ -64,6 +65,13 @@ class Match:
 
     def assigned(self, quotas: Quotas) -> Assignment:
         """Reviewers for each submission; raises InputError where quotas and conflicts leave too few."""
+        free = (np.isfinite(self.values) & ~self.conflicts).sum(axis=1)
+        if short := np.flatnonzero(free < quotas.per_submission).tolist():
+            named = ", ".join(self.submissions[row][:80] for row in short[:5]) + (" ..." if short[5:] else "")
+            raise InputError(
+                f"{len(short)} of {len(free)} submissions have fewer than {quotas.per_submission} reviewers "
+                f"without a conflict: {named}. Add reviewers, lift conflicts, or ask for fewer."
+            )
         per_reviewer = np.array([self.program.quotas.get(each, quotas.per_reviewer) for each in self.names])
         return assign(
             self.values,

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from models.errors import PaperNotFoundError
-from models.types import Paper, Unit
+from models.types import Filters, Paper, Unit
 from service.context import check_deadline
 from service.resolve.embedding import PaperVectors, vectors_of
 from service.search.engine import SearchEngine
@@ -23,10 +25,20 @@ _NONE_BEGINNING = (
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All papers of a collection: ``limit`` of them, after the first ``page.offset``."""
+    """The papers that pass ``filters``: ``limit`` of them, after the first ``page.offset``."""
 
+    filters: Filters = field(default_factory=Filters)
     limit: int = 10
     page: Page = FIRST_PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPapers:
+    """A page of papers, where the next one begins, and how many papers ``total`` all pages have."""
+
+    papers: tuple[Paper, ...]
+    next_page: Page | None
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +119,16 @@ def _named(engine: SearchEngine, name: str) -> Paper | None:
         return None
 
 
-def list_papers(engine: SearchEngine, listing: Listing) -> tuple[list[Paper], Page | None]:
-    """A page of all papers, in the order in which they came, and where the next one begins."""
+def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:
+    """A page of the papers that pass the filters, in the order in which they came."""
     snapshot, start = engine.snapshot, listing.page.offset
-    positions = snapshot.positions[start : start + listing.limit].tolist()
-    stop = start + len(positions)
-    return [snapshot.paper(position) for position in positions], Page(stop) if stop < len(snapshot) else None
+    positions = np.flatnonzero(snapshot.allowed_papers(listing.filters))
+    stop = min(start + listing.limit, len(positions))
+    return ListedPapers(
+        papers=tuple(map(snapshot.paper, positions[start:stop].tolist())),
+        next_page=Page(stop) if stop < len(positions) else None,
+        total=len(positions),
+    )
 
 
 def paper_vectors(engine: SearchEngine, position: int) -> PaperVectors:

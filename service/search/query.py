@@ -216,7 +216,7 @@ DETAILS = {
     Reason.FILTERED_OUT: "No paper passes the filters; widen them.",
     Reason.NOTHING_ELSE_INDEXED: "The collection holds no other paper.",
     Reason.NOTHING_ADDED: "No paper that passes the filters has been added since.",
-    Reason.NO_MATCH_ADDED: "Of the papers added since none is a good match; weak=true shows the others, too.",
+    Reason.NO_MATCH_ADDED: "Of the papers added since none is a good match; ask for weak ones to see them.",
 }
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from rich.console import Console
 from typer.testing import CliRunner
 
 from akin.cli import app
@@ -75,8 +74,6 @@ def test_the_command_opens_the_data_folder(hashed_data: Path, plain_engine: Sear
 def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A printed answer shows the query, and of each result distance, facet, sentence, paper and year."""
     monkeypatch.setattr("akin.sentences.open_engine", lambda settings: sentence_engine)
-    # A console takes the width of the terminal it was made in, here that of whatever test ran first.
-    monkeypatch.setattr("akin.sentences._out", Console(highlight=False, width=1_000))
     answer = search_sentences(sentence_engine, SentenceQuery(paper_id="demo:p03-m07", sentence=3, limit=2))
     shown = run("--paper", "demo:p03-m07", "--sentence", "3", "--limit", "2")
     assert "(demo:p03-m07, sentence 3)" in shown

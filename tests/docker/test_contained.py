@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -25,6 +26,7 @@ from tests.support.servers.redis import RedisServer
 
 __all__ = ["confinement", "prefix"]
 SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
+BATCH = {"seeds": ["whales"], "limit": 3}
 PYTHON = "python:{}.{}.".format(*sys.version_info)
 
 
@@ -46,17 +48,32 @@ def machine(prefix: Path, postgres_url: str, redis_server: RedisServer) -> Machi
 
 
 @contextmanager
-def serving(machine: Machine) -> Iterator[tuple["subprocess.Popen[str]", int]]:
-    """The service, once it serves, and its port."""
-    process = machine.start("service", stdout=subprocess.PIPE)
+def serving(machine: Machine, key: str) -> Iterator[tuple["subprocess.Popen[str]", httpx.Client]]:
+    """The service, once it serves, and a client of it with a key."""
+    with running(machine, "service", "Serving") as (process, line):
+        address = line.partition("http://0.0.0.0:")[2].split()[0]
+        with httpx.Client(
+            base_url=f"http://127.0.0.1:{address}", headers={"X-API-Key": key}, timeout=60
+        ) as client:
+            yield process, client
+
+
+@contextmanager
+def running(machine: Machine, name: str, ready: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """A service of the compose file, once it says that it is ready, and how it says so."""
+    process = machine.start(name, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
-        line = next((line for line in process.stdout if line.startswith("Serving")), "")
-        assert "http://0.0.0.0:" in line
-        yield process, int(line.split("http://0.0.0.0:")[1].split()[0])
+        yield process, next((line for line in process.stdout if line.startswith(ready)), "")
     finally:
         process.kill()
         process.communicate()
+
+
+def ended(process: "subprocess.Popen[str]") -> int:
+    """The exit status after SIGTERM."""
+    process.send_signal(signal.SIGTERM)
+    return process.wait(timeout=60)
 
 
 @pytest.mark.skipif(
@@ -64,33 +81,39 @@ def serving(machine: Machine) -> Iterator[tuple["subprocess.Popen[str]", int]]:
 )
 @pytest.mark.timeout(900)  # half a gigabyte is downloaded where uv has not kept it
 def test_a_service_ends_and_starts_again_without_a_loss(machine: Machine) -> None:
-    """As another user, over a read-only root: it answers whoever has a key, before and after a SIGTERM."""
-    check = [
-        machine.path("/opt/uv/bin/uv"),
-        "pip",
-        "check",
-        "--python",
-        machine.path("/opt/akin/bin/python3"),
-    ]
-    subprocess.run(check, check=True)
+    """As another user, over a read-only root: it answers whoever has a key, before and after a SIGTERM.
+
+    A worker does its batches. It answers, too, where its home, which is the data folder, is read-only.
+    """
+    check = ["/opt/uv/bin/uv", "pip", "check", "--python", "/opt/akin/bin/python3"]
+    subprocess.run([placed(word, machine.prefix) for word in check], check=True)
     made, indexed = machine.run("keys"), machine.run("indexer")
     assert (0, 0) == (made.returncode, indexed.returncode), made.stderr + indexed.stderr
-    key = {"X-API-Key": made.stdout.strip()}
-    with serving(machine) as (process, port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
-        assert 401 == client.post("/v1/search", json=SEARCH).status_code
-        added = client.post("/v1/papers?wait=true", json={"papers": [WHALES]}, headers=key, timeout=60)
-        assert 202 >= added.status_code
+    key = made.stdout.strip()
+    with serving(machine, key) as (process, client):
+        port = client.base_url.port or 0
+        assert 401 == httpx.post(client.base_url.join("/v1/search"), json=SEARCH).status_code
+        assert 202 >= client.post("/v1/papers?wait=true", json={"papers": [WHALES]}).status_code
         uid = Path(f"/proc/{process.pid}").stat().st_uid
         assert (machine.uid("service"), 0) == (uid, machine.health("service", port))
-        soon(lambda: client.get("/v1/papers/whales", headers=key).status_code == 200)
-        answer = client.post("/v1/search", json=SEARCH, headers=key).json()["results"]
+        soon(lambda: client.get("/v1/papers/whales").status_code == 200)
+        answer = client.post("/v1/search", json=SEARCH).json()["results"]
         assert "whales" == answer[0]["paper"]["id"]
-        process.send_signal(signal.SIGTERM)
-        assert -signal.SIGTERM == process.wait(timeout=60)
+        with running(machine, "worker", "Working") as (worker, _):
+            batch = client.post("/v1/batches", json=BATCH).headers["Location"]
+            soon(lambda: client.get(batch).json()["state"] == "done")
+            assert 0 == ended(worker)
+        results = client.get(f"{batch}/results").content
+        assert -signal.SIGTERM == ended(process)
     assert 1 == machine.health("service", port)
-    with serving(machine) as (_, port), httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
-        assert 0 == machine.health("service", port)
-        assert answer == client.post("/v1/search", json=SEARCH, headers=key).json()["results"]
+    assert [] == list(machine.path("/var/lib/akin").glob(".*"))  # what is kept in a home is in the cache
+    secret = {"AKIN_SECRET": "s" * 32}
+    only_reads = replace(machine, read_only=["/var/lib/akin"], variables={**machine.variables, **secret})
+    for each in (machine, only_reads):
+        with serving(each, key) as (_, client):
+            assert 0 == each.health("service", client.base_url.port or 0)
+            assert answer == client.post("/v1/search", json=SEARCH).json()["results"]
+            assert results == client.get(f"{batch}/results").content
     with Catalog.open_existing(machine.catalog_url) as catalog:
         assert 11 == catalog.count()
 

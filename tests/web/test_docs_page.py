@@ -8,7 +8,13 @@ from tests.support.servers.browser import VisitFn
 def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     """Swagger UI lists the endpoints and tries one out, and nothing leaves the origin or is refused."""
     page = visit("/docs")
-    expect(page.get_by_role("heading", name="Akin")).to_be_visible()
+    expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()
+    expect(page.get_by_role("heading", name="saved queries Queries kept")).to_be_visible()
+    expect(page.get_by_text("Start with POST /v1/search")).to_be_visible()
+    expect(page.get_by_role("link", name="Akin: find papers on the page")).to_have_attribute("href", "/")
+    search = page.locator("#operations-search-search_v1_search_post")
+    search.get_by_role("button").first.click()
+    expect(search.get_by_role("option", name="The method kept, the problem left")).to_be_attached()
     alive = page.locator("#operations-operations-livez_livez_get")
     alive.get_by_role("button").first.click()
     alive.get_by_role("button", name="Try it out").click()

@@ -374,7 +374,7 @@ def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
         (f"{ASKED}&cursor=abc", 422, "first page"),
         (f"{ASKED}&n=1000", 422, "100"),
         ("/?title=Alone", 422, "abstract"),
-        ("/nowhere", 404, ""),
+        ("/nowhere", 404, "There is nothing at this address"),
     ],
 )
 def test_what_cannot_be_answered_is_said(site: str, address: str, status: int, words: str) -> None:

@@ -21,7 +21,7 @@ from indexer.catalog.tables import Base, IdentityRow
 from models.errors import StorageError
 from models.interruption import however_long
 
-NEWEST: Final = "0008"  # the last of versions/
+NEWEST: Final = "0009"  # the last of versions/
 # The table in which Alembic notes what was applied.
 _APPLIED = Table("alembic_version", MetaData(), Column("version_num", String(32), primary_key=True))
 _APPLIED.primary_key.name = "alembic_version_pkc"

@@ -13,11 +13,12 @@ from service.api.batch_files import Stretch, as_file
 from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import accepted, documented, file_headers
+from service.api.dependencies.profiles import kept_profiles
 from service.api.errors import RESPONSES
 from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
-from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut
+from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut, ProfilesBatchIn
 from service.api.services import services_of
 from service.batches.content import new_job
 from service.batches.job import Job
@@ -26,7 +27,7 @@ from service.batches.scheduler import Batches
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
 _BY_ID = "/{batch_id}"
-_BatchId = Annotated[str, Path(pattern=PATH_PATTERN)]
+_BatchId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a batch that was started.")]
 _IDEMPOTENCY = "The same key with the same body starts one batch, however often it is sent."
 _CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {**RESPONSES[422], "description": "What was sent goes against what is there"}
@@ -56,6 +57,7 @@ Start = Annotated[int, Query(ge=0, le=MOST_QUERIES, description="The number of t
 @requires(replace(OWN, max_body_bytes=MAX_BATCH_BYTES))
 def start_batch(
     body: BatchIn,
+    request: Request,
     response: Response,
     engine: EngineDep,
     batches: BatchesDep,
@@ -63,8 +65,12 @@ def start_batch(
     idempotency_key: IdempotencyKey = None,
 ) -> BatchOut:
     """Starts a batch of up to 10,000 searches or recommendations on the collection as it is now."""
+    if isinstance(body, ProfilesBatchIn):
+        asked = body.to_asked(kept_profiles(request, body.named))
+    else:
+        asked = body.to_asked()
     new = new_job(
-        body.to_asked(),
+        asked,
         owner=owner_of(caller),
         idempotency_key=idempotency_key,
         generation=engine.snapshot.generation,

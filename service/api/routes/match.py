@@ -1,10 +1,11 @@
 """``/v1/match`` and ``/v1/compare``: profiles near to submissions, and two papers side by side."""
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from service.access.policy import READ, requires
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.engine import EngineDep
+from service.api.dependencies.profiles import kept_profiles
 from service.api.json_body import JSONBodyRoute
 from service.api.schemas.compare import CompareIn, CompareOut
 from service.api.schemas.match import MatchIn, MatchOut
@@ -16,9 +17,9 @@ router = APIRouter(prefix="/v1", tags=["match"], route_class=JSONBodyRoute)
 
 @router.post("/match", response_model=MatchOut)
 @requires(READ)
-def match_profiles(body: MatchIn, engine: EngineDep, answers: AnswersDep) -> Response:
+def match_profiles(body: MatchIn, request: Request, engine: EngineDep, answers: AnswersDep) -> Response:
     """Profiles near to each submission, such as reviewers by their papers, and the sentences that say why."""
-    query = body.to_query()
+    query = body.to_query(kept_profiles(request, body.named))
     reads_text = any(seed.paper_id is None for seed in query.submissions)
     return answers.respond(engine, query, lambda: MatchOut.of(match(engine, query)), reads_text=reads_text)
 

@@ -26,9 +26,23 @@ _SHOWN: dict[int | str, dict[str, Any]] = {
 }
 Wait = Annotated[bool, Query(description="Answer once the papers show, or after five seconds.")]
 _LONGEST_SUFFIX = max(map(len, SUFFIXES))
-_PaperId = Annotated[str, Path(min_length=1, max_length=MAX_ID_CHARS + _LONGEST_SUFFIX, pattern=PATH_PATTERN)]
+_PaperId = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=MAX_ID_CHARS + _LONGEST_SUFFIX,
+        pattern=PATH_PATTERN,
+        description="The id of a paper.",
+    ),
+]
 _PaperName = Annotated[
-    str, Path(min_length=1, max_length=MAX_TITLE_CHARS + _LONGEST_SUFFIX, pattern=PATH_PATTERN)
+    str,
+    Path(
+        min_length=1,
+        max_length=MAX_TITLE_CHARS + _LONGEST_SUFFIX,
+        pattern=PATH_PATTERN,
+        description="The id, DOI, arXiv id, address or title of a paper.",
+    ),
 ]
 
 

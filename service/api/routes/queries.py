@@ -39,7 +39,8 @@ _MAX_BODY_BYTES: Final = 500_000  # 500 names, or some 300 pasted abstracts
 _FEED_S: Final = 60 * 86_400  # how long a paper stays in a feed: readers keep what they have fetched
 _FEED_PAPERS: Final = 100
 _ATOM: Final = "application/atom+xml"
-_QueryId = Annotated[str, Path(pattern=PATH_PATTERN)]
+_QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
+_Token = Annotated[str, Path(pattern=PATH_PATTERN, description="As the address of the feed ends.")]
 _Limit = Annotated[LimitIn | None, Query(description="Papers in the answer; without it as was saved.")]
 _Weak = Annotated[bool, Query(description="Also papers whose match is weak.")]
 _MADE: dict[int | str, dict[str, Any]] = {
@@ -175,9 +176,7 @@ def close_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> None:
     responses={200: {"content": {_ATOM: {"schema": {"type": "string"}}}}},
 )
 @requires(FEED)
-async def feed(
-    token: Annotated[str, Path(pattern=PATH_PATTERN)], request: Request, engine: EngineDep
-) -> Response:
+async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
     """The papers that match a saved query and came in the last 60 days, since it was saved, as Atom.
 
     It is read without a key, as long as the key that saved the query is good.

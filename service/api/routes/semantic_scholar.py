@@ -46,7 +46,7 @@ PaperName = Annotated[
 Fields = Annotated[
     FieldNames | None, Query(description="Separated by commas; without them paperId and title.")
 ]
-Limit = Annotated[int, Query(ge=1, le=MAX_IDS)]
+Limit = Annotated[int, Query(ge=1, le=MAX_IDS, description="How many at most.")]
 
 
 # Without the closing slash too, which clients often leave out.

@@ -14,11 +14,13 @@ from service.api.schemas.papers import ListIn, ListOut
 from service.api.schemas.titles import PrefixIn, SuggestionsOut, TitlesOut
 from service.search.lookup import Listing, find_titles, list_papers, suggest_titles
 
+_LISTS = frozenset({"venues", "fields", "authors", "has_facets"})  # each entry is a parameter of its own
+
 
 def _each_once(request: Request) -> None:
     """Refuse a parameter that comes twice: one of the two would be ignored."""
-    given = request.query_params
-    if len(given.multi_items()) != len(given):
+    given = [name for name, _ in request.query_params.multi_items() if name not in _LISTS]
+    if len({*given}) != len(given):
         raise InputError("A parameter of the address is given twice; give each once.")
 
 
@@ -28,15 +30,15 @@ router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_
 @router.get("", responses=CURSOR_RESPONSES)
 @requires(READ)
 def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineDep) -> ListOut | TitlesOut:
-    """All papers, page by page; or those with a title that may be misspelt or lack its subtitle."""
+    """Papers, page by page, with their number; or those with a title that may be misspelt or cut short."""
     if asked.title is not None:
         return TitlesOut.of(find_titles(engine, asked.title, limit=asked.limit))
-    listing, engine = paging.at(asked.cursor, Listing(asked.limit))
-    found, following = list_papers(engine, listing)
+    listing, engine = paging.at(asked.cursor, Listing(asked.to_filters(), asked.limit))
+    found = list_papers(engine, listing)
     return ListOut(
-        papers=[PaperOut.model_validate(each) for each in found],
-        total=len(engine.snapshot),
-        next_cursor=paging.cursors.following(following, listing, engine),
+        papers=[PaperOut.model_validate(each) for each in found.papers],
+        total=found.total,
+        next_cursor=paging.cursors.following(found.next_page, listing, engine),
         generation=engine.snapshot.generation,
     )
 

@@ -21,7 +21,15 @@ from service.resolve.embedding import embed
 from service.search.lookup import paper_vectors
 
 router = APIRouter(prefix="/v1", tags=["vectors"], route_class=JSONBodyRoute)
-_PaperName = Annotated[str, Path(min_length=1, max_length=MAX_TITLE_CHARS, pattern=PATH_PATTERN)]
+_PaperName = Annotated[
+    str,
+    Path(
+        min_length=1,
+        max_length=MAX_TITLE_CHARS,
+        pattern=PATH_PATTERN,
+        description="The id, DOI, arXiv id, address or title of a paper.",
+    ),
+]
 
 
 @router.post("/embed")

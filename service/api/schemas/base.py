@@ -73,9 +73,9 @@ def _whole_number(given: object) -> object:
     return int(given) if isinstance(given, str) and _WHOLE_NUMBER.fullmatch(given) else given
 
 
-# How many are wanted, in an address. In this order: behind the validator the bounds would not be understood
-# as those of a number.
-Limit = Annotated[int, Field(ge=1, le=100), BeforeValidator(_whole_number)]
+# Of a number in an address, behind its bounds: before them they would not be understood as those of a number.
+IN_ADDRESS = BeforeValidator(_whole_number)
+Limit = Annotated[int, Field(ge=1, le=100, description="How many at most."), IN_ADDRESS]
 
 PaperId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 # What a paper may be called: its id, DOI, arXiv id, address or title.

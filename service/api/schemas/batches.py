@@ -1,24 +1,27 @@
 """``/v1/batches``: many searches or recommendations asked for together, and how far they are."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import BaseModel, Field, Tag, model_validator
+from pydantic import BaseModel, Field, Tag
 
+from models.errors import QueryError
 from service.api.schemas.base import PaperName, Strict, kind_of, tag
+from service.api.schemas.profiles import ProfileName
 from service.api.schemas.recommendations import MOST_SEEDS, FirstRecommendationsIn, RecommendationsShapeIn
 from service.api.schemas.search import FirstPageIn, SearchShapeIn, SeedIn, to_seed
 from service.batches.content import Asked
 from service.batches.job import Job, JobState
+from service.match.answer import Profile
+from service.saved.profiles import MAX_NAME_CHARS
 from service.search.aspect import Aspect
 from service.search.query import Seed
 
 MOST_QUERIES = 10_000
 # Of all recommendations of a batch together: 5,000 readers of 40 papers each.
 MOST_SEEDS_OF_ALL = 200_000
-# Of what recommendations are called.
-MAX_NAME_CHARS = 300
 
 
 class SeedsBatchIn(SearchShapeIn):
@@ -72,13 +75,9 @@ class RecommendationsBatchIn(Strict):
         list[NamedRecommendationsIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)
     ] = Field(description="Bodies of /v1/recommendations without cursor, each with a name if you like.")
 
-    @model_validator(mode="after")
-    def _bounded(self) -> "RecommendationsBatchIn":
-        _expect_seeds(sum(len(each.seeds) + len(each.negatives) for each in self.recommendations))
-        return self
-
     def to_asked(self) -> Asked:
-        """What to ask."""
+        """What to ask; raises QueryError where there are too many seeds and negatives."""
+        _expect_seeds(sum(len(each.seeds) + len(each.negatives) for each in self.recommendations))
         return Asked(
             tuple(each.to_query() for each in self.recommendations),
             names=tuple(each.name for each in self.recommendations),
@@ -86,10 +85,12 @@ class RecommendationsBatchIn(Strict):
 
 
 class ReaderIn(Strict):
-    """A named set of papers that recommendations start from: a reader, a lab, a reading list."""
+    """A named set of papers that recommendations start from: a reader, a lab; or the name of one kept."""
 
-    name: Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
-    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)]
+    name: ProfileName
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_SEEDS)] | None = (
+        None
+    )
 
 
 class ProfilesBatchIn(RecommendationsShapeIn):
@@ -99,26 +100,32 @@ class ProfilesBatchIn(RecommendationsShapeIn):
         description="Sets of papers; all other fields go for each of them."
     )
 
-    @model_validator(mode="after")
-    def _bounded(self) -> "ProfilesBatchIn":
-        n_seeds = [len(each.papers) + len(self.negatives) for each in self.profiles]
-        if max(n_seeds) > MOST_SEEDS:
-            raise ValueError(f"the papers of a profile and the negatives are more than {MOST_SEEDS} together")
-        _expect_seeds(sum(n_seeds))
-        return self
+    @property
+    def named(self) -> list[str]:
+        """The profiles that are given by name alone."""
+        return [profile.name for profile in self.profiles if profile.papers is None]
 
-    def to_asked(self) -> Asked:
-        """What to ask."""
+    def to_asked(self, kept: Mapping[str, Profile]) -> Asked:
+        """What to ask; raises QueryError where there are too many seeds and negatives."""
+        seeds = [
+            kept[each.name].papers if each.papers is None else tuple(each.papers) for each in self.profiles
+        ]
+        n_seeds = [len(each) + len(self.negatives) for each in seeds]
+        if max(n_seeds) > MOST_SEEDS:
+            raise QueryError(
+                f"The papers of a profile and the negatives are more than {MOST_SEEDS} together."
+            )
+        _expect_seeds(sum(n_seeds))
         return Asked(
-            tuple(self.to_shape(map(Seed, each.papers)) for each in self.profiles),
+            tuple(self.to_shape(map(Seed, each)) for each in seeds),
             names=tuple(each.name for each in self.profiles),
         )
 
 
 def _expect_seeds(n_seeds: int) -> None:
     if n_seeds > MOST_SEEDS_OF_ALL:
-        raise ValueError(
-            f"it holds {n_seeds} seeds and negatives, more than {MOST_SEEDS_OF_ALL}; part it in two"
+        raise QueryError(
+            f"The batch holds {n_seeds} seeds and negatives, more than {MOST_SEEDS_OF_ALL}; part it in two."
         )
 
 

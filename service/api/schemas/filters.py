@@ -5,22 +5,48 @@ from typing import Annotated
 from pydantic import Field
 
 from models.types import Facet, Filters
-from service.api.schemas.base import WHOLE, FacetIn, PaperId, Strict
+from service.api.schemas.base import IN_ADDRESS, WHOLE, FacetIn, PaperId, Strict
 
 _Name = Annotated[str, Field(min_length=1, max_length=300)]
-_Year = Annotated[int, Field(ge=1000, le=2100), WHOLE]
+_Year = Annotated[int, Field(ge=1000, le=2100)]
+Names = Annotated[list[_Name], Field(fail_fast=True, max_length=100)]
+HasFacets = Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))]
 # More than a reference manager holds of one subject; as many as a ranked list has.
 _MOST_IDS = 10_000
+
+
+class AddressFiltersIn(Strict):
+    """Which papers are listed, as an address says: a list is the same parameter several times."""
+
+    year_from: Annotated[_Year, IN_ADDRESS] | None = Field(
+        default=None, description="Earliest year, inclusive."
+    )
+    year_to: Annotated[_Year, IN_ADDRESS] | None = Field(default=None, description="Latest year, inclusive.")
+    venues: Names = Field(default_factory=list, description="Any one of these, whatever their case.")
+    fields: Names = Field(default_factory=list, description="Any one of these, whatever their case.")
+    authors: Names = Field(default_factory=list, description="Whole names; any one of them suffices.")
+    has_facets: HasFacets = Field(default_factory=list, description="A sentence of each of these facets.")
+
+    def to_filters(self) -> Filters:
+        """The same as a domain value."""
+        return Filters(
+            self.year_from,
+            self.year_to,
+            tuple(self.venues),
+            tuple(self.fields),
+            tuple(self.has_facets),
+            authors=tuple(self.authors),
+        )
 
 
 class FiltersIn(Strict):
     """Which papers may be returned; names match whatever their case."""
 
-    year_from: _Year | None = Field(default=None, description="Earliest year, inclusive.")
-    year_to: _Year | None = Field(default=None, description="Latest year, inclusive.")
-    venues: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(default_factory=list)
-    fields: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(default_factory=list)
-    authors: Annotated[list[_Name], Field(fail_fast=True, max_length=100)] = Field(
+    year_from: Annotated[_Year, WHOLE] | None = Field(default=None, description="Earliest year, inclusive.")
+    year_to: Annotated[_Year, WHOLE] | None = Field(default=None, description="Latest year, inclusive.")
+    venues: Names = Field(default_factory=list)
+    fields: Names = Field(default_factory=list)
+    authors: Names = Field(
         default_factory=list,
         description="Whole names as the collection spells them; any one of them suffices.",
     )
@@ -30,7 +56,7 @@ class FiltersIn(Strict):
     exclude_ids: Annotated[list[PaperId], Field(fail_fast=True, max_length=_MOST_IDS)] = Field(
         default_factory=list, description="None of these papers."
     )
-    has_facets: Annotated[list[FacetIn], Field(fail_fast=True, max_length=len(Facet))] = Field(
+    has_facets: HasFacets = Field(
         default_factory=list,
         description="Only papers with a sentence of each of these facets; objective counts as background.",
     )

@@ -1,10 +1,13 @@
 """``POST /v1/match``: which profiles, such as reviewers by their papers, are near to which submissions."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
 
+from models.errors import QueryError
 from service.api.schemas.base import WHOLE, Out, PaperName, Strict, WarningOut
+from service.api.schemas.profiles import MOST_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
 from service.api.schemas.sentences import PaperHeadOut
 from service.match.affinity import N_NEAREST
@@ -13,41 +16,49 @@ from service.match.assignment import Aim
 
 MOST_SUBMISSIONS = 50
 MOST_PROFILES = 1_000
-# Of all profiles together: half a million comparisons, in seconds.
-MOST_PAPERS = 5_000
 
 MOST_CONFLICTS = 10_000
 # Reasons of one answer, each with up to 64 alignments.
 MOST_REASONS = 2_000
 
-Name = Annotated[str, Field(min_length=1, max_length=300)]
-_Quota = Annotated[int, Field(ge=0, le=1_000), WHOLE]
-
 
 class ProfileIn(Strict):
-    """A named set of papers of the collection: a reviewer, a lab, a reading list."""
+    """A named set of papers of the collection: a reviewer, a lab, a reading list; or the name of one kept."""
 
-    name: Name
-    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)] = Field(
-        description="Papers of the collection by id, DOI, arXiv id, address or title."
+    name: ProfileName
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)] | None = (
+        Field(
+            default=None,
+            description="Papers of the collection by id, DOI, arXiv id, address or title; null: those of the "
+            "profile that is kept under this name, with its conflicts and quota.",
+        )
     )
-    quota: _Quota | None = Field(
+    conflicts: Papers = Field(default_factory=list, description="Papers that it is never matched with.")
+    quota: Quota | None = Field(
         default=None, description="How many submissions it is assigned at most; null: per_profile."
     )
+
+    def to_profile(self, kept: Mapping[str, Profile]) -> Profile:
+        """The same as a domain value, or the one of its name that is kept; what is given goes before."""
+        if self.papers is not None:
+            return Profile(self.name, tuple(self.papers), self.quota, tuple(self.conflicts))
+        own = kept[self.name]
+        quota = own.quota if self.quota is None else self.quota
+        return Profile(own.name, own.papers, quota, (*own.conflicts, *self.conflicts))
 
 
 class ConflictIn(Strict):
     """A submission, by its number from 0, that is never assigned to a profile nor listed with it."""
 
     submission: Annotated[int, Field(ge=0, lt=MOST_SUBMISSIONS), WHOLE]
-    profile: Name
+    profile: ProfileName
 
 
 class AssignIn(Strict):
     """How many profiles each submission is assigned, and how many submissions a profile at most."""
 
     per_submission: Annotated[int, Field(ge=1, le=20), WHOLE] = 3
-    per_profile: _Quota = 6
+    per_profile: Quota = 6
     aim: Annotated[Aim, Field(strict=False)] = Field(
         default=Aim.TOTAL, description="The largest sum of affinities, or the largest least one."
     )
@@ -76,11 +87,6 @@ class MatchIn(Strict):
 
     @model_validator(mode="after")
     def _bounded(self) -> "MatchIn":
-        n_papers = sum(len(profile.papers) for profile in self.profiles)
-        if n_papers > MOST_PAPERS:
-            raise ValueError(
-                f"the profiles hold {n_papers} papers, more than {MOST_PAPERS}; use akin match for large ones"
-            )
         n_told = len(self.submissions) * (self.limit + (self.assign.per_submission if self.assign else 0))
         if n_told * self.reasons > MOST_REASONS:
             raise ValueError(
@@ -89,12 +95,22 @@ class MatchIn(Strict):
             )
         return self
 
-    def to_query(self) -> MatchQuery:
-        """The same as a domain value."""
+    @property
+    def named(self) -> list[str]:
+        """The profiles that are given by name alone."""
+        return [profile.name for profile in self.profiles if profile.papers is None]
+
+    def to_query(self, kept: Mapping[str, Profile]) -> MatchQuery:
+        """The same as a domain value; raises QueryError where the profiles hold too many papers."""
         assign = self.assign
+        profiles = tuple(profile.to_profile(kept) for profile in self.profiles)
+        if (n_papers := sum(len(profile.papers) for profile in profiles)) > MOST_PAPERS:
+            raise QueryError(
+                f"The profiles hold {n_papers} papers, more than {MOST_PAPERS}; match them in parts."
+            )
         return MatchQuery(
             tuple(each.to_seed() for each in self.submissions),
-            tuple(Profile(each.name, tuple(each.papers), each.quota) for each in self.profiles),
+            profiles,
             tuple((each.submission, each.profile) for each in self.conflicts),
             None if assign is None else Shares(assign.per_submission, assign.per_profile, assign.aim),
             self.limit,

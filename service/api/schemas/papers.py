@@ -30,6 +30,7 @@ from service.api.schemas.base import (
     Strict,
     Title,
 )
+from service.api.schemas.filters import AddressFiltersIn
 
 MAX_PAPERS = 1_000
 MAX_FETCHED = 500
@@ -97,13 +98,13 @@ class FetchedOut(BaseModel):
         return cls(papers=shown, generation=generation)
 
 
-class ListIn(Strict):
-    """A title to look for, or, without one, a page of the list of all papers."""
+class ListIn(AddressFiltersIn):
+    """A title to look for, or, without one, a page of the list of the papers that pass the filters."""
 
     title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = Field(
         default=None,
         description="As it is remembered: case, accents and punctuation do not matter, misspellings little. "
-        "Without it all papers are listed, page by page.",
+        "Without it papers are listed, page by page.",
     )
     limit: Limit = 10
     cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR_CHARS)] | None = Field(
@@ -112,13 +113,13 @@ class ListIn(Strict):
 
     @model_validator(mode="after")
     def _one_list(self) -> "ListIn":
-        if self.title is not None and self.cursor is not None:
-            raise QueryError("A cursor leads through the list of all papers; leave the title out.")
+        if self.title is not None and self.model_fields_set - {"title", "limit"}:
+            raise QueryError("Filters and cursors are of the list of papers; leave them out, or the title.")
         return self
 
 
 class ListOut(BaseModel):
-    """A page of all papers, in the order in which they came into the collection; ``total`` of them.
+    """A page of the papers that pass the filters, in the order in which they came; ``total`` of them.
 
     ``next_cursor`` leads to the next page and is null at the end.
     """

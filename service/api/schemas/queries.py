@@ -81,7 +81,7 @@ def to_query(kind: str, body: str) -> SearchQuery:
 class SeenIn(Strict):
     """How far the news of a query were read."""
 
-    up_to: Annotated[int, Field(ge=0, le=2**63 - 1), WHOLE] = Field(
+    up_to: Annotated[int, Field(ge=0, le=2**53 - 1), WHOLE] = Field(
         description="seen_up_to of the news that were read: what was added later stays new."
     )
 

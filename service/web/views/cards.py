@@ -20,6 +20,7 @@ from service.web.views.sentences import (
     shared_stems,
     shown_at_once,
 )
+from service.web.views.sides import address_of
 
 _MOST_AUTHORS: Final = 6
 # Where papers are that ids begin with.
@@ -59,7 +60,7 @@ class Card:
     ``lead`` is who wrote it in short.
     ``sentences`` are those that are shown at once, ``whole`` all where that are more. ``bar`` is 1 to 100,
     within its page: 100 is the closest. ``strength`` is a word, ``nearer_than`` a sentence on it.
-    ``alignment`` is that of an opened card, ``why`` opens it.
+    ``alignment`` is that of an opened card, ``why`` opens it; ``beside`` shows it beside the query's paper.
     """
 
     rank: int
@@ -80,6 +81,7 @@ class Card:
     akin_to: tuple[AkinTo, ...]
     alignment: AlignmentView | None
     why: str
+    beside: str
     out: str
     start: str
     more: str
@@ -154,6 +156,7 @@ def _card(
         # Of an opened card alone: drawings are many times as large as all else.
         alignment=draw_alignment(result, sources) if rank == asked.opened else None,
         why=f"{asked.address(cursor=asked.cursor, opened=rank)}#result-{rank}",
+        beside=address_of(asked.paper, paper.id) if asked.paper and len(sources) == 1 else "",
         out=web_address(paper),
         start=asked.start_from(Further(paper.id), facets).address(),
         more=asked.address(like=(*asked.like, further)),

@@ -40,7 +40,7 @@ GIVEN = {
     "{version}": "v",
     "{name}": "n",
 }
-NO_ROUTES = ("PUT", "HEAD", "OPTIONS")  # methods that no route takes
+NO_ROUTES = ("PATCH", "HEAD", "OPTIONS")  # methods that no route takes
 SPELLINGS = {
     "plain": lambda path: path,
     "trailing newline": lambda path: f"{path}%0A",

@@ -1,9 +1,12 @@
 """The OpenAPI document: short enough to read and to generate clients from."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
@@ -65,3 +68,32 @@ def test_kinds_of_queries_are_schemas_of_their_own(
         schema = document["components"]["schemas"][kind]
         assert schema["additionalProperties"] is False
         assert 1 == len({"paper_id", "abstract", "text"} & set(schema["required"]))
+
+
+def test_everything_is_described(document: dict[str, Any]) -> None:
+    """The service, its parts, each operation and each parameter say what they are."""
+    assert "POST /v1/search" in document["info"]["description"]
+    described = {tag["name"] for tag in document["tags"] if tag["description"]}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["description"], (method, path)
+            assert {*operation["tags"]} <= described, (method, path)
+            for parameter in operation.get("parameters", []):
+                assert parameter.get("description"), (method, path, parameter["name"])
+
+
+def test_every_example_is_answered(hashed_data: Path, tmp_path: Path) -> None:
+    """Each request with a body has examples, and each of them is one that the service takes."""
+    data = shutil.copytree(hashed_data, tmp_path / "data")
+    with TestClient(create_app(Settings(data=data, device="cpu", keyless="write"))) as client:
+        for path, operations in client.get("/openapi.json").json()["paths"].items():
+            for method, operation in operations.items():
+                content = operation.get("requestBody", {"content": {}})["content"]
+                for form in content.values():
+                    assert form.get("examples"), f"{method} {path} has no example: service/api/examples.py"
+                    for name, example in form["examples"].items():
+                        answer = client.request(method, path, json=example["value"])
+                        # No query was saved under the name in the path.
+                        expected = {404} if "{query_id}" in path else {200, 201, 202}
+                        assert answer.status_code in expected, (path, name, answer.text)
+                        assert example["summary"]

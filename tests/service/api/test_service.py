@@ -199,6 +199,43 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
     assert (404, "application/problem+json") == (response.status_code, response.headers["content-type"])
 
 
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_page"),
+    [
+        (BROWSER, True),
+        ("text/html", True),
+        ("TEXT/HTML;q=0.5, application/json;q=0.4", True),
+        ("*/*", False),
+        ("", False),
+        ("text/*", False),
+        ("application/json", False),
+        ("text/html, application/json", False),
+        ("text/html;q=0", False),
+        ("image/avif,image/webp,*/*", False),
+    ],
+)
+def test_an_address_that_is_none_gets_a_page_in_a_browser(
+    client: TestClient, accept: str, *, is_page: bool
+) -> None:
+    """Who asks for HTML gets a page to go on from, also where a key is missing; all others a problem."""
+    for address, status in (("127.0.0.1", 404), ("10.0.0.1", 401)):
+        # Of the same service, which the fixture has started.
+        asking = TestClient(client.app, client=(address, 50_000))
+        answer = asking.get("/nowhere", headers={"accept": accept})
+        assert (status, "Accept") == (answer.status_code, answer.headers["vary"])
+        if is_page:
+            assert "text/html; charset=utf-8" == answer.headers["content-type"]
+            assert 'href="/"' in answer.text
+        else:
+            assert status == answer.json()["status"]
+        # An endpoint of the interface answers as programs expect, whoever asks.
+        answer = asking.get("/v1/papers/nope", headers={"accept": accept})
+        assert "application/problem+json" == answer.headers["content-type"]
+
+
 def test_a_wrong_method_says_which_is_right(client: TestClient) -> None:
     """405 is a problem and names the allowed method."""
     response = client.get("/v1/search")
@@ -281,5 +318,6 @@ def test_the_openapi_document_names_every_route(client: TestClient) -> None:
     batches = {f"/v1/batches{rest}" for rest in ("", "/{batch_id}", "/{batch_id}/results")}
     of_one = ("", "/new", "/seen", "/feed")
     saved = {"/v1/queries", "/v1/feeds/{token}", *(f"/v1/queries/{{query_id}}{rest}" for rest in of_one)}
+    profiles = {"/v1/profiles", "/v1/profiles/{name}"}
     own = {"/livez", "/readyz", "/metrics"}
-    assert {*searching, *papers, *batches, *saved, *of_others, *own} == set(paths)
+    assert {*searching, *profiles, *papers, *batches, *saved, *of_others, *own} == set(paths)

@@ -133,6 +133,11 @@ def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: P
     )  # fmt: skip
     assert "4 submissions x 3 reviews are more than the 5" in flat(told)
     assert (tmp_path / "a/scores.csv").exists()
+    told = run(
+        "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a",
+        "--encoder", "hashing", "--reviewers", "6", status=1,
+    )  # fmt: skip
+    assert "4 of 4 submissions have fewer than 6 reviewers without a conflict: demo:p00-m00," in flat(told)
     assert "akin match SUBMISSIONS PROFILES" in flat(run("match", files, "--out", tmp_path / "b", status=1))
     (tmp_path / "c").mkdir()
     (tmp_path / "c/collection").symlink_to(hashed_data)

@@ -268,6 +268,42 @@ def test_all_papers_are_listed(client: TestClient) -> None:
     assert "We cross." in page["papers"][-2]["abstract"]
 
 
+def test_papers_are_filtered_and_counted(hashed_data: Path) -> None:
+    """Filters narrow the list, its number and its pages; a list of names is a parameter several times."""
+    with TestClient(create_app(Settings(data=hashed_data, device="cpu"))) as client:
+        everything = answer(client, "/v1/papers", limit=100)["papers"]
+        first = everything[0]
+        cases: list[tuple[dict[str, Any], list[str]]] = [
+            (
+                {"year_from": 2020, "year_to": 2021},
+                [p["id"] for p in everything if p["year"] in {2020, 2021}],
+            ),
+            ({"authors": [first["authors"][0].upper()]}, [first["id"]]),
+            (
+                {"fields": ["hydrology", "robotics"]},
+                [p["id"] for p in everything if {"Hydrology", "Robotics"} & {*p["fields"]}],
+            ),
+            ({"venues": [first["venue"]], "year_to": 1900}, []),
+            (
+                {"has_facets": ["method", "other"]},
+                [p["id"] for p in everything if {"method", "other"} <= {s["facet"] for s in p["sentences"]}],
+            ),
+        ]
+        for filters, expected in cases:
+            read, cursor = [], None
+            while True:
+                at = {"limit": 7, **({"cursor": cursor} if cursor else {})}
+                page = answer(client, "/v1/papers", **filters, **at)
+                assert len(expected) == page["total"], filters
+                read += [paper["id"] for paper in page["papers"]]
+                cursor = page["next_cursor"]
+                if cursor is None:
+                    break
+            assert expected == read, filters
+        cursor = answer(client, "/v1/papers", year_from=2015, limit=1)["next_cursor"]
+        assert 422 == client.get("/v1/papers", params={"year_from": 2016, "cursor": cursor}).status_code
+
+
 def test_cursors_of_searches_list_no_papers(client: TestClient) -> None:
     """A cursor leads on in the list that it came from, and in no other."""
     listed = answer(client, "/v1/papers", limit=1)["next_cursor"]
@@ -320,6 +356,17 @@ BAD = [
     "/v1/papers?title=x&limit=%201",
     "/v1/papers?title=x&limit=" + "9" * 5_000,
     "/v1/papers?title=x&year=2020",
+    "/v1/papers?title=x&year_from=2020",
+    "/v1/papers?title=x&venues=a",
+    "/v1/papers?year_from=abc",
+    "/v1/papers?year_from=1.5",
+    "/v1/papers?year_from=99",
+    "/v1/papers?year_from=2020&year_from=2021",
+    "/v1/papers?venues=",
+    "/v1/papers?has_facets=colour",
+    "/v1/papers?ids=p3",
+    "/v1/papers?" + "&".join(["authors=x"] * 101),
+    "/v1/papers/suggest?prefix=x&venues=a",
     "/v1/papers?title=x&title=y",
     "/v1/papers?title=" + "x" * 2_001,
     "/v1/papers/suggest?prefix=",

@@ -1,0 +1,23 @@
+"""Where commands print: as wide as the terminal, and in a file or a pipe as wide as what is printed."""
+
+from typing import Final
+
+from rich.console import Console, ConsoleDimensions
+
+_AS_WIDE_AS_IT_IS: Final = 10_000  # columns
+
+
+class _AsWideAsNeeded(Console):
+    """Breaks lines on a terminal, or where COLUMNS says so, and nowhere else: programs read whole lines."""
+
+    @property  # type: ignore[misc]  # nobody sets it
+    def size(self) -> ConsoleDimensions:
+        """Columns and lines."""
+        size = super().size
+        if self.is_terminal or self._environ.get("COLUMNS"):
+            return size
+        return ConsoleDimensions(_AS_WIDE_AS_IT_IS, size.height)
+
+
+stdout: Final = _AsWideAsNeeded(highlight=False)
+stderr: Final = _AsWideAsNeeded(stderr=True, highlight=False)

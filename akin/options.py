@@ -1,0 +1,80 @@
+"""Options that several commands have."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from models.types import Facet
+
+
+class Output(StrEnum):
+    """How an answer is printed."""
+
+    TEXT = "text"
+    TITLES = "titles"
+    JSON = "json"
+    CSV = "csv"
+    BIBTEX = "bibtex"
+    RIS = "ris"
+
+
+Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
+MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)]
+Url = Annotated[str, typer.Option(help="Or the address of a running service, http://...")]
+Key = Annotated[str | None, typer.Option(envvar="AKIN_KEY", help="An API key for --url.")]
+OutputFormat = Annotated[
+    Output, typer.Option(help="text for people; titles alone; or json, csv, bibtex, ris for programs.")
+]
+CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
+EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    typer.Option(help="auto: CUDA if there is one, else CPU.", envvar="AKIN_DEVICE"),
+]
+TaggerFile = Annotated[
+    Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
+]
+CatalogUrl = Annotated[
+    str,
+    typer.Option(
+        "--catalog", help="postgresql://... of the catalog; empty: in --data.", envvar="AKIN_CATALOG_URL"
+    ),
+]
+Keep = Annotated[
+    int, typer.Option(min=1, help="How many generations remain to go back to.", envvar="AKIN_KEEP")
+]
+FunctionsFile = Annotated[
+    Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)
+]
+# Which papers may answer, for every command that asks.
+YearFrom = Annotated[int | None, typer.Option(min=1000, max=2100, help="Earliest year.")]
+YearTo = Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest year.")]
+Authors = Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")]
+Venues = Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")]
+Fields = Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")]
+HasFacets = Annotated[
+    list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
+]
+
+
+def filters_of(
+    year_from: int | None,
+    year_to: int | None,
+    authors: Sequence[str] | None,
+    venues: Sequence[str] | None,
+    fields: Sequence[str] | None,
+    has_facets: Sequence[Facet] | None,
+) -> dict[str, Any]:
+    """Those filters that are given, as a request names them."""
+    named = {
+        "year_from": year_from,
+        "year_to": year_to,
+        "authors": authors,
+        "venues": venues,
+        "fields": fields,
+        "has_facets": [facet.value for facet in has_facets or ()],
+    }
+    return {name: value for name, value in named.items() if value}

@@ -1,0 +1,21 @@
+"""The profiles of a caller, for endpoints that take papers or the names of profiles that are kept."""
+
+from collections.abc import Mapping, Sequence
+
+from fastapi import Request
+
+from models.errors import ProfileNotFoundError
+from service.api.dependencies.callers import owner_of
+from service.api.services import services_of
+from service.match.answer import Profile
+
+
+def kept_profiles(request: Request, names: Sequence[str]) -> Mapping[str, Profile]:
+    """The caller's profiles with these names; raises ProfileNotFoundError."""
+    if not names:
+        return {}
+    store = services_of(request.app).profiles
+    if not store.is_there:
+        raise ProfileNotFoundError("There is no profile: none was ever kept here; give its papers.")
+    kept = store.get().named(names, owner=owner_of(request.state.caller))
+    return {profile.name: profile for profile in kept}

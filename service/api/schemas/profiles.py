@@ -1,0 +1,63 @@
+"""``/v1/profiles``: named sets of papers that are kept."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from service.api.schemas.base import WHOLE, PaperName, Strict
+from service.match.answer import Profile
+from service.saved.profiles import MAX_NAME_CHARS
+
+# Of all profiles of a match together: a quarter of a million comparisons, in seconds.
+MOST_PAPERS = 5_000
+# Of a page of names.
+MOST_LISTED = 1_000
+
+ProfileName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+Quota = Annotated[int, Field(ge=0, le=1_000), WHOLE]
+Papers = Annotated[list[PaperName], Field(fail_fast=True, max_length=MOST_PAPERS)]
+
+
+class ProfilePapersIn(Strict):
+    """What a profile holds: papers of the collection, by id, DOI, arXiv id, address or title."""
+
+    papers: Annotated[list[PaperName], Field(fail_fast=True, min_length=1, max_length=MOST_PAPERS)]
+    conflicts: Papers = Field(default_factory=list, description="Papers that it is never matched with.")
+    quota: Quota | None = Field(
+        default=None, description="How many submissions it is assigned at most; null: as every other."
+    )
+
+
+class ProfileOut(BaseModel):
+    """A profile as it is kept: papers by their ids; ``unresolved`` are names that no paper here has."""
+
+    name: str
+    papers: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    quota: int | None
+    unresolved: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, profile: Profile, unresolved: tuple[str, ...] = ()) -> "ProfileOut":
+        """From the domain value."""
+        return cls(
+            name=profile.name,
+            papers=profile.papers,
+            conflicts=profile.conflicts,
+            quota=profile.quota,
+            unresolved=unresolved,
+        )
+
+
+class ProfileHeadOut(BaseModel):
+    """A profile but for its papers."""
+
+    name: str
+    quota: int | None
+
+
+class ProfileListOut(BaseModel):
+    """The caller's profiles by their names; ``next_after`` leads to the next page, null at the end."""
+
+    profiles: list[ProfileHeadOut]
+    next_after: str | None

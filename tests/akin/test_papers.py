@@ -1,0 +1,102 @@
+"""`akin papers` and the client: a collection listed, filtered, counted, and found by titles."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+import akin
+from akin.answers import PaperList, TitlesAnswer
+from service.app import create_app
+from service.settings import Settings
+from tests.support.builds import DEMO_CORPUS
+from tests.support.commands import run
+from tests.support.servers.loopback import served
+
+DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+IDS = [paper["id"] for paper in DEMO]
+LATE = [paper["id"] for paper in DEMO if paper["year"] >= 2020]
+
+
+@pytest.fixture(scope="module")
+def address(hashed_data: Path) -> Iterator[str]:
+    """A service over the demo corpus."""
+    with served(create_app(Settings(data=hashed_data, device="cpu"))) as address:
+        yield address
+
+
+def printed_ids(*arguments: str | Path) -> list[str]:
+    """The ids that `akin papers --output json` prints."""
+    answer = json.loads(run("papers", *arguments, "--output", "json"))
+    return [paper["id"] for paper in answer["papers"]]
+
+
+@pytest.mark.parametrize("where", ["folder", "service"])
+def test_pages_are_counted_from_one(hashed_data: Path, address: str, where: str) -> None:
+    """Each page holds the next papers, the last one the rest, and a page after it none."""
+    asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
+    for page, expected in ((1, IDS[:30]), (2, IDS[30:60]), (4, IDS[90:]), (5, [])):
+        assert expected == printed_ids(*asked, "--limit", "30", "--page", str(page))
+    assert IDS == printed_ids(*asked, "--limit", "500")
+    assert LATE[20:40] == printed_ids(*asked, "--year-from", "2020", "--page", "2")
+    assert f"{len(LATE)}\n" == run("papers", *asked, "--count", "--year-from", "2020")
+    shown = run("papers", *asked, "--limit", "2", "--page", "2").splitlines()
+    assert f"{DEMO[2]['title']}  {DEMO[2]['year']} · {IDS[2]}" == shown[0]
+    assert f"    {', '.join(DEMO[2]['authors'])} · {DEMO[2]['venue']}" == shown[1]
+    assert "3 to 4 of 100 papers, generation 000001" == shown[-1]
+    rows = csv.DictReader(io.StringIO(run("papers", *asked, "--limit", "3", "--output", "csv")))
+    assert IDS[:3] == [row["id"] for row in rows]
+    assert 3 == len(run("papers", *asked, "--limit", "3", "--output", "titles").splitlines())
+
+
+@pytest.mark.parametrize("where", ["folder", "service"])
+def test_a_title_is_found_as_it_is_remembered(hashed_data: Path, address: str, where: str) -> None:
+    """Misspelt and in any case; one that is like none says so."""
+    asked = ("--data", hashed_data) if where == "folder" else ("--url", address)
+    wrong = DEMO[7]["title"].lower().replace("e", "a", 1)
+    assert IDS[7] in run("papers", *asked, "--title", wrong).splitlines()[0]
+    found = json.loads(run("papers", *asked, "--title", wrong, "--output", "json"))["results"]
+    assert IDS[7] == found[0]["paper"]["id"]
+    assert "No title of the collection is like" in run("papers", *asked, "--title", "xylophone quartz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--title", "x", "--count"), "--title is given alone"),
+        (("--title", "x", "--year-from", "2020"), "--title is given alone"),
+        (("--title", "x", "--output", "csv"), "text, titles or json, not csv"),
+        (("--title", "?!"), "no letter"),
+        (("--field", ""), "fields"),
+    ],
+)
+def test_what_cannot_be_listed_says_why(hashed_data: Path, arguments: tuple[str, ...], message: str) -> None:
+    """Options that contradict each other, and names that are none, end with a message."""
+    assert message in run("papers", "--data", hashed_data, *arguments, status=1)
+
+
+def test_the_clients_list_count_and_find(address: str) -> None:
+    """Filters, numbers and titles from Python, alike with and without asyncio."""
+
+    async def ask() -> tuple[PaperList, int, TitlesAnswer]:
+        async with akin.AsyncClient(address) as client:
+            return (
+                await client.list_papers(limit=5, year_from=2020, fields=["Hydrology", "Robotics"]),
+                await client.count_papers(has_facets=["other"]),
+                await client.find_papers(DEMO[7]["title"], limit=1),
+            )
+
+    page, n_papers, found = anyio.run(ask)
+    wanted = [p["id"] for p in DEMO if p["year"] >= 2020 and {"Hydrology", "Robotics"} & {*p["fields"]}]
+    assert (wanted[:5], len(wanted)) == ([paper.id for paper in page.papers], page.total)
+    assert [(IDS[7], 1.0)] == [(each.paper.id, each.similarity) for each in found.results]
+    with akin.Client(address) as client:
+        assert page == client.list_papers(limit=5, year_from=2020, fields=["Hydrology", "Robotics"])
+        rest = client.list_papers(cursor=page.next_cursor, year_from=2020, fields=["Hydrology", "Robotics"])
+        assert wanted[5:] == [paper.id for paper in rest.papers]
+        assert n_papers == client.count_papers(has_facets=["other"])
+        assert found.results == client.find_papers(DEMO[7]["title"], limit=1).results

@@ -1,0 +1,149 @@
+"""Profiles that are kept: in SQLite and PostgreSQL, over HTTP, in matches and in batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from akin.client import Client
+from models.errors import InputError, ProfileNotFoundError
+from service.access.api_keys import Keys, Scope
+from service.match.answer import Profile
+from service.saved.profiles import Profiles
+from tests.support.clients import client_of
+
+ADA = Profile("ada", ("p1", "p2"), 3, ("p9",))
+FLOODS = [f"demo:p03-m0{number}" for number in range(4)]
+
+
+@pytest.fixture
+def profiles(catalog_place: str | Path) -> Iterator[Profiles]:
+    """The profiles of an empty catalog."""
+    with Profiles.open(catalog_place) as profiles:
+        yield profiles
+
+
+def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
+    """Each owner has its own."""
+    assert profiles.put(ADA, owner="me")
+    assert profiles.put(Profile("ada", ("p5",)), owner="you")
+    assert not profiles.put(Profile("ada", ("p3",)), owner="me")
+    assert [Profile("ada", ("p3",))] == profiles.named(["ada"], owner="me")
+    assert not profiles.put(ADA, owner="me")
+    assert [ADA, ADA] == profiles.named(["ada", "ada"], owner="me")
+    profiles.remove("ada", owner="me")
+    profiles.remove("ada", owner="me")
+    with pytest.raises(ProfileNotFoundError, match="no profile 'ada'"):
+        profiles.named(["ada"], owner="me")
+    assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you")
+
+
+def test_names_are_listed_in_pages(profiles: Profiles) -> None:
+    """By name, those behind one."""
+    for name in ("cy", "ada", "bo"):
+        profiles.put(Profile(name, ("p1",), 1), owner="me")
+    assert ["ada", "bo"] == [head.name for head in profiles.heads(owner="me", after="", limit=2)]
+    assert ["cy"] == [head.name for head in profiles.heads(owner="me", after="bo", limit=2)]
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\0b", "x" * 301, "a\nb"])
+def test_a_name_is_printable(profiles: Profiles, name: str) -> None:
+    """And not too long; nor is any other looked up."""
+    with pytest.raises(InputError, match="printable"):
+        profiles.put(Profile(name, ("p1",)), owner="me")
+    with pytest.raises(ProfileNotFoundError):
+        profiles.named([name], owner="me")
+
+
+def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
+    """One that is there can still be replaced."""
+    with Profiles.open(catalog_place) as opened:
+        few = Profiles(opened._database, most_of_owner=2)
+        for name in ("ada", "bo", "bo"):
+            few.put(Profile(name, ("p1",)), owner="me")
+        with pytest.raises(InputError, match="2 profiles are kept already"):
+            few.put(Profile("cy", ("p1",)), owner="me")
+        few.put(Profile("cy", ("p1",)), owner="you")
+        assert ["ada", "bo"] == [head.name for head in few.heads(owner="me", after="", limit=9)]
+
+
+@pytest.fixture
+def client(hashed_data: Path, tmp_path: Path) -> Iterator[TestClient]:
+    """A service over the demo corpus whose catalog can be written."""
+    data = Path(copytree(hashed_data, tmp_path / "data"))
+    with client_of(data, device="cpu") as client:
+        yield client
+
+
+def put(client: TestClient, name: str, **body: Any) -> Any:
+    """What keeping a profile answers."""
+    return client.put(f"/v1/profiles/{name}", json=body)
+
+
+def test_over_http(client: TestClient) -> None:
+    """Papers by any name become ids; what is not there is told."""
+    assert 404 == client.get("/v1/profiles/ada").status_code
+    assert {"profiles": [], "next_after": None} == client.get("/v1/profiles").json()
+    made = put(client, "~Ada/1", papers=[*FLOODS, "none"], quota=2)
+    assert (201, ["none"]) == (made.status_code, made.json()["unresolved"])
+    assert 200 == put(client, "~Ada/1", papers=FLOODS, quota=2).status_code
+    kept = client.get("/v1/profiles/~Ada/1").json()
+    assert (FLOODS, 2, []) == (kept["papers"], kept["quota"], kept["conflicts"])
+    assert [{"name": "~Ada/1", "quota": 2}] == client.get("/v1/profiles").json()["profiles"]
+    assert 422 == put(client, "bo", papers=["none"]).status_code
+    assert 422 == put(client, "bo", papers=[]).status_code
+    assert [204, 204] == [client.delete("/v1/profiles/~Ada/1").status_code for _ in range(2)]
+    assert 404 == client.get("/v1/profiles/~Ada/1").status_code
+
+
+def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
+    """With their conflicts and quotas, as if their papers had been given."""
+    put(client, "ada", papers=FLOODS)
+    put(client, "bo", papers=["demo:p01-m02"], conflicts=["demo:p03-m07"])
+    submissions = [{"paper_id": "demo:p03-m07"}, {"paper_id": "demo:p03-m05"}]
+    by_name = {"submissions": submissions, "profiles": [{"name": "ada"}, {"name": "bo"}]}
+    given = {
+        "submissions": submissions,
+        "profiles": [
+            {"name": "ada", "papers": FLOODS},
+            {"name": "bo", "papers": ["demo:p01-m02"], "conflicts": ["demo:p03-m07"]},
+        ],
+    }
+    answers = [client.post("/v1/match", json=body).json()["submissions"] for body in (by_name, given)]
+    assert answers[0] == answers[1]
+    assert [["ada"], ["ada", "bo"]] == [[each["profile"] for each in own["profiles"]] for own in answers[0]]
+    lost = client.post("/v1/match", json=by_name | {"profiles": [{"name": "cy"}]})
+    assert (404, True) == (lost.status_code, "no profile 'cy'" in lost.text)
+    python = Client("http://testserver")
+    python._http = client
+    python.put_profile("cy", ["demo:p05-m04"], quota=1)
+    assert ["ada", "bo", "cy"] == [head.name for head in python.profiles()]
+    batch = python.batch(profiles={"ada": None, "cy": None}, limit=1)
+    results = list(python.batch_results(batch.id, poll_s=0.05))
+    assert ["ada", "cy"] == [result.name for result in results]
+    answer = results[0].answer
+    assert answer is not None
+    assert python.recommendations(seeds=FLOODS, limit=1).results == answer.results
+    python.delete_profile("cy")
+    assert ["ada", "bo"] == [head.name for head in python.profiles()]
+
+
+def test_profiles_belong_to_keys(hashed_data: Path, tmp_path: Path) -> None:
+    """Another key neither sees nor matches with them."""
+    data = Path(copytree(hashed_data, tmp_path / "data"))
+    with Keys.open(data / "catalog.sqlite3") as keys:
+        made = [
+            {"Authorization": f"Bearer {keys.create(name, scope=Scope.READ, expires_days=1).token}"}
+            for name in ("me", "you")
+        ]
+    with client_of(data, device="cpu") as client:
+        body = {"papers": FLOODS}
+        assert 201 == client.put("/v1/profiles/ada", json=body, headers=made[0]).status_code
+        assert 200 == client.get("/v1/profiles/ada", headers=made[0]).status_code
+        assert 404 == client.get("/v1/profiles/ada", headers=made[1]).status_code
+        asked = {"submissions": [{"paper_id": FLOODS[0]}], "profiles": [{"name": "ada"}]}
+        assert 200 == client.post("/v1/match", json=asked, headers=made[0]).status_code
+        assert 404 == client.post("/v1/match", json=asked, headers=made[1]).status_code

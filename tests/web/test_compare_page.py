@@ -1,0 +1,61 @@
+"""Two papers side by side in a browser: from a result, both ways, and what cannot be compared."""
+
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.examples.page_queries import ASKED, ID, PAPERS, shown
+from tests.support.servers.browser import VisitFn, barriers
+
+OTHER = next(name for name in sorted(PAPERS) if name != ID)
+
+
+def test_from_a_result_to_both_papers(visit: VisitFn) -> None:
+    """A result leads to its paper beside the query's; sentences lead to the nearest ones of the other."""
+    page = visit(ASKED)
+    title = shown(page)[0]
+    page.locator("article.card").first.get_by_role("link", name="Side by side").click()
+    expect(page.locator("h1")).to_have_text("Two papers side by side")
+    expect(page.locator("#side-A")).to_contain_text(PAPERS[ID]["title"])
+    expect(page.locator("#side-B")).to_contain_text(title)
+    assert len(PAPERS[ID]["abstract"]) == page.locator("section[aria-labelledby='side-A'] .side li").count()
+    near = page.locator("section[aria-labelledby='side-A'] .side a").first
+    target = near.get_attribute("href")
+    assert target is not None
+    near.click()
+    expect(page.locator(target)).to_be_in_viewport()
+    expect(page.locator(".matrix svg")).to_be_visible()
+
+
+def test_turned_round(visit: VisitFn) -> None:
+    """A and B change places; whoever starts from one gets what is akin to it."""
+    page = visit(f"/compare?a={quote(ID)}&b={quote(OTHER)}")
+    page.get_by_role("link", name="Turn round").click()
+    expect(page.locator("#side-A")).to_contain_text(PAPERS[OTHER]["title"])
+    page.locator("#side-B a").click()
+    expect(page.locator("article.card").first).to_be_visible()
+    assert PAPERS[ID]["title"] in page.content()
+
+
+@pytest.mark.parametrize("query", ["", "?a=" + quote(ID), "?a=" + quote(ID) + "&b=none", "?a=%20&b=x"])
+def test_what_cannot_be_compared_is_said(visit: VisitFn, query: str) -> None:
+    """With a form to name both."""
+    page = visit(f"/compare{query}")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_label("A", exact=True).fill(ID)
+    page.get_by_label("B", exact=True).fill(PAPERS[OTHER]["title"])
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#side-B")).to_contain_text(PAPERS[OTHER]["title"])
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_everybody_can_use_it(visit: VisitFn, width: int) -> None:
+    """No barriers, and nothing wider than the window."""
+    page = visit(
+        f"/compare?a={quote(ID)}&b={quote(OTHER)}",
+        viewport={"width": width, "height": 900},
+        color_scheme="dark",
+    )
+    assert [] == barriers(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
