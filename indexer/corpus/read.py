@@ -172,16 +172,23 @@ def read_corpus(
     return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
 
 
-def _reader_for(path: Path, head: str) -> CorpusReader:
-    """Return the reader that recognises ``head``; raises CorpusFormatError where none does."""
-    readers: list[CorpusReader] = [resolve(READERS, name, "corpus format")() for name in READERS]
+def reader_of(head: str, name: str) -> CorpusReader | None:
+    """Return the reader of a file called ``name`` that begins with ``head``; ``None`` where none knows it."""
+    readers: list[CorpusReader] = [resolve(READERS, each, "corpus format")() for each in READERS]
     # The first rows may be broken, so each JSON object of the head may be the first that tells the format.
     for candidate in chain([head], (line for line, _ in head_records(head))):
         for reader in readers:
             if reader.recognises(candidate):
                 return reader
-    if name := EXTENSIONS.get(Path(path.name.lower().removesuffix(".gz")).suffix):
-        return cast("CorpusReader", resolve(READERS, name, "corpus format")())
+    if known := EXTENSIONS.get(Path(name.lower().removesuffix(".gz")).suffix):
+        return cast("CorpusReader", resolve(READERS, known, "corpus format")())
+    return None
+
+
+def _reader_for(path: Path, head: str) -> CorpusReader:
+    """Return the reader of ``path``; raises CorpusFormatError where there is none."""
+    if (reader := reader_of(head, path.name)) is not None:
+        return reader
     raise CorpusFormatError(
         f"{path} has no known corpus format; it begins with {head.lstrip()[:60]!r}. "
         f"Known: {', '.join(READERS)}. "
