@@ -52,7 +52,7 @@ from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
 from service.web.refusals import PROBLEM_PAGES
-from service.web.routes import batch_page, compare_page, docs, page, static
+from service.web.routes import batch_page, compare_page, docs, library_page, page, static
 
 # Titles come before single papers, whose ids may be anything.
 _ROUTES = (
@@ -72,6 +72,7 @@ _ROUTES = (
     metrics_route,
     docs,
     page,
+    library_page,
     batch_page,
     compare_page,
     static,

@@ -6,6 +6,7 @@ READERS (docs/adding/reader.md).
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol, cast, runtime_checkable
@@ -175,17 +176,20 @@ def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport)
     Rows that cannot be read, and a file that breaks off, go into ``report``. Raises at once what
     ``read_corpus`` does.
     """
-    reader = _chosen(path, format_name)
-    return _entries(path, reader, report)
+    return _entries(path, _chosen(path, format_name), report)
 
 
 def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator[RawPaper]:
     with open_source(path) as stream:
-        for row in _until_break(reader.rows(Lines(stream, path)), report):
+        for row in _until_break(reader.rows(_lines(stream, path)), report):
             if isinstance(row.content, InputError):
                 report.note_broken(BrokenRowError(str(path), row.line, str(row.content)))
             else:
                 yield row.content
+
+
+def _lines(stream: BufferedReader, path: Path) -> Lines:
+    return Lines(stream, path, reopen=lambda: open_source(path))
 
 
 def _chosen(path: Path, format_name: str) -> CorpusReader:
@@ -197,16 +201,23 @@ def _chosen(path: Path, format_name: str) -> CorpusReader:
     return reader
 
 
-def _reader_for(path: Path, head: str) -> CorpusReader:
-    """Return the reader that recognises ``head``; raises CorpusFormatError where none does."""
-    readers: list[CorpusReader] = [resolve(READERS, name, "corpus format")() for name in READERS]
+def reader_of(head: str, name: str) -> CorpusReader | None:
+    """Return the reader of a file called ``name`` that begins with ``head``; ``None`` where none knows it."""
+    readers: list[CorpusReader] = [resolve(READERS, each, "corpus format")() for each in READERS]
     # The first rows may be broken, so each JSON object of the head may be the first that tells the format.
     for candidate in chain([head], (line for line, _ in head_records(head))):
         for reader in readers:
             if reader.recognises(candidate):
                 return reader
-    if name := EXTENSIONS.get(Path(path.name.lower().removesuffix(".gz")).suffix):
-        return cast("CorpusReader", resolve(READERS, name, "corpus format")())
+    if known := EXTENSIONS.get(Path(name.lower().removesuffix(".gz")).suffix):
+        return cast("CorpusReader", resolve(READERS, known, "corpus format")())
+    return None
+
+
+def _reader_for(path: Path, head: str) -> CorpusReader:
+    """Return the reader of ``path``; raises CorpusFormatError where there is none."""
+    if (reader := reader_of(head, path.name)) is not None:
+        return reader
     raise CorpusFormatError(
         f"{path} has no known corpus format; it begins with {head.lstrip()[:60]!r}. "
         f"Known: {', '.join(READERS)}. "
@@ -225,7 +236,7 @@ def _papers(
 ) -> Iterator[Paper]:
     file = report.begin_file(path)
     with open_source(path) as stream:
-        rows = reader.rows(Lines(stream, path))
+        rows = reader.rows(_lines(stream, path))
         for row in rows if on_error == "fail" else _until_break(rows, report):
             if report.rows % _ROWS_BETWEEN == 0:
                 on_rows(report.rows)

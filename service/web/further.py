@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 
 from models.facets import counted_as
 from models.types import Facet
-from service.web.given import chosen, one_of
+from service.web.given import chosen, facets_of, one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,10 @@ def held(facets: Iterable[Facet], by: Collection[Facet | None]) -> tuple[Facet, 
 def further_of(given: QueryParams) -> tuple[tuple[Further, ...], tuple[Further, ...]]:
     """The papers to be like and those to be unlike, each once, as it was named last; raises QueryError.
 
-    Forms have one box to ``add`` a paper, a choice of what it is to be, and one of the respect.
+    Forms have boxes to ``add`` papers, a choice of what they are to be, and one of the respect, or one for
+    ``each`` of them.
     """
+    added = facets_of(given, "each")
     like, unlike = dict[str, Further](), dict[str, Further]()
     sides = {"like": like, "not": unlike, "add": unlike if one_of(given, "as") == "not" else like}
     before: tuple[dict[str, Further], str] | None = None
@@ -54,7 +56,7 @@ def further_of(given: QueryParams) -> tuple[tuple[Further, ...], tuple[Further, 
         if name in sides:
             before = (sides[name], text) if text else None
             if text:
-                sides[name][text] = Further(text)
+                sides[name][text] = Further(text, added if name == "add" else ())
         elif name == "in" and text and before is not None:
             side, paper = before
             side[paper] = Further(

@@ -227,8 +227,8 @@ def test_a_text_too_long_for_addresses_is_refused_in_words(client: TestClient) -
     """A page takes texts of 10,000 characters, and its boxes no more; what is refused is told why."""
     page = page_at(client, f"/?abstract={'word ' * 2_000}and+more", status=422)
     assert "paste the abstract alone" in page.text
-    assert ["10000"] == [each["maxlength"] for each in page.all("textarea")]
-    assert ["10000"] == [each["maxlength"] for each in page_at(client, "/").all("textarea")]
+    assert ["10000"] == [each["maxlength"] for each in page.all("textarea", id="abstract")]
+    assert ["10000"] == [each["maxlength"] for each in page_at(client, "/").all("textarea", id="abstract")]
 
 
 def test_a_further_paper_is_added_to_be_unlike(client: TestClient) -> None:

@@ -1,13 +1,14 @@
 """The page in a browser: finding a paper, choosing what matters in it, and asking on."""
 
 import re
+from pathlib import Path
 
 import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, answered, shown
-from tests.support.servers.browser import VisitFn
+from tests.support.servers.browser import VisitFn, barriers
 
 
 def choose(page: Page, name: str) -> None:
@@ -60,6 +61,62 @@ def test_an_abstract_is_pasted(visit: VisitFn, site: str) -> None:
     again = visit(page.url)
     assert shown(page) == shown(again)
     expect(again.locator("#s3")).to_be_checked()
+
+
+LIBRARY = f"@book{{a, title={{{PAPER['title']}}}}}\n@book{{b, title={{Nobody Has This}}}}\n"
+# A file as it is dropped.
+DROPPED = """text => {
+    const carried = new DataTransfer();
+    carried.items.add(new File([text], "my.bib"));
+    return carried;
+}"""
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_one_starts_from_a_library(visit: VisitFn, tmp_path: Path, *, scripts: bool) -> None:
+    """Papers of a file that are in the collection are started from, in a respect; the others are listed."""
+    (tmp_path / "my.bib").write_text(LIBRARY)
+    page = visit("/", viewport={"width": 400, "height": 800}, java_script_enabled=scripts)
+    page.locator("#library summary").click()
+    page.locator("#file").set_input_files(tmp_path / "my.bib")
+    page.get_by_role("button", name="Look for these papers").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 of 2 papers are in this collection")
+    expect(page.locator(".lacking")).to_contain_text("Nobody Has This")
+    if scripts:
+        assert [] == barriers(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.locator("#each").select_option("their method")
+    page.get_by_role("button", name="Find papers like these").click()
+    expect(page.locator(".summary")).to_contain_text("in method")
+    expect(page.locator(".seeds li.positive")).to_contain_text(PAPER["title"])
+    expect(page.locator("article.card")).to_have_count(10)
+
+
+def test_a_file_is_dropped(visit: VisitFn) -> None:
+    """Anywhere on a page; on results its papers are added to those of the query, which is kept."""
+    page = visit("/?paper=demo:p01-m00&facet=method")
+    for event in ("dragover", "drop"):
+        file = page.evaluate_handle(DROPPED, LIBRARY)
+        page.dispatch_event("main", event, {"dataTransfer": file})
+        if event == "dragover":
+            expect(page.locator("html.dropping")).to_have_count(1)
+    expect(page.get_by_role("heading", level=1)).to_have_text("1 of 2 papers are in this collection")
+    page.get_by_role("button", name="Find papers like these").click()
+    expect(page.locator(".summary .part")).to_have_count(3)
+    expect(page.locator(".summary")).to_contain_text(PAPER["title"])
+    expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+
+
+def test_text_that_is_dropped_is_left_to_the_browser(visit: VisitFn) -> None:
+    """Who drags a word into a box sends no file."""
+    page = visit(ASKED)
+    text = page.evaluate_handle(
+        "() => { const carried = new DataTransfer(); carried.setData('text/plain', 'x'); return carried; }"
+    )
+    for event in ("dragover", "drop"):
+        page.dispatch_event("main", event, {"dataTransfer": text})
+    expect(page.locator("html.dropping")).to_have_count(0)
+    expect(page.locator("article.card")).to_have_count(10)
 
 
 def test_a_short_text_is_looked_for(visit: VisitFn, site: str) -> None:

@@ -304,6 +304,7 @@ def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str) -> None:
     page = visit("/", color_scheme=scheme, viewport={"width": width, "height": 900})
     for address in (
         "/",
+        "/library",
         f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3",
         f"{ASKED}&from=2100",
         f"{ASKED}&facet=method&view=table&n=3&open=2",

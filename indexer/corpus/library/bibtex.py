@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 from bibtexparser.entrypoint import parse_string
 from bibtexparser.middlewares.names import split_multiple_persons_names
@@ -14,7 +13,7 @@ from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, entry_chunks
 from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import entry_names
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
-from indexer.corpus.source import Lines, open_source
+from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
 
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
@@ -47,7 +46,7 @@ class BibtexReader:
         """One row for each entry; comments and preambles are none."""
         # It warns of each broken entry, which goes into the report.
         logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
-        strings, parents = _Strings(), _parents(lines.path)
+        strings, parents = _Strings(), _parents(lines)
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
             if isinstance(text, InputError):
                 yield Row(line, text)
@@ -78,19 +77,19 @@ def _blocks(text: str) -> list[Block]:
     return parse_string("@" + text.lstrip()[1:].lstrip(), parse_stack=[]).blocks
 
 
-def _parents(path: Path) -> dict[str, dict[str, str]]:
+def _parents(lines: Lines) -> dict[str, dict[str, str]]:
     """What those entries of a file give to others that these refer to by ``crossref``, by their keys.
 
     They may stand anywhere, so that the file is read once more, and twice where one is referred to. A file
     that breaks off is read as far as it goes.
     """
     wanted: set[str] = set()
-    for text in _texts(path):
+    for text in _texts(lines):
         wanted.update(found[1].lower() for found in _CROSSREF.finditer(text))
     parents: dict[str, dict[str, str]] = {}
     strings = _Strings()
     n_chars = 0
-    for text in _texts(path) if wanted else ():
+    for text in _texts(lines) if wanted else ():
         begin = _KEY.match(text)
         if begin is None or not (begin[1].lower() == "string" or begin[2].lower() in wanted):
             continue
@@ -105,10 +104,10 @@ def _parents(path: Path) -> dict[str, dict[str, str]]:
     return parents
 
 
-def _texts(path: Path) -> Iterator[str]:
-    """The entries of a file that can be read."""
-    with open_source(path) as stream, suppress(BrokenFileError):
-        for _, text in entry_chunks(Lines(stream, path), begins=_BEGINS, ends=_ends):
+def _texts(lines: Lines) -> Iterator[str]:
+    """The entries of a file that can be read, from its beginning."""
+    with lines.again() as fresh, suppress(BrokenFileError):
+        for _, text in entry_chunks(fresh, begins=_BEGINS, ends=_ends):
             if isinstance(text, str):
                 yield text
 

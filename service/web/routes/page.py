@@ -19,6 +19,7 @@ from service.search.lookup import find_titles
 from service.web.answered import Answered, answer, named, read, whole_list
 from service.web.asked import Asked
 from service.web.further import Further
+from service.web.library import MAX_LIBRARY_BYTES
 from service.web.links import Link
 from service.web.refusals import in_words, mended
 from service.web.render import render
@@ -78,12 +79,14 @@ def export(
 def _home(request: Request, engine: SearchEngine) -> Response:
     """The page before anything is asked; of the collection it tells those alone who may ask it."""
     if not hasattr(request.state, "caller"):
-        return render("home.html", collection=None, figures=None)
+        return render("home.html", collection=None, figures=None, asked=Asked(), most_bytes=MAX_LIBRARY_BYTES)
     return render(
         "home.html",
         collection=describe_collection(engine.snapshot),
         figures=read_figures(services_of(request.app).settings.data, engine.snapshot.manifest.encoder.name),
         href=_address_of,
+        asked=Asked(),
+        most_bytes=MAX_LIBRARY_BYTES,
     )
 
 

@@ -1,5 +1,6 @@
 // The page is whole without any script; what is here only makes it quicker to use.
 // Nothing is drawn here: the same page is fetched from the service and its parts are put in place.
+import { drop } from "./drop.js";
 import { find } from "./find.js";
 import { light } from "./light.js";
 import { take } from "./take.js";
@@ -204,7 +205,7 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
-  if (event.defaultPrevented || new URL(form.action).pathname !== "/") return;
+  if (event.defaultPrevented || new URL(form.action).pathname !== "/" || form.matches("[data-plain]")) return;
   event.preventDefault();
   go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed() });
 });
@@ -268,6 +269,7 @@ function begin() {
   take(main);
 }
 
+drop();
 begin();
 const [left, top] = JSON.parse(sessionStorage.getItem("left") ?? "[]");
 if (left === location.href && performance.getEntriesByType("navigation")[0]?.type !== "navigate") scrollTo(0, top);

@@ -50,6 +50,21 @@ def found(titles: Titles, title: str) -> list[int]:
     return [match.position for match in titles.like(title, limit=10)]
 
 
+def test_many_titles_are_named_at_once(titles: Titles) -> None:
+    """The same words are the same title; what has none, or others, names no paper."""
+    asked = [
+        "graph  NEURAL networks!",
+        "Graph Networks",
+        "???",
+        "bert and ernie",
+        "",
+        "\ud800",
+        "数据库系统概论",
+    ]
+    assert [2, None, None, 6, None, None, 7] == titles.all_named(asked)
+    assert [] == titles.all_named([])
+
+
 @pytest.mark.parametrize("position", [0, 1, 2, 3, 4, 5, 6, 7, 9])
 def test_a_title_finds_itself_whatever_its_case_and_accents(titles: Titles, position: int) -> None:
     """Case, accents, punctuation and spacing do not matter: similarity is 1."""

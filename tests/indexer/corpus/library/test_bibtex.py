@@ -1,6 +1,7 @@
 """BibTeX: odd and broken files."""
 
 import gzip
+import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.corpus.library.bibtex import BibtexReader
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, MAX_ENTRY_LINES
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.rows import RawPaper
+from indexer.corpus.source import Lines
 from models.errors import BrokenRowError, CorpusError, CorpusFormatError
 from models.types import Paper
 from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons
@@ -208,3 +212,13 @@ def test_a_file_that_breaks_off_has_volumes_before_the_break(tmp_path: Path) -> 
     report = CorpusReport()
     (paper,) = read_corpus(tmp_path / "my.bib", report=report)
     assert ("Proceedings of Kites", 1) == (paper.venue, report.broken)
+
+
+def test_a_file_that_was_sent_is_not_opened_by_its_name(tmp_path: Path) -> None:
+    """Its name may be that of a file here: what is read is what was sent, and no volume is looked for."""
+    (tmp_path / "secret.bib").write_text(VOLUME.replace("begin", "{Secret}"), encoding="utf-8")
+    sent = (PAPER % ("a", "crossref = {vol:18}")).encode()
+    lines = Lines(io.BufferedReader(io.BytesIO(sent)), tmp_path / "secret.bib")
+    (row,) = BibtexReader().rows(lines)
+    assert isinstance(row.content, RawPaper)
+    assert ("a", None, None) == (row.content.id, row.content.venue, row.content.year)

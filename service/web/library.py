@@ -1,0 +1,138 @@
+"""A library of one's own, sent on the page: which of its papers the collection has, and which it has not."""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from indexer.corpus.library.ids import IdsReader
+from indexer.corpus.library.names import reference_of
+from indexer.corpus.read import reader_of
+from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, clean
+from indexer.corpus.source import HEAD_BYTES, Lines
+from models.errors import BrokenFileError, InputError
+from models.types import Paper
+from service.context import check_deadline
+from service.resolve.identifiers import Names, names_of
+from service.search.engine import SearchEngine
+
+MAX_LIBRARY_BYTES: Final = 4_000_000  # thousands of entries without abstracts, some 2,000 with them
+# Entries that are looked for, and of those that are not there so many as are listed.
+MOST_ENTRIES: Final = 2_000
+MOST_LISTED: Final = 200
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_GZIP: Final = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An entry at ``line`` (from 1) that the collection does not have.
+
+    ``words`` say what it is, or why it cannot be read; the others are empty where it has none.
+    """
+
+    line: int
+    words: str
+    title: str = ""
+    abstract: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The papers of a library that the collection has, each once, and the first of those that it has not.
+
+    ``n_missing`` counts all of these; ``is_cut`` where more entries followed than are looked for.
+    """
+
+    papers: tuple[Paper, ...]
+    missing: tuple[Missing, ...]
+    n_missing: int
+    is_cut: bool
+
+
+def find_library(engine: SearchEngine, content: bytes, name: str) -> Library:
+    """The papers of a file called ``name``: BibTeX, RIS, Zotero's CSV, CSL-JSON, or a name or title a line.
+
+    Raises InputError for what is no text, DeadlineError.
+    """
+    entries = list(islice(_entries(content, name), MOST_ENTRIES + 1))
+    is_cut = len(entries) > MOST_ENTRIES
+    del entries[MOST_ENTRIES:]
+    found = _positions(engine, entries)
+    papers = (engine.snapshot.paper(position) for position in dict.fromkeys(found) if position is not None)
+    missing = [
+        Missing(entry.line, entry.words[:MAX_TITLE_CHARS], entry.title, entry.abstract)
+        for entry, position in zip(entries, found, strict=True)
+        if position is None
+    ]
+    return Library(tuple(papers), tuple(missing[:MOST_LISTED]), len(missing), is_cut)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What may be a paper: ``names`` as others call it, title, abstract, and ``words`` for people."""
+
+    line: int
+    words: str
+    names: tuple[str, ...] = ()
+    title: str = ""
+    abstract: str = ""
+
+
+def _positions(engine: SearchEngine, entries: Sequence[_Entry]) -> list[int | None]:
+    """Where the paper of each entry stands, by its names or else by its title."""
+    found = [_by_name(engine, entry.names) for entry in entries]
+    unknown = [number for number, position in enumerate(found) if position is None and entries[number].title]
+    by_title = engine.titles.all_named([entries[number].title for number in unknown])
+    for number, position in zip(unknown, by_title, strict=True):
+        found[number] = position
+    return found
+
+
+def _by_name(engine: SearchEngine, names: Sequence[str]) -> int | None:
+    check_deadline()
+    positions = (engine.identifiers.position(name) for name in names)
+    return next((position for position in positions if position is not None), None)
+
+
+def _entries(content: bytes, name: str) -> Iterator[_Entry]:
+    if b"\0" in content or content.startswith(_GZIP):
+        raise InputError(
+            "This file is no text. Give BibTeX, RIS, Zotero's CSV, CSL-JSON, or a list of titles, DOIs or "
+            "ids, and none of them compressed."
+        )
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    reader = reader_of(content[:HEAD_BYTES].decode(errors="replace"), name)
+    if reader is None or isinstance(reader, IdsReader):
+        yield from _named(content)
+        return
+    lines = Lines(io.BufferedReader(io.BytesIO(content)), Path(name))
+    try:
+        for row in reader.rows(lines):
+            check_deadline()
+            if isinstance(row.content, InputError):
+                yield _Entry(row.line, str(row.content))
+            else:
+                yield _of(row.line, row.content, keyed=not reader.needs_abstract)
+    except BrokenFileError as error:
+        yield _Entry(error.line, f"the file breaks off here: {error.reason}")
+
+
+def _named(content: bytes) -> Iterator[_Entry]:
+    """The lines of a list: ids of the collection, DOIs, arXiv ids, PubMed numbers, addresses or titles."""
+    for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
+        if words := clean(line).strip("\"',"):
+            reference = reference_of(words)
+            names = (words, reference) if reference else (words,)
+            yield _Entry(number, words, names, "" if reference else words)
+
+
+def _of(line: int, raw: RawPaper, *, keyed: bool) -> _Entry:
+    """An entry of a file; a key that somebody made up names a paper only where there is no title."""
+    title = clean(raw.title) if isinstance(raw.title, str) else ""
+    given = [each for each in (raw.doi, raw.lookup, raw.id, raw.url) if isinstance(each, str) and each]
+    names = [each for each in given if not (keyed and title and names_of(each) == Names())]
+    abstract = clean(raw.abstract) if isinstance(raw.abstract, str) else ""
+    return _Entry(line, title or next(iter(given), "an entry without a title"), tuple(names), title, abstract)

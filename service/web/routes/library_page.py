@@ -1,0 +1,91 @@
+"""``/library``: papers of one's own library to start from, as a file or a list; none of it is kept."""
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from starlette.datastructures import QueryParams
+
+from models.errors import InputError
+from service.access.keys import Caller
+from service.access.policy import LANDING, READ, Dialect, requires
+from service.api.dependencies.engine import EngineDep
+from service.api.errors import slug_of, status_of
+from service.web.asked import Asked
+from service.web.given import MAX_FURTHER_PAPERS
+from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, find_library
+from service.web.refusals import in_words
+from service.web.render import render
+from service.web.uploads import Sent, form_parts
+from service.web.views.library import view_library
+
+router = APIRouter(prefix="/library", include_in_schema=False)
+_FILE, _LIST = "file", "list"
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+BodyDep = Annotated[bytes, Depends(_body)]
+
+
+@router.get("")
+@requires(LANDING)
+def page(request: Request) -> Response:
+    """The form to send a library with; the query in its address is kept, and its papers are added to it."""
+    caller: Caller | None = getattr(request.state, "caller", None)
+    try:
+        return _form(Asked.of(request.query_params), refused=caller is None)
+    except InputError as error:
+        return _form(Asked(), problem=error)
+
+
+@router.post("")
+@requires(replace(READ, dialect=Dialect.PAGE, max_body_bytes=MAX_LIBRARY_BYTES))
+def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
+    """Which papers of a library the collection has, to choose those to start from, and which it has not."""
+    asked = Asked()
+    try:
+        parts = form_parts(body, request.headers.get("content-type", ""))
+        fields = [
+            (each.name, each.content.decode(errors="replace"))
+            for each in parts
+            if each.name not in {_FILE, _LIST}
+        ]
+        asked = Asked.of(QueryParams(fields))
+        sent = _library(parts)
+        library = find_library(engine, sent.content, sent.filename or "")
+    except InputError as error:
+        request.state.problem = slug_of(error)
+        return _form(asked, problem=error)
+    view = view_library(asked, library, sent.filename or "your list")
+    return render("library.html", library=view, problem=None, refused=False, **_limits(asked))
+
+
+def _library(parts: list[Sent]) -> Sent:
+    """The file that was sent, or else the list; raises InputError where there is neither."""
+    for each in parts:
+        if each.name in {_FILE, _LIST} and each.content.strip():
+            return each
+    raise InputError("Choose a file, or paste a list; there was nothing in either.")
+
+
+def _form(asked: Asked, *, problem: InputError | None = None, refused: bool = False) -> Response:
+    return render(
+        "library.html",
+        200 if problem is None else status_of(type(problem)),
+        library=None,
+        problem=None if problem is None else in_words(problem),
+        refused=refused,
+        **_limits(asked),
+    )
+
+
+def _limits(asked: Asked) -> dict[str, Any]:
+    return {
+        "asked": asked,
+        "most_bytes": MAX_LIBRARY_BYTES,
+        "most_entries": MOST_ENTRIES,
+        "most": MAX_FURTHER_PAPERS,
+    }

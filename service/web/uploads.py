@@ -1,0 +1,56 @@
+"""The parts of a form that was sent with a file (RFC 7578), from a body that was read whole."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from models.errors import InputError
+
+# Of a form of the page: what is asked, a file, and a list.
+_MOST_PARTS: Final = 500
+_BOUNDARY: Final = re.compile(
+    r"multipart/form-data;\s{0,5}boundary=(\"[^\"]{1,70}\"|[^\s;\"]{1,70})", re.IGNORECASE
+)
+_DISPOSITION: Final = re.compile(rb"content-disposition:\s{0,5}form-data;([^\r\n]{1,4000})", re.IGNORECASE)
+_PARAMETER: Final = re.compile(r';?\s{0,5}(name|filename)="([^"]{0,2000})"')
+# As browsers write what would end a name.
+_ESCAPES: Final = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A field of a form: its name, its content, and the name of the file that it is, if it is one."""
+
+    name: str
+    content: bytes
+    filename: str | None = None
+
+
+def form_parts(body: bytes, content_type: str) -> list[Sent]:
+    """The fields of a form in order; raises InputError for what is none, or has too many."""
+    boundary = _BOUNDARY.match(content_type)
+    if boundary is None:
+        raise InputError("What was sent is not the form of this page; send multipart/form-data.")
+    mark = b"\r\n--" + boundary[1].strip('"').encode()
+    _, *parts = (b"\r\n" + body).split(mark, _MOST_PARTS + 1)
+    if len(parts) > _MOST_PARTS:
+        raise InputError(f"The form has more than {_MOST_PARTS} fields; leave some out.")
+    if not parts or not parts[-1].startswith(b"--"):
+        raise InputError("The form breaks off before its end; send it again.")
+    return [_part(part) for part in parts[:-1]]
+
+
+def _part(part: bytes) -> Sent:
+    head, found, content = part.partition(b"\r\n\r\n")
+    disposition = _DISPOSITION.search(head)
+    given = dict(_PARAMETER.findall(disposition[1].decode(errors="replace"))) if disposition and found else {}
+    if "name" not in given:
+        raise InputError("A field of the form has no name; send the form of this page.")
+    filename = given.get("filename")
+    return Sent(_unescaped(given["name"]), content, None if filename is None else _unescaped(filename))
+
+
+def _unescaped(name: str) -> str:
+    for written, meant in _ESCAPES:
+        name = name.replace(written, meant)
+    return name

@@ -1,0 +1,96 @@
+"""What the page shows of a library: its papers of the collection to choose from, and those that it lacks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from service.web.asked import MOST_PASTED, Asked
+from service.web.further import Further
+from service.web.given import MAX_FURTHER_PAPERS, MAX_NAME_CHARS
+from service.web.library import Library, Missing
+from service.web.links import Link
+from service.web.views.cards import first_authors
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPaper:
+    """A paper of the library that the collection has; ``chosen`` where an address has room for it."""
+
+    id: str
+    title: str
+    about: str
+    chosen: bool
+    start: str
+
+
+# Characters of all addresses that hold an abstract; further ones hold the title alone.
+_MOST_LINKED: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A paper of the library that the collection has not; it leads to papers akin to it."""
+
+    line: int
+    words: Link
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryView:
+    """A library called ``name``; ``kept`` are names and values of the query that its papers are added to.
+
+    ``n_chosen`` of its papers are chosen; ``n_more`` of those that lack are not listed.
+    """
+
+    name: str
+    papers: tuple[OwnPaper, ...]
+    n_chosen: int
+    lacking: tuple[Lacking, ...]
+    n_lacking: int
+    n_more: int
+    is_cut: bool
+    kept: tuple[tuple[str, str], ...]
+
+
+def view_library(asked: Asked, library: Library, name: str) -> LibraryView:
+    """``library``, whose papers may be added to those of ``asked``."""
+    named = [each.name for each in (*asked.like, *asked.not_like)]
+    left, chars = MAX_FURTHER_PAPERS - len(named), MAX_NAME_CHARS // 2 - sum(map(len, named))
+    papers = []
+    for paper in library.papers:
+        chars -= len(paper.id)
+        chosen = left > 0 and chars >= 0 and paper.id not in named and paper.id != asked.paper
+        left -= chosen
+        facets = {sentence.facet for sentence in paper.sentences}
+        papers.append(
+            OwnPaper(
+                paper.id,
+                paper.title or paper.id,
+                " · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or "")))),
+                chosen,
+                asked.start_from(Further(paper.id), facets).address(),
+            )
+        )
+    return LibraryView(
+        name=name,
+        papers=tuple(papers),
+        n_chosen=sum(paper.chosen for paper in papers),
+        lacking=tuple(_lacking(library.missing)),
+        n_lacking=library.n_missing,
+        n_more=library.n_missing - len(library.missing),
+        is_cut=library.is_cut,
+        kept=tuple(asked.parameters()),
+    )
+
+
+def _lacking(missing: Sequence[Missing]) -> Iterator[Lacking]:
+    left = _MOST_LINKED
+    for each in missing:
+        asked = Asked(text=each.title)
+        if 0 < len(each.abstract) <= MOST_PASTED:
+            asked = Asked(title=each.title, abstract=each.abstract)
+        href = asked.address() if asked.anything else ""
+        left -= len(href) if asked.abstract else 0
+        if asked.abstract and left < 0:
+            href = Asked(text=each.title).address() if each.title else ""
+        yield Lacking(each.line, Link(each.words, href))

@@ -1,0 +1,287 @@
+"""A library sent on the page: which of its papers are found, what is said of the others, and its bounds."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from fastapi.testclient import TestClient
+from starlette.datastructures import QueryParams
+
+from indexer.catalog.catalog import CATALOG_FILE
+from models.encoder import Encoder
+from models.types import Facet
+from service.access.api_keys import Keys, Scope
+from service.web.asked import Asked
+from service.web.further import Further
+from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED
+from tests.support.builds import build_quietly, write_corpus
+from tests.support.clients import client_of
+from tests.support.examples.pages import Page, asked_by
+
+PAPERS: list[dict[str, object]] = [
+    {"id": "ropes", "title": "Ropes, Compared", "abstract": ["We compare ropes."], "doi": "10.5555/Rope.1"},
+    {"id": "arxiv:2212.11867", "title": "Sails of Paper", "abstract": ["We fold sails.", "They tear."]},
+    {"id": "pmid:31452104", "title": "Kites in Still Air", "abstract": ["We fly kites."]},
+    {"id": "knots", "title": "Knots: A Survey", "abstract": ["We tie knots."]},
+]
+# Each names the first by its DOI, the second and third otherwise where it can, and a paper that is missing.
+FILES = {
+    "my.bib": """@article{a, title={A rope}, doi={10.5555/rope.1}}
+@misc{b, title={Other words}, eprint={2212.11867}, archiveprefix={arXiv}}
+@book{c, title={{KITES} in {Still} {Air}.}}
+@book{d, title={Nobody has {{\\'e}}t{\\'e}}, abstract={It is warm.}}
+""",
+    "my.ris": """TY  - JOUR
+DO  - 10.5555/ROPE.1
+ER  -
+TY  - JOUR
+UR  - https://arxiv.org/abs/2212.11867
+ER  -
+TY  - BOOK
+TI  - Kites in still air
+ER  -
+TY  - BOOK
+TI  - Nobody has été
+AB  - It is warm.
+ER  -
+""",
+    "zotero.csv": """"Key","Title","Abstract Note","DOI","Url"
+"K1","A rope","","10.5555/rope.1",""
+"K2","Other words","","","http://arxiv.org/abs/2212.11867"
+"K3","Kites in Still Air","","",""
+"K4","Nobody has été","It is warm.","",""
+""",
+    "my.json": """[{"id": "1", "type": "book", "title": "A rope", "DOI": "10.5555/rope.1", "issued": {}},
+{"id": "2", "type": "book", "title": "Other words", "URL": "https://arxiv.org/abs/2212.11867", "issued": {}},
+{"id": "3", "type": "book", "title": "Kites in Still Air", "issued": {}},
+{"id": "4", "type": "book", "title": "Nobody has été", "abstract": "It is warm.", "issued": {}}]
+""",
+    "ids.txt": "10.5555/rope.1\narXiv:2212.11867v2\n31452104\nNobody has été\n",
+    "my list": "'ropes',\nsails of paper\r\n\n\"PMID: 31452104\",\nNobody has été\n",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of four papers."""
+    folder = tmp_path_factory.mktemp("library")
+    build_quietly(write_corpus(folder / "papers.jsonl", PAPERS), folder / "data", hashing)
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def client(data: Path) -> Iterator[TestClient]:
+    """A client of a service over it."""
+    with client_of(data) as client:
+        yield client
+
+
+def send(
+    client: TestClient,
+    content: str | bytes,
+    name: str = "my.bib",
+    *,
+    status: int = 200,
+    **asked: str | list[str],
+) -> Page:
+    """The page that a file is answered with, sent with what is asked already."""
+    answer = client.post("/library", data=asked, files={"file": (name, content)})
+    assert status == answer.status_code
+    return Page(answer.text)
+
+
+def found(page: Page) -> list[str]:
+    """The ids of the papers that may be ticked."""
+    return [each["value"] for each in page.all("input", name="add")]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> None:
+    """In every format: by a DOI, a number of the arXiv or PubMed, or a title; what is missing is listed."""
+    page = send(client, FILES[name], name)
+    assert ["ropes", "arxiv:2212.11867", "pmid:31452104"] == found(page)
+    assert "3 of 4 papers are in this collection" in page.text
+    assert f"From {name}" in page.text
+    (missing,) = page.all("a", title="akin")
+    asked = asked_by(missing["href"])
+    if name in {"ids.txt", "my list"}:
+        assert Asked(text="Nobody has été") == asked
+    else:
+        assert Asked(title="Nobody has été", abstract="It is warm.") == asked
+    assert 3 == len([each for each in page.all("input") if "checked" in each])
+
+
+def test_a_list_is_pasted(client: TestClient) -> None:
+    """What stands in the box is read where no file was chosen."""
+    answer = client.post("/library", data={"list": FILES["my list"]}, files={"file": ("", b"")})
+    page = Page(answer.text)
+    assert ["ropes", "arxiv:2212.11867", "pmid:31452104"] == found(page)
+    assert "From your list" in page.text
+
+
+def test_keys_name_papers_only_where_there_is_no_title(client: TestClient) -> None:
+    """A key that somebody made up may be the id of quite another paper."""
+    page = send(client, "@book{knots, title={Of Ships}}\n@book{ropes, year=2020}")
+    assert ["ropes"] == found(page)
+    assert "Of Ships" in page.text
+
+
+def test_a_paper_is_found_once(client: TestClient) -> None:
+    """However often a library has it."""
+    assert ["ropes"] == found(send(client, "ropes\n10.5555/rope.1\nRopes, compared\n", "list.txt"))
+
+
+def test_what_cannot_be_read_is_listed_with_its_line(client: TestClient) -> None:
+    """A broken entry is said, and the others are looked for."""
+    page = send(
+        client,
+        "@book{a, title={Kites in Still Air}}\n@book{b, title={Open\n@book{c, title={Knots: A Survey}}",
+    )
+    assert ["pmid:31452104", "knots"] == found(page)
+    assert "Line 2" in page.text
+    assert "no valid BibTeX entry" in page.text
+    broken = send(client, '[{"type": "book", "title": "Kites in Still Air", "issued": {}}, {', "my.json")
+    assert ["pmid:31452104"] == found(broken)
+    assert "the file breaks off here" in broken.text
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        (b"%PDF-1.7 \0\1", "paper.pdf", "This file is no text"),
+        (b"\x1f\x8b\x08", "my.bib.gz", "none of them compressed"),
+        (b" \n", "my.bib", "there was nothing in either"),
+    ],
+)
+def test_what_is_no_library_is_refused(client: TestClient, content: bytes, name: str, words: str) -> None:
+    """The page says why, and has the form again."""
+    page = send(client, content, name, status=422)
+    assert words in page.text
+    assert page.all("input", type="file")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "words"),
+    [
+        (b"file=x", "application/x-www-form-urlencoded", "not the form of this page"),
+        (
+            b"--x\r\nContent-Disposition: form-data; name=file\r\n\r\na\r\n--x--",
+            "multipart/form-data; boundary=x",
+            "no name",
+        ),
+        (
+            b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\na',
+            "multipart/form-data; boundary=x",
+            "breaks off",
+        ),
+        (b"", "multipart/form-data; boundary=x", "breaks off"),
+        (b"--x\r\n" * 600 + b"--x--", "multipart/form-data; boundary=x", "more than 500 fields"),
+    ],
+)
+def test_a_form_that_is_none_is_refused(
+    client: TestClient, body: bytes, content_type: str, words: str
+) -> None:
+    """As a page that says what was expected."""
+    answer = client.post("/library", content=body, headers={"Content-Type": content_type})
+    assert 422 == answer.status_code
+    assert words in Page(answer.text).text
+
+
+def test_a_form_is_read_as_browsers_write_it(client: TestClient) -> None:
+    """A boundary in quotes, a name with quotes in it, and dashes within a file."""
+    file = 'Content-Disposition: form-data; name="file"; filename="a %22b%22.txt"\r\nContent-Type: text/plain'
+    body = f"--a b\r\n{file}\r\n\r\nropes\n--a bc\n\r\n--a b--\r\n".encode()
+    headers = {"Content-Type": 'multipart/form-data; boundary="a b"'}
+    page = Page(client.post("/library", content=body, headers=headers).text)
+    assert ["ropes"] == found(page)
+    assert 'From a "b".txt' in page.text
+    assert "--a bc" in page.text
+
+
+def test_a_library_is_bounded(client: TestClient) -> None:
+    """In bytes, in entries, and in those that are listed."""
+    answer = client.post("/library", files={"file": ("my.bib", b"x" * (MAX_LIBRARY_BYTES + 1))})
+    assert 413 == answer.status_code
+    assert "4,000,000 bytes" in Page(answer.text).text
+    page = send(
+        client, "".join(f"Title {number}\n" for number in range(MOST_ENTRIES + 1)) + "ropes\n", "list.txt"
+    )
+    assert [] == found(page)
+    assert f"the first {MOST_ENTRIES:,} entries were looked for" in page.text
+    assert MOST_LISTED == len(page.all("a", title="akin"))
+    assert f"And {MOST_ENTRIES - MOST_LISTED:,} more." in page.text
+
+
+def test_no_more_are_ticked_than_a_search_takes(tmp_path: Path, hashing: Encoder) -> None:
+    """Those of the query so far count, too, and are not ticked again."""
+    papers = [{"id": f"p{number}", "title": f"Title {number}", "abstract": "We do."} for number in range(60)]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        names = "".join(f"p{number}\n" for number in range(60))
+        page = send(client, names, "list.txt", like=["p1", "p2"], paper="p0")
+        assert 60 == len(found(page))
+        ticked = [each["value"] for each in page.all("input", name="add") if "checked" in each]
+        assert [f"p{number}" for number in range(3, 51)] == ticked
+        assert "The first 48 are ticked; a search takes 50" in page.text
+        kept = [(each["name"], each["value"]) for each in page.all("input", type="hidden")]
+        asked = [(name, value) for name, value in kept if name in {"like", "paper"}][:3]
+        assert 200 == client.get("/", params=[*asked, *(("add", name) for name in ticked)]).status_code
+
+
+def test_what_is_asked_is_kept(client: TestClient) -> None:
+    """The form, and the papers that were found, go on with the query; a respect goes for those added."""
+    asked = Asked(
+        paper="knots", like=(Further("ropes", (Facet.RESULT,)), Further("sails of paper")), year_from=2000
+    )
+    form = Page(client.get(asked.address("/library")).text)
+    hidden = [(each["name"], each["value"]) for each in form.all("input", type="hidden")]
+    assert asked == Asked.of(QueryParams(hidden))
+    parts = [(name, (None, value)) for name, value in hidden]
+    answer = client.post("/library", files=[*parts, ("file", ("my.bib", FILES["my.bib"]))])
+    answered = answer.text.partition('<form action="/" data-plain>')[2].partition("</form>")[0]
+    kept = [(each["name"], each["value"]) for each in Page(answered).all("input", type="hidden")]
+    added = [("each", "background"), ("add", "pmid:31452104")]
+    further = (*asked.like, Further("pmid:31452104", (Facet.BACKGROUND,)))
+    assert further == Asked.of(QueryParams([*kept, *added])).like
+
+
+def test_long_abstracts_are_not_linked(client: TestClient) -> None:
+    """One that no search takes leads to papers that say something like its title; so do those past all."""
+    long = send(client, f"@book{{a, title={{Long}}, abstract={{{'word ' * 2_100}}}}}")
+    assert [Asked(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="akin")]
+    entries = [f"@book{{k{i}, title={{Title {i}}}, abstract={{{'word ' * 1_000}}}}}\n" for i in range(100)]
+    links = [asked_by(each["href"]) for each in send(client, "".join(entries)).all("a", title="akin")]
+    assert {"", "Title 99"} == {links[0].text, links[99].text}
+    assert 100 == len(links)
+
+
+def test_names_of_files_and_entries_are_text(client: TestClient) -> None:
+    """Nothing of a library is markup."""
+    answer = client.post(
+        "/library", files={"file": ("<b>.bib", "@book{a, title={Nobody <script>alert(1)</script>}}")}
+    )
+    assert not re.search(r"<b>|<script>alert", answer.text)
+    assert "From <b>.bib" in unescape(answer.text)
+
+
+def test_a_library_needs_a_key_where_there_are_keys(data: Path, tmp_path: Path) -> None:
+    """The form itself tells of nothing and is open; what a collection holds is not."""
+    copy = copytree(data, tmp_path / "data")
+    with Keys.open(copy / CATALOG_FILE) as keys:
+        token = keys.create("reader", scope=Scope.READ, expires_days=1).token
+    with client_of(copy) as client:
+        assert "needs a key" in Page(client.get("/library").text).text
+        file = {"file": ("my.bib", FILES["my.bib"])}
+        assert 401 == client.post("/library", files=file).status_code
+        known = client.post("/library", files=file, headers={"X-API-Key": token})
+        assert 200 == known.status_code
+
+
+def test_a_query_that_cannot_be_read_is_refused(client: TestClient) -> None:
+    """In the address of the form, and in the form."""
+    assert "whole number" in Page(client.get("/library?n=x").text).text
+    assert 422 == client.get("/library?n=x").status_code
+    assert "whole number" in send(client, "ropes", "list.txt", status=422, n="x").text
