@@ -216,7 +216,8 @@ def test_a_file_that_breaks_off_has_volumes_before_the_break(tmp_path: Path) -> 
 
 def test_a_file_that_was_sent_is_not_opened_by_its_name(tmp_path: Path) -> None:
     """Its name may be that of a file here: what is read is what was sent, and no volume is looked for."""
-    (tmp_path / "secret.bib").write_text(VOLUME.replace("begin", "{Secret}"), encoding="utf-8")
+    secret = VOLUME.replace("begin", "{Secret}") + PAPER % ("b", "crossref = {vol:18}")
+    (tmp_path / "secret.bib").write_text(secret, encoding="utf-8")
     sent = (PAPER % ("a", "crossref = {vol:18}")).encode()
     lines = Lines(io.BufferedReader(io.BytesIO(sent)), tmp_path / "secret.bib")
     (row,) = BibtexReader().rows(lines)
