@@ -17,6 +17,7 @@ from service.observability.logging import configure_logging
 _COMMANDS: Final = {
     "serve": "akin.serving:serve",
     "search": "akin.searching:search",
+    "recommend": "akin.recommending:recommend",
     "watch": "akin.watching:watch",
     "papers": "akin.papers:papers",
     "compare": "akin.matching:compare",

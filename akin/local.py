@@ -1,6 +1,6 @@
 """A collection that is asked in this process, by the methods and with the answers of ``akin.Client``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar, Unpack
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from akin import calls
-from akin.answers import PaperList, RecommendationsAnswer, SearchAnswer, TitlesAnswer
+from akin.answers import FetchedPapers, Paper, PaperList, RecommendationsAnswer, SearchAnswer, TitlesAnswer
 from akin.queries import ListFilters, RecommendationsRequest, SearchRequest
 from akin.responses import read_answer
 from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
@@ -17,7 +17,7 @@ from akin.serving import settings_of
 from models.errors import InputError
 from service.api.schemas.base import PaperOut, where
 from service.api.schemas.filters import AddressFiltersIn
-from service.api.schemas.papers import ListOut
+from service.api.schemas.papers import FetchedOut, ListOut
 from service.api.schemas.queries import (
     NewsOut,
     SavedQueriesOut,
@@ -33,7 +33,7 @@ from service.collection.generations import open_engine
 from service.saved.news import news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from service.search.engine import SearchEngine
-from service.search.lookup import Listing, find_titles, list_papers
+from service.search.lookup import Listing, fetch_papers, find_titles, list_papers
 from service.search.query import Page, SearchQuery, Seed
 
 _Answer = TypeVar("_Answer")
@@ -84,6 +84,11 @@ class Local:
         body = _checked(_RECOMMENDATIONS, calls.recommendations(asked).body)
         answer = RecommendationsOut.of(self._engine.search(_first_page(body)))
         return _answer(RecommendationsAnswer, answer)
+
+    def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
+        """As ``Client.papers``."""
+        found = FetchedOut.of(fetch_papers(self._engine, names), self._engine.snapshot.generation)
+        return _answer(FetchedPapers, found).papers
 
     def list_papers(
         self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]

@@ -85,6 +85,7 @@ def stage_corpora(
         on_error=options.on_error,
         report=reading.refusals,
         found=FoundPapers(Path(options.lookups)) if options.lookups else None,
+        on_rows=lambda n_rows: on_progress("Reading", n_rows, None),
     )
     papers = islice(chain.from_iterable(map(read, corpora)), options.limit)
     while some := list(islice(papers, _AT_ONCE)):
@@ -94,8 +95,8 @@ def stage_corpora(
         reading.unchanged += len(some) - len(new)
         for language in filter(None, (other_language(paper.abstract) for paper in new)):
             reading.languages[language] = reading.languages.get(language, 0) + 1
-        on_progress("Reading", reading.n_papers, options.limit)
-    on_progress("Reading", reading.n_papers, reading.n_papers)
+    n_rows = reading.refusals.rows
+    on_progress("Reading", n_rows, n_rows)
     if options.lookups:
         reading.unresolved = note_unresolved(Path(options.lookups), reading.refusals.unresolved, corpora)
     if not reading.n_papers and not reading.unchanged:

@@ -4,8 +4,9 @@ A new format is one file in ``indexer/corpus/formats/`` (of reference managers: 
 READERS (docs/adding/reader.md).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
 from typing import Literal, Protocol, cast, runtime_checkable
@@ -26,6 +27,7 @@ READERS: dict[str, str] = {
     "csv": "indexer.corpus.formats.table:TableReader",
     "ids": "indexer.corpus.library.ids:IdsReader",
     "jsonl": "indexer.corpus.formats.jsonl:JsonlReader",
+    "nbib": "indexer.corpus.library.nbib:NbibReader",
     "openalex": "indexer.corpus.formats.openalex:OpenAlexReader",
     "openreview": "indexer.corpus.formats.openreview:OpenReviewReader",
     "pubmed": "indexer.corpus.formats.pubmed:PubmedReader",
@@ -35,7 +37,7 @@ READERS: dict[str, str] = {
     "zotero": "indexer.corpus.library.zotero:ZoteroReader",
 }
 # The format of a file whose beginning does not tell it, by the end of its name.
-EXTENSIONS = {".bib": "bibtex", ".ris": "ris"}
+EXTENSIONS = {".bib": "bibtex", ".nbib": "nbib", ".ris": "ris"}
 
 # Enough to see what is wrong with a file; a million broken rows must not fill the memory.
 MAX_REPORTED_ROWS = 20
@@ -43,6 +45,7 @@ MAX_REPORTED_ROWS = 20
 MAX_UNRESOLVED = 100_000
 # A file has fewer than 2**40 lines.
 _LINE_BITS = 40
+_ROWS_BETWEEN = 1_000  # a tenth of a second
 
 
 @runtime_checkable
@@ -101,6 +104,11 @@ class CorpusReport:
     _paths: list[str] = field(default_factory=list)
     _first_seen: FirstSeen = field(default_factory=FirstSeen)
 
+    @property
+    def rows(self) -> int:
+        """How many rows there were, usable or not."""
+        return self.papers + self.broken + self.without_abstract
+
     def begin_file(self, path: Path) -> int:
         """Return the number by which ``path`` is known here."""
         self._paths.append(str(path))
@@ -145,22 +153,52 @@ def read_corpus(
     on_error: Literal["skip", "fail"] = "skip",
     report: CorpusReport | None = None,
     found: Mapping[str, RawPaper] | None = None,
+    on_rows: Callable[[int], None] = lambda _n_rows: None,
 ) -> Iterator[Paper]:
     """Return the papers of ``path`` (plain or gzipped), in its order, their sentences split.
 
     Pass one ``report`` with every file of a corpus: it counts, and finds ids that several files share. With
     ``on_error="skip"`` a broken row is reported and passed over, and a file that breaks off after its last
     whole paper is reported as a broken row there; with ``"fail"`` they raise BrokenRowError and
-    BrokenFileError. What an entry lacks is taken from ``found``, which has papers by their ``lookup``. A file
-    that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
+    BrokenFileError. What an entry lacks is taken from ``found``, which has papers by their ``lookup``.
+    ``on_rows`` is told at the beginning, and then every thousand, how many rows the report counts, usable or
+    not. A file that cannot be opened or has no known format always raises StorageError, CorpusFormatError or
     UnknownNameError at once.
     """
-    head = read_head(path)
-    reader = (
-        _reader_for(path, head) if format_name == "auto" else resolve(READERS, format_name, "corpus format")()
-    )
+    reader = _chosen(path, format_name)
     report = CorpusReport() if report is None else report
-    return _papers(path, reader, on_error=on_error, report=report, found=found or {})
+    return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
+
+
+def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[RawPaper]:
+    """Return what the rows of ``path`` say of papers, in its order, unchecked: also without an abstract.
+
+    Rows that cannot be read, and a file that breaks off, go into ``report``. Raises at once what
+    ``read_corpus`` does.
+    """
+    return _entries(path, _chosen(path, format_name), report)
+
+
+def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator[RawPaper]:
+    with open_source(path) as stream:
+        for row in _until_break(reader.rows(_lines(stream, path)), report):
+            if isinstance(row.content, InputError):
+                report.note_broken(BrokenRowError(str(path), row.line, str(row.content)))
+            else:
+                yield row.content
+
+
+def _lines(stream: BufferedReader, path: Path) -> Lines:
+    return Lines(stream, path, reopen=lambda: open_source(path))
+
+
+def _chosen(path: Path, format_name: str) -> CorpusReader:
+    """The reader of a format, or of that which the file is seen to have."""
+    head = read_head(path)
+    if format_name == "auto":
+        return _reader_for(path, head)
+    reader: CorpusReader = resolve(READERS, format_name, "corpus format")()
+    return reader
 
 
 def reader_of(head: str, name: str) -> CorpusReader | None:
@@ -188,12 +226,20 @@ def _reader_for(path: Path, head: str) -> CorpusReader:
 
 
 def _papers(
-    path: Path, reader: CorpusReader, *, on_error: str, report: CorpusReport, found: Mapping[str, RawPaper]
+    path: Path,
+    reader: CorpusReader,
+    *,
+    on_error: str,
+    report: CorpusReport,
+    found: Mapping[str, RawPaper],
+    on_rows: Callable[[int], None],
 ) -> Iterator[Paper]:
     file = report.begin_file(path)
     with open_source(path) as stream:
-        rows = reader.rows(Lines(stream, path))
+        rows = reader.rows(_lines(stream, path))
         for row in rows if on_error == "fail" else _until_break(rows, report):
+            if report.rows % _ROWS_BETWEEN == 0:
+                on_rows(report.rows)
             content = row.content
             if isinstance(content, RawPaper) and content.lacks_abstract and not reader.needs_abstract:
                 content = completed(content, found.get(content.lookup or ""))

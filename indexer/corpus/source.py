@@ -1,11 +1,12 @@
 """A corpus file as bytes: plain or gzipped, its head for looking at, and its lines."""
 
+import codecs
 import gzip
 import io
 import stat
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Decompressed(io.RawIOBase):
@@ -41,9 +43,38 @@ class _Decompressed(io.RawIOBase):
         super().close()
 
 
+class _AsUtf8(io.RawIOBase):
+    """A stream of UTF-16, given as UTF-8; what is no character becomes U+FFFD."""
+
+    def __init__(self, stream: io.BufferedReader) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+        self._ready = b""
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # as above
+        while not self._ready and not self._ended:
+            piece = self._stream.read1(_BUFFER_BYTES)
+            self._ended = not piece
+            self._ready = self._decoder.decode(piece, final=self._ended).encode()
+        n_given = min(len(buffer), len(self._ready))
+        buffer[:n_given] = self._ready[:n_given]
+        self._ready = self._ready[n_given:]
+        return n_given
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
 @contextmanager
 def open_source(path: Path) -> Iterator[io.BufferedReader]:
     """Open ``path`` for reading, decompressed where its first bytes say gzip, without a byte order mark.
+
+    UTF-16, as some programs for Windows write it, is given as UTF-8 where its mark tells.
 
     Raises StorageError for what is no readable file.
     """
@@ -58,9 +89,10 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
     stream: io.BufferedReader = io.BufferedReader(raw, _BUFFER_BYTES)
     with stream:  # closing it closes what it reads
         with read_errors(path, line=1):
-            if stream.peek(len(_BYTE_ORDER_MARK)).startswith(_BYTE_ORDER_MARK):
+            begin = stream.peek(len(_BYTE_ORDER_MARK))
+            if begin.startswith(_BYTE_ORDER_MARK):
                 stream.read(len(_BYTE_ORDER_MARK))
-        yield stream
+        yield io.BufferedReader(_AsUtf8(stream), _BUFFER_BYTES) if begin.startswith(_UTF_16) else stream
 
 
 @contextmanager
@@ -107,13 +139,32 @@ class Lines:
 
     A line over MAX_LINE_BYTES is read past without being held, and raises InputError; iteration can go on
     behind it. Raises BrokenFileError or StorageError where the bytes themselves end too early.
+
+    ``path`` is a name for messages, and nothing to open: a file that was sent has a name of the sender's
+    making. What can be read from its beginning once more is so by ``reopen``.
     """
 
-    def __init__(self, stream: io.BufferedReader, path: Path) -> None:
+    def __init__(
+        self,
+        stream: io.BufferedReader,
+        path: Path,
+        *,
+        reopen: Callable[[], AbstractContextManager[io.BufferedReader]] | None = None,
+    ) -> None:
         self.number = 0
         self.path = path
         self._stream = stream
+        self._reopen = reopen
         self._at_line_start = True
+
+    @contextmanager
+    def again(self) -> Iterator["Lines"]:
+        """All lines from the first on, beside these; none where they can be read only once."""
+        if self._reopen is None:
+            yield Lines(io.BufferedReader(io.BytesIO()), self.path)
+            return
+        with self._reopen() as stream:
+            yield Lines(stream, self.path)
 
     def __iter__(self) -> Iterator[bytes]:
         return self

@@ -113,6 +113,7 @@ _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
 _NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
 _MAX_DETAIL = 1_000
+_MAX_PROBLEM = 300
 _log = structlog.get_logger(__name__)
 
 
@@ -244,15 +245,10 @@ def _invalid_request(request: Request, error: Exception) -> Response:
 
 def _one_error(each: dict[str, Any]) -> dict[str, str]:
     """Where and what, without the offending value; keys the client made up are part of the value."""
-    if each["type"] == "extra_forbidden":
-        return {
-            "where": where(each["loc"][:-1]),
-            "problem": "holds a field that is not known here",
-        }
     place = where(each["loc"])
     if place == "body" and each["type"] != "missing" and not isinstance(each["input"], dict):
         return {"where": place, "problem": "is no JSON object, or lacks Content-Type: application/json"}
-    return {"where": place, "problem": str(each["msg"])[:200]}
+    return {"where": place, "problem": str(each["msg"]).removeprefix("Value error, ")[:_MAX_PROBLEM]}
 
 
 def _http_error(request: Request, error: Exception) -> Response:

@@ -1,7 +1,6 @@
 """What there is to match: submissions, profiles of reviewers, conflicts and quotas, read from files."""
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,8 +16,7 @@ from models.types import Paper
 MAX_PROFILES: Final = 50_000
 # A list of names, conflicts or quotas; of a large conference it takes 20 MB.
 _MAX_LIST_BYTES: Final = 256 * 2**20
-# OpenReview's names of people, ~Ada_Quill1, are those of authors, Ada Quill.
-_OF_PERSON = re.compile(r"~?(?P<name>.*?)\d*")
+_DIGITS: Final = "0123456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,5 +220,6 @@ def _own_conflicts(program: Program) -> Iterator[tuple[str, str]]:
 
 
 def _person(name: str) -> str:
-    found = _OF_PERSON.fullmatch(name)
-    return " ".join((found["name"] if found else name).replace("_", " ").casefold().split())
+    # OpenReview's names of people, ~Ada_Quill1, are those of authors, Ada Quill.
+    bare = name.removeprefix("~").rstrip(_DIGITS)
+    return " ".join(bare.replace("_", " ").casefold().split())

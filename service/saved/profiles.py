@@ -87,7 +87,7 @@ class Profiles(Store):
                     )
         if lost := [name for name in names if name not in found]:
             raise ProfileNotFoundError(
-                f"There is no profile {lost[0][:80]!r} of yours; give its papers, or keep it with "
+                f"{len(lost)} of the profiles named are none of yours; give their papers, or keep them with "
                 "PUT /v1/profiles/{name} first."
             )
         return [found[name] for name in names]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indexer.corpus.read import READERS, CorpusReader, CorpusReport, read_corpus
-from indexer.corpus.source import read_head
+from indexer.corpus.source import open_source, read_head
 from models.errors import BrokenFileError, BrokenRowError, CorpusFormatError
 from models.registry import resolve
 from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, WriteFn, paper, reasons, write_lines
@@ -86,6 +86,7 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
         "pubmed": b"</PubmedArticle>",
         "csv": b"Control,x\r\n",
         "bibtex": b"bulbs.}\n}\n",
+        "nbib": b"nbib.1.\n",
         "ris": b"ER  - \n",
         "zotero": b'"2017-03",""\n',
         "csl": b"},\n",
@@ -102,6 +103,33 @@ def test_a_file_cut_short_gives_its_whole_papers(name: str, tmp_path: Path) -> N
     assert [EXAMPLES[name].papers[0]] == list(read_corpus(path, report=report))
     assert [(str(path), line)] == [(broken.path, broken.line) for broken in report.broken_rows]
     assert report.broken_rows[0].reason.startswith("the file breaks off here: the gzip file is cut short")
+
+
+@pytest.mark.parametrize("gzipped", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", [name for name in READERS if not EXAMPLES[name].file.endswith(".xml")])
+def test_utf_16_is_read_as_utf_8_is(name: str, encoding: str, gzipped: bool, tmp_path: Path) -> None:
+    """A file that begins with the mark of UTF-16 gives the same papers and the same broken rows."""
+    text = (CORPORA / EXAMPLES[name].file).read_bytes().decode("utf-8-sig")
+    content = f"\ufeff{text}".encode(encoding)
+    path = tmp_path / "no-telling-name"
+    path.write_bytes(gzip.compress(content) if gzipped else content)
+    report = CorpusReport()
+    assert EXAMPLES[name].papers == tuple(read_corpus(path, report=report))
+    assert [EXAMPLES[name].broken_line] == [broken.line for broken in report.broken_rows]
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3])
+def test_utf_16_that_is_cut_within_a_character_is_read_to_there(cut: int, tmp_path: Path) -> None:
+    """Characters of two and four bytes come through wherever a read ends; half a one at the end does not."""
+    text = "10.5555/a\n" * 3 + "# 😀中é " * 40_000 + "\n10.5555/b"
+    content = f"\ufeff{text}".encode("utf-16-le")
+    path = tmp_path / "ids.txt"
+    path.write_bytes(content[: len(content) - cut])
+    with open_source(path) as stream:
+        read = stream.read().decode()
+    whole = text[: len(text) - (cut + 1) // 2]
+    assert whole + ("\ufffd" if cut % 2 else "") == read
 
 
 # What is particular to a format

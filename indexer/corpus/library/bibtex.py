@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from bibtexparser.entrypoint import parse_string
 from bibtexparser.middlewares.names import split_multiple_persons_names
@@ -13,18 +14,24 @@ from indexer.corpus.library.latex import from_latex
 from indexer.corpus.library.names import entry_names
 from indexer.corpus.rows import RawPaper, Row, clean, without_tags
 from indexer.corpus.source import Lines
-from models.errors import InputError
+from models.errors import BrokenFileError, InputError
 
 _BEGINS = re.compile(rb"\s{0,20}@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _FIRST_LINE = re.compile(r"@\s{0,5}[A-Za-z]{1,40}\s{0,20}[{(]")
 _YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
 _SIGNS = re.compile(r'(?<!\\)[{}"#]')
 _ESCAPED = re.compile(r"\\([_%&#~$])|[{}]|\\url\b")
+_CROSSREF = re.compile(r"\bcrossref\s{0,20}=\s{0,20}[{\"]?\s{0,20}([^\s{}\",]{1,200})", re.IGNORECASE)
+_KEY = re.compile(r"\s{0,20}@\s{0,5}([A-Za-z]{1,40})\s{0,20}[{(]\s{0,20}([^\s,{}()=]{1,200})")
+_MOST_GIVEN_CHARS = 16 * MAX_ENTRY_BYTES  # of what is kept of entries that others refer to
 _VENUES = ("journal", "journaltitle", "booktitle", "howpublished", "publisher", "school", "institution")
 
 
 class BibtexReader:
-    """Ids are those of ``library.names``; LaTeX becomes Unicode, @string names their values."""
+    """Ids are those of ``library.names``; LaTeX becomes Unicode, @string names their values.
+
+    Venue and year that an entry lacks are those of the volume that it refers to by ``crossref``.
+    """
 
     needs_abstract = False
 
@@ -39,14 +46,13 @@ class BibtexReader:
         """One row for each entry; comments and preambles are none."""
         # It warns of each broken entry, which goes into the report.
         logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)
-        strings = _Strings()
+        strings, parents = _Strings(), _parents(lines)
         for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
             if isinstance(text, InputError):
                 yield Row(line, text)
                 continue
-            whole = "@" + text.lstrip()[1:].lstrip()  # "@ article" is no entry to the parser
-            for block in parse_string(whole, parse_stack=[]).blocks:
-                yield from _rows(block, line, strings)
+            for block in _blocks(text):
+                yield from _rows(block, line, strings, parents)
 
 
 def _ends(line: bytes) -> bool:
@@ -66,7 +72,57 @@ class _Strings(dict[str, str]):
         self[name.lower()] = value
 
 
-def _rows(block: Block, line: int, strings: "_Strings") -> Iterator[Row]:
+def _blocks(text: str) -> list[Block]:
+    """What an entry is to the parser, to which "@ article" is none."""
+    return parse_string("@" + text.lstrip()[1:].lstrip(), parse_stack=[]).blocks
+
+
+def _parents(lines: Lines) -> dict[str, dict[str, str]]:
+    """What those entries of a file give to others that these refer to by ``crossref``, by their keys.
+
+    They may stand anywhere, so that the file is read once more, and twice where one is referred to. A file
+    that breaks off is read as far as it goes.
+    """
+    wanted: set[str] = set()
+    for text in _texts(lines):
+        wanted.update(found[1].lower() for found in _CROSSREF.finditer(text))
+    parents: dict[str, dict[str, str]] = {}
+    strings = _Strings()
+    n_chars = 0
+    for text in _texts(lines) if wanted else ():
+        begin = _KEY.match(text)
+        if begin is None or not (begin[1].lower() == "string" or begin[2].lower() in wanted):
+            continue
+        for block in _blocks(text):
+            with suppress(InputError):
+                if isinstance(block, String):
+                    strings.remember(block.key, _value(block.value, strings))
+                elif isinstance(block, Entry) and n_chars < _MOST_GIVEN_CHARS:
+                    given = _given(_values(block, strings))
+                    n_chars += sum(map(len, given.values()))
+                    parents.setdefault(block.key.lower(), given)
+    return parents
+
+
+def _texts(lines: Lines) -> Iterator[str]:
+    """The entries of a file that can be read, from its beginning."""
+    with lines.again() as fresh, suppress(BrokenFileError):
+        for _, text in entry_chunks(fresh, begins=_BEGINS, ends=_ends):
+            if isinstance(text, str):
+                yield text
+
+
+def _given(values: Mapping[str, str]) -> dict[str, str]:
+    """Of a volume what goes for what stands in it, too; its title is theirs of the book."""
+    given = {name: values[name] for name in (*_VENUES, "year", "date") if values.get(name)}
+    if title := values.get("booktitle") or values.get("title"):
+        given["booktitle"] = title
+    return given
+
+
+def _rows(
+    block: Block, line: int, strings: "_Strings", parents: Mapping[str, Mapping[str, str]]
+) -> Iterator[Row]:
     """What a block gives: a paper, a reason why not, or a name for later entries."""
     at = line + (block.start_line or 0)
     # One with a field or a key twice is whole beside that; of the fields the first counts.
@@ -76,7 +132,11 @@ def _rows(block: Block, line: int, strings: "_Strings") -> Iterator[Row]:
             strings.remember(whole.key, _value(whole.value, strings))
             return
         if isinstance(whole, Entry):
-            yield Row(at, _raw(whole, strings))
+            values = _values(whole, strings)
+            volume = clean(values.get("crossref", "")).lower()
+            given = parents.get(volume, {}) if volume != whole.key.lower() else {}
+            lacking = {name: value for name, value in given.items() if not values.get(name)}
+            yield Row(at, _raw(whole.key, {**values, **lacking}))
             return
     except InputError as error:
         yield Row(at, error)
@@ -85,16 +145,21 @@ def _rows(block: Block, line: int, strings: "_Strings") -> Iterator[Row]:
         yield Row(at, InputError(f"no valid BibTeX entry: {reason} Are its braces and quotes closed?"))
 
 
-def _raw(entry: Entry, strings: Mapping[str, str]) -> RawPaper:
+def _values(entry: Entry, strings: Mapping[str, str]) -> dict[str, str]:
+    """What the fields of an entry say, by their names in lower case."""
     values: dict[str, str] = {}
     for field in entry.fields:
         values.setdefault(field.key.lower(), _value(str(field.value), strings))
+    return values
+
+
+def _raw(key: str, values: Mapping[str, str]) -> RawPaper:
     address = _verbatim(values.get("url")) or None
     names = entry_names(
         doi=_verbatim(values.get("doi")),
         arxiv=_arxiv(values),
         pmid=_verbatim(values.get("pmid")),
-        key=entry.key,
+        key=key,
         others=(address, values.get("journal"), _verbatim(values.get("howpublished"))),
     )
     year = _YEAR.search(values.get("year") or values.get("date") or "")

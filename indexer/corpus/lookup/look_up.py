@@ -44,8 +44,15 @@ def look_up(
     found = FoundPapers(folder)
     rows = CorpusReport()
     for corpus in corpora:
-        for _ in read_corpus(corpus, format_name=format_name, report=rows, found=found):
+        for _ in read_corpus(
+            corpus,
+            format_name=format_name,
+            report=rows,
+            found=found,
+            on_rows=lambda n_rows: on_progress("Scanning", n_rows, None),
+        ):
             pass
+    on_progress("Scanning", rows.rows, rows.rows)
     wanted = list(dict.fromkeys(each.lookup for each in rows.unresolved if each.lookup not in found))
     report = LookupReport()
     for scheme, service in services.items():

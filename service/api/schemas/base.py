@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Annotated
 
 from pydantic import (
@@ -64,7 +65,9 @@ def _whole(given: object) -> object:
 # Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
 WHOLE = BeforeValidator(_whole)
 
-_PLACE = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z]+)*")  # a field, a header or a place in a list
+# A field, a header or a place in a list; no kind of text, as pydantic calls what is bounded.
+_PLACE = re.compile(r"(?!constrained-)[A-Za-z0-9_]+(-[A-Za-z]+)*")
+_LONGEST_NAME = 40
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -124,11 +127,18 @@ class Strict(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _not_flooded(cls, given: object) -> object:
-        # An error for each of 100,000 unknown fields would take a second, in which nobody is answered.
-        if isinstance(given, dict) and len(given) > len(cls.model_fields):
-            raise ValueError("it holds a field that is not known here")
-        return given
+    def _known(cls, given: object) -> object:
+        """Refuses unknown fields, of which the first is compared with those there are; it is not repeated.
+
+        An error for each of 100,000 of them would take a second, in which nobody is answered.
+        """
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        unknown = next((key for key in given if key not in known), None) if isinstance(given, dict) else None
+        if unknown is None:
+            return given
+        near = get_close_matches(str(unknown)[:_LONGEST_NAME], known, n=1)
+        meant = f", perhaps meant as {near[0]}" if near else ""
+        raise ValueError(f"holds a field that is not known here{meant}; it may have {', '.join(known)}")
 
 
 def kind_of(*keys: str, problem: str) -> Discriminator:
@@ -154,7 +164,7 @@ def tag(key: str) -> str:
 
 def where(loc: Sequence[str | int]) -> str:
     """The place in a request that pydantic calls ``loc``, without the kinds of a union, which it names."""
-    return ".".join(str(part)[:40] for part in loc if _PLACE.fullmatch(str(part)))
+    return ".".join(str(part)[:_LONGEST_NAME] for part in loc if _PLACE.fullmatch(str(part)))
 
 
 class Out(BaseModel):

@@ -192,7 +192,7 @@ def test_an_empty_file(write: WriteFn, content: bytes) -> None:
         read_corpus(write(content))
 
 
-@pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16")])
+@pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16-le")])
 def test_a_binary_file(write: WriteFn, content: bytes) -> None:
     """What holds NUL bytes is no text."""
     with pytest.raises(CorpusFormatError, match="is no text"):
@@ -206,7 +206,7 @@ def test_an_unknown_format(write: WriteFn, content: str) -> None:
     """The message lists the known formats."""
     with pytest.raises(
         CorpusFormatError,
-        match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, openalex, openreview, pubmed",
+        match="Known: acl, arxiv, bibtex, csl, csv, ids, jsonl, nbib, openalex, openreview, pubmed",
     ):
         read_corpus(write(content))
 
@@ -222,3 +222,17 @@ def test_no_file(tmp_path: Path, name: str) -> None:
     """A folder, a missing file and an impossible name are storage errors, raised at once."""
     with pytest.raises(StorageError):
         read_corpus(tmp_path / name)
+
+
+def test_every_thousand_rows_are_told_of(write: WriteFn, tmp_path: Path) -> None:
+    """Also those that cannot be used, over all files of a report: nobody waits before a still screen."""
+    told: list[int] = []
+    report = CorpusReport()
+    ids = write(*(f"10.5555/a{n}" for n in range(2_500)))
+    assert [] == list(read_corpus(ids, report=report, on_rows=told.append))
+    assert [0, 1_000, 2_000] == told
+    (tmp_path / "more").mkdir()
+    more = write_lines(tmp_path / "more", *(row(f"x{n}") if n % 2 else "{" for n in range(600)))
+    assert 300 == len(list(read_corpus(more, report=report, on_rows=told.append)))
+    assert [0, 1_000, 2_000, 3_000] == told
+    assert (3_100, 2_500, 300, 300) == (report.rows, report.without_abstract, report.papers, report.broken)

@@ -199,6 +199,37 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
     assert (404, "application/problem+json") == (response.status_code, response.headers["content-type"])
 
 
+@pytest.mark.parametrize(
+    ("body", "where", "problem"),
+    [
+        ({"query": SOME_PAPER, "fillters": {}}, "body", "perhaps meant as filters; it may have"),
+        ({"query": SOME_PAPER, "filters": {"yearfrom": 2020}}, "body.filters", "perhaps meant as year_from;"),
+        ({"query": {**SOME_PAPER, "zzz": 1}}, "body.query", "not known here; it may have paper_id"),
+        ({"query": SOME_PAPER, "x" * 100_000: 1}, "body", "not known here; it may have"),
+        ({"query": SOME_PAPER, **{f"x{n}": 1 for n in range(9_000)}}, "body", "not known here; it may"),
+        (
+            {"query": {"abstract": [" "]}},
+            "body.query.abstract",
+            "the abstract, or a sentence of it, is blank",
+        ),
+        ({"query": {"abstract": []}}, "body.query.abstract", "at least 1 item"),
+        ({"query": SOME_PAPER, "facet": "method", "sentences": [0]}, "body", "choose sentences or a facet"),
+    ],
+)
+def test_an_error_names_the_field(
+    client: TestClient, body: dict[str, object], where: str, problem: str
+) -> None:
+    """Where in the body it is, what was expected there, and what an unknown field may have meant."""
+    answer = client.post("/v1/search", json=body)
+    assert 422 == answer.status_code
+    errors = [each for each in answer.json()["errors"] if problem in each["problem"]]
+    assert [where] == [each["where"] for each in errors]
+    assert not [each for each in answer.json()["errors"] if each["where"] != where]
+    assert "Value error" not in answer.text
+    assert "xxx" not in answer.text
+    assert len(answer.content) <= 4096
+
+
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 

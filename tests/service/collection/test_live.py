@@ -263,7 +263,7 @@ def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> Non
         assert 503 == client.post("/v1/papers", json=seals).status_code
         assert 503 == client.delete("/v1/papers/p1").status_code
         soon(lambda: ["writes"] == [each["part"] for each in client.get("/readyz").json()["degraded"]])
-        restored.executemany("INSERT INTO current_papers VALUES (?, ?, ?)", newer)
+        restored.executemany("INSERT INTO current_papers VALUES (?, ?, ?, ?, ?)", newer)
     assert 202 == client.post("/v1/papers", json=seals).status_code
     soon(lambda: is_there(client, "seals"))
     soon(lambda: not client.get("/readyz").json()["degraded"])

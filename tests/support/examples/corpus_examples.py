@@ -294,6 +294,34 @@ EXAMPLES = {
         reason="no title",
         without_abstract=1,
     ),
+    "nbib": Example(
+        "library.nbib",
+        (
+            paper(
+                "doi:10.5555/kite.nbib.1",
+                "Kites in still air: an invented trial.",
+                "BACKGROUND: Kites need wind.",
+                "METHODS: We fly them without.",
+                year=2018,
+                venue="Journal of invented kites",
+                authors=("Ada Quill", "Bo Rask Jr", "Kite Study Group"),
+                url="https://pubmed.ncbi.nlm.nih.gov/90000001/",
+                doi="10.5555/kite.nbib.1",
+            ),
+            paper(
+                "pmid:90000004",
+                "Kites revisited.",
+                "We revisit kites.",
+                year=2020,
+                venue="J Inv Kites",
+                authors=("C Umber",),
+                url="https://pubmed.ncbi.nlm.nih.gov/90000004/",
+            ),
+        ),
+        broken_line=22,
+        reason="no title",
+        without_abstract=1,
+    ),
     "zotero": Example(
         "zotero.csv",
         (

@@ -1,6 +1,7 @@
 """BibTeX: odd and broken files."""
 
 import gzip
+import io
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.corpus.library.bibtex import BibtexReader
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES, MAX_ENTRY_LINES
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.rows import RawPaper
+from indexer.corpus.source import Lines
 from models.errors import BrokenRowError, CorpusError, CorpusFormatError
 from models.types import Paper
 from tests.support.examples.corpus_examples import CORPORA, EXAMPLES, reasons
@@ -168,3 +172,54 @@ def test_an_export_that_is_cut_short(tmp_path: Path) -> None:
     whole = (entry("a") + entry("b")).encode()
     path.write_bytes(gzip.compress(whole + b"@article{c,\n  title = {T},\n", compresslevel=0)[:-8])
     assert [(11, True)] == [(line, "breaks off" in reason) for line, reason in reasons(path)]
+
+
+VOLUME = """@proceedings{Vol:18, title = begin # { of {K}ites}, year = 2018,
+  editor = {Ann Editor}, doi = {10.5555/volume}, url = {https://example.org/v}}
+"""
+PAPER = "@inproceedings{%s, title = {T}, abstract = {A.}, author = {Bo Rask}, %s}\n"
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["behind", "before"])
+@pytest.mark.parametrize("written", ["crossref = {vol:18}", 'CROSSREF = "Vol:18"', "crossref = vol:18"])
+def test_a_volume_gives_venue_and_year(tmp_path: Path, written: str, *, first: bool) -> None:
+    """What a paper lacks, wherever its volume stands; ids and people are its own."""
+    papers = PAPER % ("a", written) + PAPER % ("b", f"{written}, year = 2020, booktitle = {{Other}}")
+    volume = '@string{begin = "Proceedings"}\n' + VOLUME
+    read_papers, report = read(tmp_path, volume + papers if first else papers + volume)
+    assert [
+        ("a", "Proceedings of Kites", 2018, ("Bo Rask",)),
+        ("b", "Other", 2020, ("Bo Rask",)),
+    ] == [(paper.id, paper.venue, paper.year, paper.authors) for paper in read_papers]
+    assert [None, None] == [paper.doi for paper in read_papers]
+    assert [None, None] == [paper.url for paper in read_papers]
+    assert (1, 0) == (report.without_abstract, report.broken)  # the volume itself is none
+
+
+def test_a_volume_may_be_missing_broken_or_the_paper_itself(tmp_path: Path) -> None:
+    """The paper is read without what it lacks."""
+    content = "".join(PAPER % (key, f"crossref = {{{parent}}}") for key, parent in ("an", "bx", "cc"))
+    papers, report = read(tmp_path, content + "@proceedings{x, title = {Never closed}\n@article{c, title}\n")
+    assert [("a", None), ("b", None), ("c", None)] == [(paper.id, paper.venue) for paper in papers]
+    assert report.broken == 2
+
+
+def test_a_file_that_breaks_off_has_volumes_before_the_break(tmp_path: Path) -> None:
+    """What was read of it counts, also where it is looked through once more."""
+    volume = '@string{begin = "Proceedings"}\n' + VOLUME
+    content = f"{volume}{PAPER % ('a', 'crossref = {vol:18}')}@article{{cut,\n title".encode()
+    (tmp_path / "my.bib").write_bytes(gzip.compress(content, compresslevel=0)[:-8])
+    report = CorpusReport()
+    (paper,) = read_corpus(tmp_path / "my.bib", report=report)
+    assert ("Proceedings of Kites", 1) == (paper.venue, report.broken)
+
+
+def test_a_file_that_was_sent_is_not_opened_by_its_name(tmp_path: Path) -> None:
+    """Its name may be that of a file here: what is read is what was sent, and no volume is looked for."""
+    secret = VOLUME.replace("begin", "{Secret}") + PAPER % ("b", "crossref = {vol:18}")
+    (tmp_path / "secret.bib").write_text(secret, encoding="utf-8")
+    sent = (PAPER % ("a", "crossref = {vol:18}")).encode()
+    lines = Lines(io.BufferedReader(io.BytesIO(sent)), tmp_path / "secret.bib")
+    (row,) = BibtexReader().rows(lines)
+    assert isinstance(row.content, RawPaper)
+    assert ("a", None, None) == (row.content.id, row.content.venue, row.content.year)

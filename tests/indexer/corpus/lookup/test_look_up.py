@@ -140,3 +140,14 @@ def test_no_title_in_the_table_is_a_formula(tmp_path: Path, title: str) -> None:
     (_, (_, shown, *_)) = csv.reader(path.read_text(encoding="utf-8").splitlines())
     assert title != shown
     assert title == shown.replace("'", "")
+
+
+def test_what_is_under_way_is_told(tmp_path: Path) -> None:
+    """While a library is looked through, and while services are asked."""
+    told: list[tuple[str, int, int | None]] = []
+    corpus = write_lines(tmp_path, *(f"pmid:{n}" for n in range(1, 1_003)))
+    transport = httpx.MockTransport(LookupServices())
+    with PoliteClient(transport=transport, sleep=lambda _: None) as client:
+        look_up([corpus], tmp_path / "lookups", client, on_progress=lambda *each: told.append(each))
+    assert [("Scanning", 0, None), ("Scanning", 1_000, None), ("Scanning", 1_002, 1_002)] == told[:3]
+    assert ("Looking up", 1_002, 1_002) == told[-1]

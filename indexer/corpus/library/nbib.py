@@ -1,0 +1,99 @@
+"""PubMed's own format for reference managers (``.nbib``, MEDLINE): ``PMID- 31452104``, ``TI  - …``."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from indexer.corpus.library.chunks import entry_chunks
+from indexer.corpus.library.names import entry_names, usual_order
+from indexer.corpus.rows import RawPaper, Row, without_tags
+from indexer.corpus.source import Lines
+from models.errors import InputError
+
+_BEGINS = re.compile(rb"PMID- ")
+_FIRST_LINE = re.compile(r"\s*+PMID-")
+_FIELD = re.compile(r"([A-Z]{2,4}) {0,2}- ?(.*)")
+_YEAR = re.compile(r"\b(?:1[5-9]|20)[0-9]{2}\b")
+_SUFFIX = re.compile(r" (?:Jr|Sr|[2-9](?:nd|rd|th))$")
+_GOES_ON = " " * 6
+_DOI = " [doi]"  # behind an id that is one
+
+
+class NbibReader:
+    """Ids are those of ``library.names``; nothing is looked up, for this is what PubMed has."""
+
+    needs_abstract = False
+
+    def recognises(self, head: str) -> bool:
+        """A first line that begins an entry."""
+        return _FIRST_LINE.match(head) is not None
+
+    def rows(self, lines: Lines) -> Iterator[Row]:
+        """One row for each entry."""
+        for line, text in entry_chunks(lines, begins=_BEGINS, ends=_ends):
+            yield Row(line, text if isinstance(text, InputError) else _raw(_fields(text)))
+
+
+def _ends(line: bytes) -> bool:
+    return line.startswith(b"SO  -")
+
+
+def _fields(text: str) -> dict[str, list[str]]:
+    """The values of each field; a line that begins with six spaces goes on with the last one."""
+    fields: dict[str, list[list[str]]] = {}
+    last: list[str] = []
+    for line in text.splitlines():
+        if found := _FIELD.match(line):
+            last = [found[2].strip()]
+            fields.setdefault(found[1], []).append(last)
+        elif line.startswith(_GOES_ON):
+            last.append(line.strip())
+    return {tag: [" ".join(filter(None, parts)) for parts in values] for tag, values in fields.items()}
+
+
+def _raw(fields: Mapping[str, Sequence[str]]) -> RawPaper:
+    number = _first(fields, "PMID")
+    ids = [*fields.get("LID", ()), *fields.get("AID", ())]
+    names = entry_names(
+        doi=next((each.removesuffix(_DOI) for each in ids if each.endswith(_DOI)), None),
+        arxiv=None,
+        pmid=number,
+        key=None,
+        others=(),
+    )
+    year = _YEAR.search(_first(fields, "DP") or "")
+    authors = [_full(name) for name in fields.get("FAU", ())] or [
+        _short(name) for name in fields.get("AU", ())
+    ]
+    return RawPaper(
+        id=names.id,
+        title=without_tags(_first(fields, "TI", "BTI")),
+        abstract=without_tags(_first(fields, "AB", "OAB")),
+        year=year[0] if year else None,
+        venue=_first(fields, "JT", "TA"),
+        authors=[*authors, *fields.get("CN", ())],
+        url=f"https://pubmed.ncbi.nlm.nih.gov/{number}/" if number else None,
+        doi=names.doi,
+    )
+
+
+def _full(name: str) -> str:
+    """``King, Martin Luther Jr`` in its usual order."""
+    begin, suffix = _parted(name)
+    return f"{usual_order(begin)}{suffix}"
+
+
+def _short(name: str) -> str:
+    """``King ML Jr`` in its usual order."""
+    begin, suffix = _parted(name)
+    last, _, initials = begin.rpartition(" ")
+    return f"{initials} {last}{suffix}" if last and initials.isupper() else name
+
+
+def _parted(name: str) -> tuple[str, str]:
+    found = _SUFFIX.search(name)
+    return (name[: found.start()], found[0]) if found else (name, "")
+
+
+def _first(fields: Mapping[str, Sequence[str]], *tags: str) -> str | None:
+    """The first of these fields that says something."""
+    return next((value for tag in tags for value in fields.get(tag, ()) if value), None)
