@@ -123,14 +123,14 @@ class SegmentTitles:
     """The titles of one segment; a paper's place is its number there."""
 
     def __init__(self, titles: pa.ChunkedArray) -> None:
-        folded = _fold(titles)
+        folded = fold(titles)
         self._n_papers = len(titles)
         self._folded: list[str] = folded.to_pylist()
         # Cited, a paper often goes by its title alone, without the subtitle.
         short = np.flatnonzero(np.asarray(pc.match_substring_regex(titles, _SUBTITLE)))
         self._forms = (
             self._folded
-            + _fold(pc.replace_substring_regex(titles.take(pa.array(short)), _SUBTITLE, "")).to_pylist()
+            + fold(pc.replace_substring_regex(titles.take(pa.array(short)), _SUBTITLE, "")).to_pylist()
         )
         self._paper_of_form: Int64[np.ndarray, " n_forms"] = np.concatenate([np.arange(len(titles)), short])
         self._vocabulary, self._bounds, self._papers_of_word = _postings(folded)
@@ -218,8 +218,8 @@ def _similarities(asked: str, texts: Sequence[str], *, least: float) -> Float32[
     return found
 
 
-def _fold(titles: Any) -> Any:
-    """``titles`` (Arrow) in lower case, without accents, every run of anything else as one space."""
+def fold(titles: Any) -> Any:
+    """Texts (Arrow) in lower case, without accents, every run of what is no letter or digit as one space."""
     plain = pc.replace_substring_regex(pc.utf8_normalize(titles, "NFKD"), r"\p{Mn}+", "")
     spaced = pc.replace_substring_regex(pc.utf8_lower(plain), r"[^\pL\pN\pM]+", " ")
     folded = pc.utf8_trim(spaced, " ")
@@ -229,7 +229,7 @@ def _fold(titles: Any) -> Any:
 def _folded(texts: Sequence[str]) -> list[str]:
     # A lone surrogate, which Arrow cannot hold, is no letter anyway.
     readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-    folded: list[str] = _fold(pa.array(readable, pa.string())).to_pylist()
+    folded: list[str] = fold(pa.array(readable, pa.string())).to_pylist()
     return folded
 
 

@@ -15,6 +15,7 @@ from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import Detail, SearchQuery
 from service.web.asked import Asked
+from service.web.browsed import with_authors
 from service.web.views.alignment import Source
 
 # Papers of a list that is saved as a whole, and what of them.
@@ -39,7 +40,11 @@ class Answered:
 
 
 def named(engine: SearchEngine, asked: Asked) -> Asked:
-    """The same by a paper's id, where its other names were given, a DOI for a text among them."""
+    """The same by a paper's id, where its other names were given, a DOI for a text among them.
+
+    Authors are named as the collection spells them. Raises QueryError.
+    """
+    asked = with_authors(engine, asked)
     given = asked.paper or asked.text
     if not given or (asked.paper and asked.text) or (asked.text and any(map(str.isspace, given))):
         return asked

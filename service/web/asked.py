@@ -7,13 +7,12 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
 from models.facets import counted_as
 from models.types import Facet, Sentence
+from service.api.schemas.papers import ListIn
 from service.api.schemas.recommendations import RecommendationsIn
 from service.api.schemas.search import SearchIn
 from service.web.further import Further, facet_of, further_of, held, without
@@ -27,6 +26,7 @@ from service.web.given import (
     one_of,
     weight_of,
 )
+from service.web.validation import validated
 
 DEFAULT_LIMIT: Final = 10
 # Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
@@ -49,35 +49,13 @@ _NAMES: Final = {
     "year_to": "to",
     "venues": "venue",
     "fields": "field",
+    "authors": "author",
     "words": "words",
     "limit": "n",
     "view": "view",
     "order": "sort",
     "cursor": "cursor",
     "opened": "open",
-}
-# The same for people, by their names in requests, and what is wrong with them, by pydantic's names of it.
-_PARTS: Final[dict[int | str, str]] = {
-    "paper_id": "The id of a paper",
-    "text": "The text",
-    "title": "The title",
-    "abstract": "The abstract",
-    "year_from": "The first year",
-    "year_to": "The last year",
-    "venues": "The name of a venue",
-    "fields": "The name of a field",
-    "words": "What shared words weigh",
-    "limit": "The number of papers a page",
-    "cursor": "The address of this page of the list",
-    "sentences": "The list of sentences",
-    "seeds": "The list of papers to be like",
-    "negatives": "The list of papers to be unlike",
-}
-_REFUSED: Final = {
-    "string_too_long": "may have {max_length:,} characters",
-    "greater_than_equal": "is {ge} at least",
-    "less_than_equal": "is {le} at most",
-    "too_long": "may have {max_length} entries",
 }
 
 
@@ -118,6 +96,7 @@ class Asked:
     year_to: int | None = None
     venues: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    authors: tuple[str, ...] = ()
     words: float | None = None
     limit: int = DEFAULT_LIMIT
     view: View = View.CARDS
@@ -150,6 +129,7 @@ class Asked:
             year_to=year_to,
             venues=all_of(given, "venue"),
             fields=all_of(given, "field"),
+            authors=all_of(given, "author"),
             words=weight_of(given, "words"),
             limit=DEFAULT_LIMIT if limit is None else limit,
             view=choice_of(given, "view", View.CARDS),
@@ -162,6 +142,11 @@ class Asked:
     def anything(self) -> bool:
         """Whether there is something to look for."""
         return bool(self.paper or self.text or self.title or self.abstract or self.like or self.not_like)
+
+    @property
+    def browses(self) -> bool:
+        """Whether there is nothing to look for, but filters whose papers may be listed."""
+        return not self.anything and bool(self._filters())
 
     @property
     def of_many(self) -> bool:
@@ -226,13 +211,7 @@ class Asked:
     def body(self) -> dict[str, Any]:
         """What is to be sent to ``path``; nothing stands in it that may be left out."""
         body: dict[str, Any] = self._seeds() if self.of_many else self._search()
-        filters = {
-            "year_from": self.year_from,
-            "year_to": self.year_to,
-            "venues": list(self.venues),
-            "fields": list(self.fields),
-        }
-        body["filters"] = {name: value for name, value in filters.items() if value not in (None, [])}
+        body["filters"] = self._filters()
         body["words"] = self.words
         body["limit"] = self.limit
         body["cursor"] = self.cursor
@@ -254,11 +233,24 @@ class Asked:
             )
         if self.not_like and not (self.like or self._paper()):
             raise QueryError("There are papers to be unlike and none to be like; name one of those too.")
-        model = RecommendationsIn if self.of_many else SearchIn
-        try:
-            return model.model_validate(self.body())
-        except ValidationError as error:
-            raise QueryError(_refusal(error.errors(include_url=False)[0])) from error
+        if self.of_many:
+            return validated(RecommendationsIn, self.body())
+        return validated(SearchIn, self.body())
+
+    def listing(self) -> ListIn:
+        """The papers that pass the filters, as a request to ``/v1/papers``; raises QueryError."""
+        given = {**self._filters(), "limit": self.limit, "cursor": self.cursor or None}
+        return validated(ListIn, given)
+
+    def _filters(self) -> dict[str, Any]:
+        filters = {
+            "year_from": self.year_from,
+            "year_to": self.year_to,
+            "venues": list(self.venues),
+            "fields": list(self.fields),
+            "authors": list(self.authors),
+        }
+        return {name: value for name, value in filters.items() if value not in (None, [])}
 
     def _search(self) -> dict[str, Any]:
         unlike = _chosen(self.unlike_sentences, self.unlike_facets)
@@ -280,16 +272,6 @@ class Asked:
     def _paper(self) -> dict[str, Any]:
         given = {"paper_id": self.paper, "title": self.title, "abstract": self.abstract, "text": self.text}
         return {name: value for name, value in given.items() if value}
-
-
-def _refusal(first: ErrorDetails) -> str:
-    """What the models of ``/v1`` find wrong first, in the words of the page."""
-    limits = first.get("ctx", {})
-    named = [_PARTS[part] for part in first["loc"] if part in _PARTS]
-    said = _REFUSED.get(first["type"])
-    if not named or said is None:
-        return f"This cannot be asked: {str(first['msg']).removeprefix('Value error, ')}."
-    return f"{named[-1]} {said.format(**limits)}."
 
 
 def _chosen(numbers: tuple[int, ...], facets: tuple[Facet, ...]) -> dict[str, Any]:

@@ -12,17 +12,18 @@ from models.errors import QueryError
 from models.types import Facet
 
 MAX_FURTHER_PAPERS: Final = 50  # to be like and to be unlike, together
-MAX_NAMES: Final = 20  # of venues, and of fields
+MAX_NAMES: Final = 20  # of venues, of fields, and of authors
 MAX_NAME_CHARS: Final = 4_000  # of all ids of papers and all names together
 # What is counted together, by the names of parameters, how many of them are taken, and what they are.
 _MOST: Final = (
     (("like", "not", "add"), MAX_FURTHER_PAPERS, "further papers"),
     (("venue",), MAX_NAMES, "venues"),
     (("field",), MAX_NAMES, "fields"),
+    (("author",), MAX_NAMES, "authors"),
     (("s",), MAX_SENTENCES, "numbers of sentences"),
     (("u",), MAX_SENTENCES, "numbers of sentences to be unlike"),
 )
-_NAMES: Final = ("paper", "like", "not", "add", "in", "venue", "field")
+_NAMES: Final = ("paper", "like", "not", "add", "in", "venue", "field", "author")
 # Of a text that is somewhat too long the page still shows all, so that nothing pasted is lost.
 MAX_SHOWN_CHARS: Final = 20_000
 _TEXTS: Final = ("text", "title", "abstract", "cursor")

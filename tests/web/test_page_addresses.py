@@ -37,7 +37,7 @@ queries = st.fixed_dictionaries(
         **dict.fromkeys(("sentences", "unlike_sentences"), numbers),
         **dict.fromkeys(("facets", "unlike_facets"), facet_choices),
         **dict.fromkeys(("like", "not_like"), further),
-        **dict.fromkeys(("venues", "fields"), names),
+        **dict.fromkeys(("venues", "fields", "authors"), names),
         **dict.fromkeys(("year_from", "year_to", "opened"), st.none() | st.integers(0, 3000)),
         "words": st.none() | st.integers(0, 10**6).map(lambda thousandths: thousandths / 1_000),
         "limit": st.integers(0, 200),
@@ -60,7 +60,21 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
     st.lists(
         st.tuples(
             st.sampled_from(
-                ["paper", "s", "facet", "from", "n", "like", "in", "add", "words", "view", "sort", "x"]
+                [
+                    "paper",
+                    "s",
+                    "facet",
+                    "from",
+                    "n",
+                    "like",
+                    "in",
+                    "add",
+                    "author",
+                    "words",
+                    "view",
+                    "sort",
+                    "x",
+                ]
             ),
             st.text(max_size=8),
         )

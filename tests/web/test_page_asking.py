@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, answered, shown
+from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
 from tests.support.servers.browser import VisitFn, barriers
 
 
@@ -190,6 +190,37 @@ def test_papers_are_filtered(visit: VisitFn) -> None:
     page.locator(".filters a.chip.on").click()
     expect(page.locator(".filters a.chip.on")).to_have_count(0)
     expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
+
+
+def test_a_field_is_browsed(visit: VisitFn) -> None:
+    """From the start to the papers of a field, to one of them, to those akin to it in the field."""
+    page = visit("/")
+    page.locator(".collection").get_by_role("link", name="Hydrology", exact=True).click()
+    expect(page.locator("#results-title")).to_have_text("Papers 1 to 10 of 10")
+    title = page.locator("article.card h3").nth(2).inner_text()
+    page.locator("article.card h3 a").nth(2).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    expect(page.locator("#results-title")).to_have_text("The 9 closest papers")
+    page.locator(".summary").get_by_role("link", name=title).click()
+    expect(page.locator("#results-title")).to_have_text("Papers 1 to 10 of 10")
+
+
+def test_papers_of_an_author_are_found(visit: VisitFn) -> None:
+    """A part of a name is enough; a name in a result does it, too; both are taken away again."""
+    page = visit(f"{ASKED}&facet=method")
+    name = page.locator("article.card .about a").first.inner_text()
+    page.locator(".filters summary").click()
+    page.get_by_label("Author").fill(name.split()[-1].upper())
+    page.keyboard.press("Enter")
+    expect(page.locator(".summary")).to_contain_text(f"by {name}")
+    found = shown(page)
+    assert found
+    assert {name in PAPERS_BY_TITLE[title]["authors"] for title in found} == {True}
+    page.locator(".summary").get_by_role("link", name=name).click()
+    expect(page.locator("article.card")).to_have_count(10)
+    page.locator("article.card .about").get_by_role("link", name=name).click()
+    expect(page.locator(".summary")).to_contain_text(f"by {name}")
+    assert found == shown(page)
 
 
 def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:

@@ -41,6 +41,7 @@ def address(**given: object) -> str:
         ({"like": names(30), "not": names(20), "add": "x"}, "gives 51 further papers, and 50 are taken"),
         ({"paper": PAPER, "venue": names(21)}, "gives 21 venues, and 20 are taken"),
         ({"paper": PAPER, "field": names(21)}, "gives 21 fields, and 20 are taken"),
+        ({"author": names(21)}, "gives 21 authors, and 20 are taken"),
         ({"paper": PAPER, "s": range(1_001)}, "gives 1,001 numbers of sentences, and 1,000 are taken"),
         ({"paper": PAPER, "u": range(1_001)}, "gives 1,001 numbers of sentences to be unlike, and 1,000 are"),
         ({"paper": "x" * 4_001}, "gives 4,001 characters of ids and names, and 4,000 are taken"),
@@ -57,8 +58,8 @@ def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, objec
 
 
 PARAMETERS = (
-    "paper text title abstract s u facet unlike like not add as in from to venue field n view sort cursor "
-    "open ticked x"
+    "paper text title abstract s u facet unlike like not add as in from to venue field author n view sort "
+    "cursor open ticked x"
 )
 
 

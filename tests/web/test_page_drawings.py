@@ -320,7 +320,7 @@ def test_deleted_papers_are_not_counted(tmp_path: Path, hashing: Encoder) -> Non
         empty.bars,
         empty.examples,
     )
-    html, _ = drawn("collection", empty, FiguresView())
+    html, _ = drawn("collection", empty, FiguresView(), None)
     assert "About this collection" in html
 
 
@@ -429,14 +429,14 @@ def test_what_corpora_say_is_text(engine: SearchEngine) -> None:
         fields=tuple(replace(each, name=ATTACK) for each in collection.fields),
     )
 
-    def attack(*_: object) -> str:
+    def attack(*_: object, **__: object) -> str:
         return ATTACK
 
     for html in (
         drawn("alignment", draw_alignment(answer.results[0], [attacked]), "id")[0],
         drawn("alignment", draw_alignment(answer.results[0], [attacked, replace(attacked, seed=1)]), "id")[0],
         drawn("timeline", draw_timeline([paper], link=attack))[0],
-        drawn("collection", hostile, FiguresView(note=ATTACK))[0],
+        drawn("collection", hostile, FiguresView(note=ATTACK), attack)[0],
         drawn("collection", hostile, attack, macro="examples")[0],
     ):
         assert "&lt;script&gt;" in html

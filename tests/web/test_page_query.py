@@ -139,9 +139,9 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
         f"like {short(like)} in method": {"like": ()},
         f"unlike {short(unlike)}": {"not_like": ()},
         "from 2000 or later": {"year_from": None},
-        "in the venue Akin demo corpus (invented)": {"venues": ()},
-        "in the field Hydrology": {"fields": ("Protein design",)},
-        "in the field Protein design": {"fields": ("Hydrology",)},
+        "in Akin demo corpus (invented)": {"venues": ()},
+        "on Hydrology": {"fields": ("Protein design",)},
+        "or Protein design": {"fields": ("Hydrology",)},
         "with shared words counting 0.5": {"words": None},
     }
     parts = summary(client, ALL.address())
@@ -176,9 +176,11 @@ def test_a_pasted_text_without_a_title_has_a_name(client: TestClient) -> None:
 
 
 def test_without_anything_to_be_like_one_starts_again(client: TestClient) -> None:
-    """Where the paper asked with is all there is to be like, taking it away leads to the start."""
-    (start, *_) = summary(client, f"/?paper={PAPER}&from=2000").values()
+    """Where nothing else is to be like, taking the paper away leads to the start, or to all that pass."""
+    (start, *_) = summary(client, f"/?paper={PAPER}&facet=method&n=25").values()
     assert "/" == start
+    (listed, *_) = summary(client, f"/?paper={PAPER}&from=2000").values()
+    assert "/?from=2000" == listed
     (start, *_) = summary(client, "/?text=sepsis").values()
     assert "/" == start
 

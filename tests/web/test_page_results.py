@@ -10,10 +10,8 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, answered, shown
+from tests.support.examples.page_queries import ASKED, ID, PAPER, PAPERS, PAPERS_BY_TITLE, answered, shown
 from tests.support.servers.browser import VisitFn, barriers
-
-PAPERS_BY_TITLE = {paper["title"]: paper for paper in PAPERS.values()}
 
 
 def lit(page: Page, within: str) -> list[str]:
@@ -307,6 +305,7 @@ def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str) -> None:
         "/library",
         f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3",
         f"{ASKED}&from=2100",
+        "/?field=Hydrology&from=2015",
         f"{ASKED}&facet=method&view=table&n=3&open=2",
         "/?paper=nowhere",
     ):

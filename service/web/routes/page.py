@@ -8,7 +8,7 @@ from models.errors import InputError
 from models.types import Facet
 from service.access.policy import PAGE, READ, requires
 from service.api.dependencies.answers import AnswersDep
-from service.api.dependencies.cursors import PagingDep
+from service.api.dependencies.cursors import Paging, PagingDep
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import ranked_file
 from service.api.errors import slug_of, status_of
@@ -18,12 +18,14 @@ from service.search.engine import SearchEngine
 from service.search.lookup import find_titles
 from service.web.answered import Answered, answer, named, read, whole_list
 from service.web.asked import Asked
+from service.web.browsed import browse
 from service.web.further import Further
 from service.web.library import MAX_LIBRARY_BYTES
 from service.web.links import Link
 from service.web.refusals import in_words, mended
 from service.web.render import render
 from service.web.tables import TABLES
+from service.web.views.browse import view_browsed
 from service.web.views.collection import Example, describe_collection
 from service.web.views.figures import read_figures
 from service.web.views.query import QueryView, view_query
@@ -46,6 +48,8 @@ def page(request: Request, engine: EngineDep, paging: PagingDep, answers: Answer
     asked = Asked()
     try:
         asked = named(engine, Asked.of(request.query_params))
+        if asked.browses:
+            return _browsed(engine, paging, asked)
         if not asked.anything:
             return _home(request, engine)
         answered = answer(engine, paging, answers, asked)
@@ -76,6 +80,12 @@ def export(
     )
 
 
+def _browsed(engine: SearchEngine, paging: Paging, asked: Asked) -> Response:
+    """The papers that pass the filters, where nothing else is asked."""
+    listed = view_browsed(browse(paging, asked))
+    return render("browse.html", listed=listed, **_asked_views(engine, asked, None, ()))
+
+
 def _home(request: Request, engine: SearchEngine) -> Response:
     """The page before anything is asked; of the collection it tells those alone who may ask it."""
     if not hasattr(request.state, "caller"):
@@ -85,6 +95,7 @@ def _home(request: Request, engine: SearchEngine) -> Response:
         collection=describe_collection(engine.snapshot),
         figures=read_figures(services_of(request.app).settings.data, engine.snapshot.manifest.encoder.name),
         href=_address_of,
+        listed=_listed,
         asked=Asked(),
         most_bytes=MAX_LIBRARY_BYTES,
     )
@@ -97,6 +108,11 @@ def _address_of(example: Example) -> str:
         facets=() if example.facet is None else (example.facet,),
         unlike_facets=() if example.unlike is None else (example.unlike,),
     ).address()
+
+
+def _listed(**filters: Any) -> str:
+    """Where the papers are listed that pass these filters."""
+    return Asked(**filters).address()
 
 
 def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[str, Any]:

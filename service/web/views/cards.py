@@ -11,6 +11,7 @@ from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut, StrengthOut
 from service.web.asked import Asked
 from service.web.further import Further, held
+from service.web.links import Link
 from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
 from service.web.views.sentences import (
     MOST_WORDS,
@@ -23,6 +24,8 @@ from service.web.views.sentences import (
 from service.web.views.sides import address_of
 
 _MOST_AUTHORS: Final = 6
+# Characters of an address that stands behind every name: of a pasted text there would be megabytes of them.
+_LONGEST_LINK: Final = 1_000
 # Where papers are that ids begin with.
 _ARCHIVES: Final = {
     "arxiv": "https://arxiv.org/abs/",
@@ -32,6 +35,19 @@ _ARCHIVES: Final = {
 }
 # A DOI as it is written into an address.
 _SAFE_IN_DOI: Final = "/:;()._-"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperLinks:
+    """Who wrote a paper, where it appeared and when; a name leads to the same search among its papers.
+
+    ``n_more`` authors are not named. Links without an address are words alone.
+    """
+
+    authors: tuple[Link, ...]
+    n_more: int
+    venue: Link | None
+    year: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +83,8 @@ class Card:
     id: str
     title: str
     heading: tuple[tuple[str, bool], ...]
-    authors: str
+    about: PaperLinks
     lead: str
-    venue: str
     year: int | None
     score: str
     strength: str
@@ -138,9 +153,8 @@ def _card(
         id=paper.id,
         title=paper.title or "Without a title",
         heading=tuple(pieces(paper.title, shared_stems(result))) or (("Without a title", False),),
-        authors=_authors(paper.authors),
+        about=paper_links(asked, paper),
         lead=first_authors(paper.authors),
-        venue=paper.venue or "",
         year=paper.year,
         score=f"{result.score:.3f}".replace("-", "−"),
         strength=result.strength.label if result.strength else "",
@@ -185,11 +199,21 @@ def _akin_to(result: ResultOut, sources: Sequence[Source]) -> Iterator[AkinTo]:
         yield AkinTo(titles.get(key, "another paper"), share_in_words(weight), key[0])
 
 
+def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:
+    """Those of ``paper``, for the search that ``asked`` is; without addresses where they are long ones."""
+    links = len(asked.address()) <= _LONGEST_LINK
+
+    def link(name: str, **filters: tuple[str, ...]) -> Link:
+        return Link(name, asked.address(**filters) if links else "")
+
+    return PaperLinks(
+        authors=tuple(link(name, authors=(name,)) for name in paper.authors[:_MOST_AUTHORS]),
+        n_more=max(0, len(paper.authors) - _MOST_AUTHORS),
+        venue=link(paper.venue, venues=(paper.venue,)) if paper.venue else None,
+        year=paper.year,
+    )
+
+
 def first_authors(authors: Sequence[str]) -> str:
     """Who wrote a paper, in short."""
     return f"{authors[0]} and others" if len(authors) > 2 else " and ".join(authors)
-
-
-def _authors(authors: tuple[str, ...]) -> str:
-    named = ", ".join(authors[:_MOST_AUTHORS])
-    return f"{named} and {len(authors) - _MOST_AUTHORS} more" if len(authors) > _MOST_AUTHORS else named

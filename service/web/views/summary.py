@@ -29,7 +29,9 @@ class Part:
 
 def summarize(asked: Asked, title: str, seeds: Sequence[SeedView]) -> tuple[Part, ...]:
     """The parts of ``asked``, which starts from a paper or text with this ``title``, as they are read."""
-    return (*_own(asked, title), *_further(seeds), *filters_of(asked), *_words(asked))
+    parts = (*_own(asked, title), *_further(seeds), *filters_of(asked), *_words(asked))
+    opened = (replace(part, before=f"Papers {part.before}") for part in parts[:1])
+    return (*opened, *parts[1:])
 
 
 def filters_of(asked: Asked) -> tuple[Part, ...]:
@@ -38,12 +40,16 @@ def filters_of(asked: Asked) -> tuple[Part, ...]:
     if asked.year_from is not None or asked.year_to is not None:
         parts.append(Part("from", _years(asked), asked.address(year_from=None, year_to=None)))
     parts += [
-        Part("in the venue", short(name), asked.address(venues=toggled(asked.venues, name)), name)
-        for name in asked.venues
+        Part("or" if number else "in", short(name), asked.address(venues=toggled(asked.venues, name)), name)
+        for number, name in enumerate(asked.venues)
     ]
     parts += [
-        Part("in the field", short(name), asked.address(fields=toggled(asked.fields, name)), name)
-        for name in asked.fields
+        Part("or" if number else "on", short(name), asked.address(fields=toggled(asked.fields, name)), name)
+        for number, name in enumerate(asked.fields)
+    ]
+    parts += [
+        Part("or" if number else "by", short(name), asked.address(authors=toggled(asked.authors, name)), name)
+        for number, name in enumerate(asked.authors)
     ]
     return tuple(parts)
 
@@ -73,9 +79,9 @@ def _own(asked: Asked, title: str) -> Iterator[Part]:
     words = asked.text or title or asked.paper or "your text"
     named = short(words)
     yield Part(
-        "Papers that say something like" if asked.text else "Papers akin to",
+        "that say something like" if asked.text else "akin to",
         f"“{named}”" if asked.text else named,
-        rest.address() if asked.like else _START,
+        rest.address() if asked.like or rest.browses else _START,
         words if named != words else "",
     )
     # A text with further papers is compared with all of each.

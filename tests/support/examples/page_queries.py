@@ -10,6 +10,7 @@ from tests.support.builds import DEMO_CORPUS
 PAPERS = {
     paper["id"]: paper for paper in map(json.loads, DEMO_CORPUS.read_text(encoding="utf-8").splitlines())
 }
+PAPERS_BY_TITLE = {paper["title"]: paper for paper in PAPERS.values()}
 ID = "demo:p03-m07"
 PAPER = PAPERS[ID]
 ASKED = f"/?paper={ID}"

@@ -1,0 +1,87 @@
+"""Papers that are listed without a query, and authors by a part of their names."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from models.errors import QueryError
+from models.types import Filters, Paper
+from service.api.dependencies.cursors import Paging
+from service.resolve.titles import fold
+from service.search.engine import SearchEngine
+from service.search.lookup import Listing, list_papers
+from service.web.asked import Asked
+from service.web.given import MAX_NAMES
+
+_NAMED: Final = 3  # authors that are named where too many are called so
+
+
+@dataclass(frozen=True, slots=True)
+class Browsed:
+    """A page of the papers that pass filters, the first of them number ``first``; ``total`` have all pages.
+
+    The cursors lead to the pages before and after, and are ``None`` where there is none.
+    """
+
+    asked: Asked
+    papers: tuple[Paper, ...]
+    total: int
+    first: int
+    previous_cursor: str | None
+    next_cursor: str | None
+
+
+def browse(paging: Paging, asked: Asked) -> Browsed:
+    """The papers that pass the filters, in the order in which they came; raises QueryError, CursorError."""
+    given = asked.listing()
+    listing, engine = paging.at(given.cursor, Listing(given.to_filters(), given.limit))
+    found, start = list_papers(engine, listing), listing.page.offset
+    before = replace(listing.page, offset=max(0, start - listing.limit)) if start else None
+    return Browsed(
+        asked,
+        found.papers,
+        found.total,
+        start + 1,
+        paging.cursors.following(before, listing, engine),
+        paging.cursors.following(found.next_page, listing, engine),
+    )
+
+
+def with_authors(engine: SearchEngine, asked: Asked) -> Asked:
+    """The same with the names of authors as the collection spells them, where a part of one was given.
+
+    Raises QueryError where more authors are called so than an address takes.
+    """
+    if not asked.authors:
+        return asked
+    names = dict.fromkeys(name for given in asked.authors for name in _authors(engine, given))
+    if len(names) > MAX_NAMES:
+        raise _too_many(len(names), list(names))
+    return replace(asked, authors=tuple(names))
+
+
+def _authors(engine: SearchEngine, given: str) -> list[str]:
+    """The authors called so, or else those in whose names each word of ``given`` begins a word."""
+    if engine.snapshot.allowed_papers(Filters(authors=(given,))).any():
+        return [given]
+    (words,) = (text.split() for text in fold(pa.array([given])).to_pylist())
+    names = pc.unique(pc.list_flatten(engine.snapshot.column("authors")))
+    folded = fold(names)
+    for word in words:
+        holding = pc.match_substring(folded, word)
+        names, folded = names.filter(holding), folded.filter(holding)
+    found = [
+        name
+        for name, text in zip(names.to_pylist(), folded.to_pylist(), strict=True)
+        if words and all(any(part.startswith(word) for part in text.split()) for word in words)
+    ]
+    return sorted(found) or [given]
+
+
+def _too_many(n_names: int, names: list[str]) -> QueryError:
+    some = ", ".join(names[:_NAMED])
+    return QueryError(
+        f"{n_names:,} authors are called so, such as {some}; {MAX_NAMES} are taken, so give more of the name."
+    )

@@ -1,0 +1,59 @@
+"""What the page shows of papers that are listed without a query."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.api.schemas.base import PaperOut
+from service.web.browsed import Browsed
+from service.web.further import Further
+from service.web.views.cards import PaperLinks, paper_links, web_address
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPaper:
+    """A paper of the list; ``start`` finds what is akin to it among those that are listed."""
+
+    id: str
+    title: str
+    about: PaperLinks
+    opening: str
+    start: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrowseView:
+    """A page of the list and where to go on from it."""
+
+    papers: tuple[ListedPaper, ...]
+    total: int
+    first: int
+    last: int
+    previous: str
+    next: str
+
+
+def view_browsed(browsed: Browsed) -> BrowseView:
+    """The papers of ``browsed`` and its links."""
+    asked, papers = browsed.asked, tuple(_papers(browsed))
+    return BrowseView(
+        papers=papers,
+        total=browsed.total,
+        first=browsed.first,
+        last=browsed.first + len(papers) - 1,
+        previous=asked.address(cursor=browsed.previous_cursor) if browsed.previous_cursor else "",
+        next=asked.address(cursor=browsed.next_cursor) if browsed.next_cursor else "",
+    )
+
+
+def _papers(browsed: Browsed) -> Iterator[ListedPaper]:
+    for paper in browsed.papers:
+        out = PaperOut.model_validate(paper)
+        yield ListedPaper(
+            id=paper.id,
+            title=paper.title or "Without a title",
+            about=paper_links(browsed.asked, out),
+            opening=paper.sentences[0].text if paper.sentences else "",
+            start=browsed.asked.start_from(Further(paper.id), ()).address(),
+            out=web_address(out),
+        )

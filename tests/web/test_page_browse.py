@@ -1,0 +1,170 @@
+"""Papers listed on the page without a query: by field, venue, year and author, whose names may be parts."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from fastapi.testclient import TestClient
+
+from models.encoder import Encoder
+from service.web.asked import Asked
+from service.web.given import MAX_NAMES
+from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
+from tests.support.clients import client_of
+from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
+
+DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+VENUE = "Akin demo corpus (invented)"
+
+
+@pytest.fixture(scope="module")
+def client(hashed_data: Path) -> Iterator[TestClient]:
+    """A client of a service over the demo corpus."""
+    with client_of(hashed_data) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def authors(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client of a service over papers whose authors have much the same names."""
+    names = [
+        ["Ann Lee", "Bo Chen"],
+        ["Anna Lee"],
+        ["Chen, Bo"],
+        ["Hannah Leeds"],
+        ["李 明"],
+        ["Liv Moreño-Falk"],
+        [],
+    ]
+    names += [[f"Kim Number{number:02}"] for number in range(MAX_NAMES + 1)]
+    papers = [
+        {"id": f"p{number}", "title": f"Title {number}", "abstract": "We do.", "authors": given}
+        for number, given in enumerate(names)
+    ]
+    folder = tmp_path_factory.mktemp("authors")
+    build_quietly(write_corpus(folder / "papers.jsonl", papers), folder / "data", hashing)
+    with client_of(folder / "data") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("query", "holds"),
+    [
+        ("field=Hydrology", lambda paper: "Hydrology" in paper["fields"]),
+        ("field=hydrology&from=2020", lambda paper: "Hydrology" in paper["fields"] and paper["year"] >= 2020),
+        (f"venue={quote(VENUE)}&to=2015", lambda paper: paper["year"] <= 2015),
+        ("author=Tollander", lambda paper: any("Tollander" in name for name in paper["authors"])),
+    ],
+)
+def test_papers_are_listed_without_a_query(client: TestClient, query: str, holds: object) -> None:
+    """All that pass the filters, page by page, with their number; back and forth."""
+    expected = [paper["id"] for paper in DEMO if holds(paper)]  # type: ignore[operator]  # a function
+    seen: list[str] = []
+    address = f"/?{query}&n=3"
+    while address:
+        page = page_at(client, address)
+        before, seen = seen, seen + ranked_ids(page)
+        assert f"Papers {len(before) + 1} to {len(seen)} of {len(expected)}" in page.text
+        assert bool(before) == bool(page.all("a", rel="prev"))
+        for back in page.all("a", rel="prev"):
+            assert before[-3:] == ranked_ids(page_at(client, back["href"]))
+        address = next((each["href"] for each in page.all("a", rel="next")), "")
+    assert expected == seen
+
+
+def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> None:
+    """Its title leads to what is akin to it and passes the same filters; the line above takes each away."""
+    page = page_at(client, "/?field=Hydrology&from=2015&n=5")
+    start = asked_by(page.all("a", title="Start")[0]["href"])
+    assert Asked(paper=start.paper, fields=("Hydrology",), year_from=2015, limit=5) == start
+    parts = [asked_by(each["href"]) for each in page.all("a", id="part-1") + page.all("a", id="part-2")]
+    assert [Asked(fields=("Hydrology",), limit=5), Asked(year_from=2015, limit=5)] == parts
+    assert "Papers from 2015 or later" in " ".join(page.text.replace("×", "").split())
+
+
+def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
+    """The list is empty, and the line above has what to take away."""
+    page = page_at(client, "/?field=Alchemy")
+    assert "No paper passes the filters" in page.text
+    assert ["/"] == [each["href"].split("?")[0] for each in page.all("a", id="part-1")]
+    page_at(client, "/?field=Hydrology&n=1000", status=422)
+    page_at(client, "/?field=Hydrology&cursor=made-up", status=422)
+    assert "About this collection" in page_at(client, "/?view=table&n=25").text
+
+
+def test_the_collection_leads_to_its_parts(client: TestClient) -> None:
+    """Fields, venues and years of the first page are links to their papers."""
+    page = page_at(client, "/")
+    links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    fields = [name for link in links for name in link.fields]
+    assert 12 == len(fields)
+    assert {name for paper in DEMO for name in paper["fields"]} > set(fields)
+    assert [(VENUE,)] == [link.venues for link in links if link.venues]
+    years = [paper["year"] for paper in DEMO]
+    assert [(min(years), max(years))] == [(link.year_from, link.year_to) for link in links if link.year_from]
+
+
+def test_names_of_a_result_filter_the_same_search(client: TestClient) -> None:
+    """Its authors and its venue are links; the query stays, and the answer has their papers alone."""
+    page = page_at(client, f"/?paper={PAPER}&facet=method&n=1")
+    (first,) = ranked_ids(page)
+    paper = next(paper for paper in DEMO if paper["id"] == first)
+    links = [asked_by(each["href"]) for each in page.all("a") if each["href"].startswith("/?")]
+    named = [link for link in links if link.authors]
+    assert [(name,) for name in paper["authors"]] == [link.authors for link in named]
+    assert {PAPER} == {link.paper for link in named}
+    found = page_at(client, named[0].address())
+    assert first in ranked_ids(found)
+    assert [paper["authors"][0]] == [
+        each["value"] for each in found.all("input", name="author") if "value" in each
+    ]
+    assert any(link.venues == (VENUE,) and link.paper == PAPER for link in links)
+
+
+def test_names_are_no_links_of_long_addresses(client: TestClient) -> None:
+    """A pasted abstract would stand in each of them."""
+    page = page_at(client, f"/?abstract={'We+do.+' * 200}")
+    assert not [each for each in page.all("a") if "author=" in each["href"]]
+    assert 10 == page.text.count(VENUE)
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("Ann Lee", ("Ann Lee",)),
+        ("ann lee", ("ann lee",)),
+        ("lee", ("Ann Lee", "Anna Lee", "Hannah Leeds")),
+        ("lee ann", ("Ann Lee", "Anna Lee")),
+        ("bo", ("Bo Chen", "Chen, Bo")),
+        ("李", ("李 明",)),
+        ("MORENO", ("Liv Moreño-Falk",)),
+        ("falk, liv", ("Liv Moreño-Falk",)),
+        ("nnah", ("nnah",)),
+        ("--", ("--",)),
+        ("nobody", ("nobody",)),
+    ],
+)
+def test_an_author_is_found_by_a_part_of_the_name(
+    authors: TestClient, given: str, names: tuple[str, ...]
+) -> None:
+    """A whole name is that author, whatever its case; else all whose names have words that begin so."""
+    page = page_at(authors, f"/?author={quote(given)}")
+    kept = [each["value"] for each in page.all("input", name="author") if "value" in each]
+    assert names == tuple(kept)
+    body = {"query": {"text": "we do"}, "filters": {"authors": list(names)}}
+    found = authors.post("/v1/search", json=body).json()["results"]
+    assert {each["paper"]["id"] for each in found} == set(ranked_ids(page))
+
+
+def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:
+    """With some of them, so that one gives more of the name."""
+    page = page_at(authors, "/?author=kim&paper=p0", status=422)
+    assert "21 authors are called so, such as Kim Number00, Kim Number01" in page.text
+    assert "20 are taken" in page.text
+
+
+def test_the_command_line_filters_by_author(authors: TestClient) -> None:
+    """A program is told the whole names."""
+    assert '"Ann Lee",' in page_at(authors, "/?paper=p4&author=lee").text
