@@ -15,7 +15,7 @@ from service.search.sentences import SentenceQuery, search_sentences
 
 def run(*arguments: str, data: Path = Path("unused"), status: int = 0) -> str:
     """What ``akin sentences`` prints; its exit status must be ``status``."""
-    result = CliRunner().invoke(app, ["sentences", "--data", str(data), *arguments])
+    result = CliRunner().invoke(app, ["sentences", "--data", str(data), *arguments], env={"COLUMNS": "300"})
     assert status == result.exit_code, result.output
     return result.output
 
