@@ -51,7 +51,7 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
 
     Raises BatchNotFoundError where the job is removed meanwhile, StorageError.
     """
-    chunks = _chunks(jobs, stretch)
+    chunks = results_of(jobs, stretch)
     if form is Format.CSV:
         return _csv(chunks, with_header=stretch.start == 0)
     if form is Format.PARQUET:
@@ -59,8 +59,8 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
     return (b"".join(map(_line, chunk)) for chunk in chunks)
 
 
-def _chunks(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
-    """The results of one chunk after another."""
+def results_of(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
+    """The results of one chunk after another; raises BatchNotFoundError, StorageError."""
     at = stretch.start
     while at < stretch.stop:
         # The request's own deadline is for the start of its answer.
@@ -98,7 +98,7 @@ def _csv_text(rows: list[list[Any]]) -> bytes:
 
 
 def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
-    head = [result.seed, harmless(result.paper_id or result.name or ""), harmless(_problem(result) or "")]
+    head = [result.seed, harmless(result.paper_id or result.name or ""), harmless(problem_of(result) or "")]
     papers = (
         [] if result.answer is None else [ResultOut.model_validate(each) for each in result.answer.results]
     )
@@ -108,7 +108,7 @@ def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
         yield head + [""] * len(CSV_COLUMNS)
 
 
-def _problem(result: BatchResult) -> str | None:
+def problem_of(result: BatchResult) -> str | None:
     """Why a query has no papers; ``None`` where it has some."""
     if (problem := result.problem) is not None:
         return str(described(problem)["detail"])
@@ -127,7 +127,7 @@ def _parquet(chunks: Iterator[list[BatchResult]]) -> Iterator[bytes]:
 
 
 def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
-    head = {"seed": result.seed, "query_id": result.paper_id or result.name, "problem": _problem(result)}
+    head = {"seed": result.seed, "query_id": result.paper_id or result.name, "problem": problem_of(result)}
     ranked = () if result.answer is None else result.answer.results
     for rank, each in enumerate(ranked, start=1):
         yield {**head, "rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}
