@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from akin.answers import RecommendationsAnswer, SearchAnswer
+from akin.match_answers import MatchedSubmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,12 @@ class Problem:
 class SeedAnswer:
     """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
 
-    Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``.
+    Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``. Of a match
+    the answer is a submission with its profiles.
     """
 
     seed: int
     paper_id: str | None
-    answer: SearchAnswer | RecommendationsAnswer | None
+    answer: SearchAnswer | RecommendationsAnswer | MatchedSubmission | None
     problem: Problem | None
     name: str | None = None

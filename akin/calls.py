@@ -23,8 +23,9 @@ from akin.answers import (
     TitlesAnswer,
 )
 from akin.batch_answers import Batch, Problem, SeedAnswer
-from akin.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileList
+from akin.match_answers import ComparedPapers, MatchAnswer, MatchedSubmission, Profile, ProfileList
 from akin.queries import (
+    BatchMatch,
     BatchRequest,
     Draft,
     ListFilters,
@@ -42,6 +43,7 @@ from models.errors import ServiceError
 _Answer = TypeVar("_Answer")
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
 _RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
+_MATCHED = TypeAdapter(MatchedSubmission)
 _PAPER_KEYS = ("paper_id", "title", "abstract", "text")
 _SENTENCE_KEYS = ("text", "paper_id", "sentence")
 
@@ -88,17 +90,25 @@ def match(
     submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str] | None], asked: MatchRequest
 ) -> Call[MatchAnswer]:
     """Profiles near to submissions."""
-    body: dict[str, Any] = {
-        **asked,
-        "submissions": [_query(each) for each in submissions],
-        "profiles": _profiles(profiles),
-    }
+    body = _match_body(submissions, profiles, asked)
     quotas = body.pop("quotas", {})
     for profile in body["profiles"]:
         if profile["name"] in quotas:
             profile["quota"] = quotas[profile["name"]]
-    body["conflicts"] = [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())]
     return Call("POST", "/v1/match", MatchAnswer, body)
+
+
+def _match_body(
+    submissions: Sequence[str | Seed],
+    profiles: Mapping[str, Sequence[str] | None],
+    asked: MatchRequest | BatchMatch,
+) -> dict[str, Any]:
+    return {
+        **asked,
+        "submissions": [_query(each) for each in submissions],
+        "profiles": _profiles(profiles),
+        "conflicts": [{"submission": row, "profile": name} for row, name in asked.get("conflicts", ())],
+    }
 
 
 def put_profile(
@@ -243,6 +253,9 @@ def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
         body["queries"] = [_with_query(query, _PAPER_KEYS) for query in asked["queries"]]
     if "profiles" in asked:
         body["profiles"] = _profiles(asked["profiles"])
+    if "match" in asked:
+        match = asked["match"]
+        body["match"] = _match_body(match["submissions"], match["profiles"], match)
     key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Call("POST", "/v1/batches", Batch, body, key)
 
@@ -304,6 +317,8 @@ def _seed_answer(line: bytes) -> SeedAnswer:
         name = answer.pop("name", None)
         if "problem" in answer:
             return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]), name)
+        if "match" in answer:
+            return SeedAnswer(seed, paper_id, _MATCHED.validate_python(answer["match"]), None)
         shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
         return SeedAnswer(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:

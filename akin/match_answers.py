@@ -106,10 +106,14 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True)
 class MatchedProfile:
-    """A profile beside a submission: 1 is the same text, about 0 no more in common than is usual."""
+    """A profile beside a submission: 1 is the same text, about 0 no more in common than is usual.
+
+    ``papers`` of its papers are in the collection.
+    """
 
     profile: str
     affinity: float
+    papers: int
     assigned: bool
     reasons: tuple[MatchReason, ...]
 

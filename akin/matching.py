@@ -127,7 +127,7 @@ def match(
             snapshot,
             data=data,
             n_nearest=nearest,
-            n_threads=os.cpu_count() or 1,
+            n_threads=len(os.sched_getaffinity(0)),
             on_progress=on_progress,
         )
         write_scores(found, out)

@@ -1,7 +1,7 @@
 """What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, NotRequired, Required, TypedDict
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
 DetailName = Literal["abstract", "sentences", "alignments", "highlights"]
@@ -155,6 +155,20 @@ class MatchRequest(TypedDict, total=False):
     nearest: int
 
 
+class BatchMatch(TypedDict, total=False):
+    """A match of thousands of submissions with profiles, as in ``match`` but for quotas and assignments.
+
+    ``limit`` may be the number of profiles where ``reasons`` is 0.
+    """
+
+    submissions: Required[Sequence[str | Seed]]
+    profiles: Required[Mapping[str, Sequence[str] | None]]
+    conflicts: Sequence[tuple[int, str]]
+    limit: int
+    reasons: int
+    nearest: int
+
+
 class NamedRecommendations(RecommendationsRequest, total=False):
     """Recommendations, and what their result is known by."""
 
@@ -166,10 +180,11 @@ class BatchRequest(SearchShape, total=False):
 
     Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
     of papers (``None``: those kept under the name), which share ``negatives``, ``akin_to``,
-    ``negative_weight`` and what to return.
+    ``negative_weight`` and what to return. Or a ``match``, of which each submission is a query.
     """
 
     seeds: Sequence[str | Seed]
+    match: BatchMatch
     queries: Sequence[SearchRequest]
     recommendations: Sequence[NamedRecommendations]
     profiles: Mapping[str, Sequence[str] | None]
