@@ -2,11 +2,14 @@
 
 from pydantic import TypeAdapter
 
-from akin.answers import PaperList, RecommendationsAnswer, SearchAnswer, TitlesAnswer
+from akin.answers import PaperList, RecommendationsAnswer, SearchAnswer, SentenceAnswer, TitlesAnswer
+from akin.match_answers import ComparedPapers
 from akin.options import Output
 
+_Answer = SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer | SentenceAnswer | ComparedPapers
 
-def as_json(answer: SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer) -> str:
+
+def as_json(answer: _Answer) -> str:
     """An answer as the service gives it, on one line."""
     return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
 
