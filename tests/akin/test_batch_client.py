@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 import akin
-from akin import batch_answers, calls, queries
-from akin.client import Retries
-from akin.match_answers import MatchedSubmission
+from akin.client import batch_answers, calls, queries
+from akin.client.client import Retries
+from akin.client.match_answers import MatchedSubmission
 from models.errors import ServiceError
 from service.api.schemas.batches import (
     BatchOut,

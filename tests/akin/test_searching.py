@@ -17,9 +17,9 @@ import httpx
 import pytest
 import rispy
 
-from akin.answers import Paper, PaperList
-from akin.options import Output
-from akin.writing import written
+from akin.cli.options import Output
+from akin.cli.writing import written
+from akin.client.answers import Paper, PaperList
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import absorb
 from indexer.corpus.rows import RawPaper, to_paper
