@@ -81,10 +81,11 @@ def list_candidates(
     """The positions of the first ``n_papers`` of a list that is the same however far it is read.
 
     The nearest come first; where ``words`` count, papers whose title was typed, then the nearest by both.
-    Fewer if fewer are allowed. ``first`` papers come from one search, the rest from wider ones, in order, but for what was found before: an
-    approximate index may find other papers when it is asked for more. The list depends on ``first``. The
-    sentences ``among`` these rows are searched, all if ``None``. Papers with the title or the abstract of one
-    of ``omitted`` are left out, letter case and spacing aside. Raises DeadlineError.
+    Fewer if fewer are allowed. ``first`` papers come from one search, the rest from wider ones, in order, but
+    for what was found before: an approximate index may find other papers when it is asked for more. The list
+    depends on ``first``. The sentences ``among`` these rows are searched, all if ``None``. Papers with the
+    title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
+    DeadlineError.
     """
     several = not of_one_seed(parts)
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
