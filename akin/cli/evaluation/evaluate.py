@@ -13,12 +13,14 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from akin.cli.collection.serving import settings_of
 from akin.cli.consoles import stderr, stdout
 from akin.cli.evaluation.scores import (
     candidate_table,
     comparison_row,
     comparison_table,
     facet_tables,
+    item_tables,
     measurement_tables,
     reviewer_tables,
     verdicts,
@@ -261,6 +263,35 @@ def candidates(
         )
     _write_json(json_file, [asdict(row) for row in found])
     stdout.print(candidate_table(found))
+
+
+@app.command()
+def items(
+    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="Ask these: a line each, the paper's id, a tab, the question.", dir_okay=False),
+    ] = None,
+    titles: Annotated[int, typer.Option(min=1, help="Else so many papers, drawn, by their titles.")] = 500,
+    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
+    device: Device = "cpu",
+    json_file: Json = None,
+) -> None:
+    """Ask for known papers as the service is asked: by their titles, or by questions of your own.
+
+    How often the paper is first, or among the first ten, with what the service counts and without.
+    """
+    make_room_for(json_file)
+    with show_progress(stderr) as on_progress:
+        measured = _evaluation("known_items").measure_items(
+            settings_of(data=data, device=device),
+            questions=questions,
+            n_titles=titles,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    stdout.print(item_tables(measured))
+    _write_json(json_file, [asdict(row) for row in measured.rows])
 
 
 def _evaluation(name: str) -> ModuleType:

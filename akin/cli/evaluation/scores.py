@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help`
     from evaluation.bootstrap import Interval
     from evaluation.candidates import CandidateRow
     from evaluation.collection import Collection as TestCollection
+    from evaluation.known_items import ItemMeasurement
     from evaluation.measurement import Measurement
     from evaluation.sets.facets import FacetMeasurement
     from evaluation.sets.reviewers import ReviewerMeasurement
@@ -25,6 +26,7 @@ _ALL = "all"
 # Measures that a terminal has room for; --json and --report hold all.
 _N_MEASURES = 2
 _MOST_NAMED = 3
+_MOST_MISSED = 10  # items whose paper is not first, of each way to ask
 # Query papers below which the bootstrap is known to be too sure (evaluation/bootstrap.py).
 _FEW_CLUSTERS = 20
 
@@ -230,6 +232,36 @@ def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
         style="dim",
     )
     return Group(Text(f"Candidates of {rows[0].n} queries, percent", style="bold"), table, explained)
+
+
+def item_tables(measured: "ItemMeasurement") -> Group:
+    """A line a way to ask, below it what the default has more, then what was asked and not found first."""
+    measures = list(dict.fromkeys(row.measure for row in measured.rows))
+    table = _table()
+    for column in ("", *measures):
+        table.add_column(column, justify="right" if column else "left")
+    cells = {(row.way, row.measure): row for row in measured.rows}
+    for way in dict.fromkeys(row.way for row in measured.rows):
+        rows = [cells[way, measure] for measure in measures]
+        table.add_row(way, *(_bounded(row.found) for row in rows))
+        if all(row.difference is not None for row in rows):
+            table.add_row(
+                Text("  the default less this", style="dim"),
+                *(_bounded(row.difference, sign="+") for row in rows if row.difference is not None),
+            )
+    shown: list[Text | Table] = [
+        Text(f"{measured.rows[0].found.n} known papers among {measured.n_papers:,}, percent", style="bold"),
+        table,
+    ]
+    for way, missed in measured.missed.items():
+        named = [f"  {'not found' if rank is None else rank}: {text}" for text, rank in missed[:_MOST_MISSED]]
+        if named:
+            shown.append(Text("\n".join([f"Not first, {way} (its rank):", *named]), style="dim"))
+    return Group(*shown)
+
+
+def _bounded(found: "Interval", *, sign: str = "") -> str:
+    return f"{found.value:{sign}.1f} ({found.low:.1f}–{found.high:.1f})"
 
 
 def _table() -> Table:
