@@ -11,6 +11,7 @@ from service.api.batch_files import problem_of
 from service.api.schemas.base import PaperOut
 from service.batches.content import BatchResult
 from service.batches.job import Job
+from service.match.answer import MatchedProfile
 from service.search.engine import SearchEngine
 from service.search.lookup import nearest_papers
 from service.search.query import SearchAnswer
@@ -72,7 +73,7 @@ class LinesView:
 
 @dataclass(frozen=True, slots=True)
 class FoundPaper:
-    """A paper that was found for one of a batch; ``start`` starts from it."""
+    """A paper that was found for one of a batch; ``start`` starts from it. Of a match it is a profile."""
 
     title: str
     about: str
@@ -160,15 +161,23 @@ def _known(paper: Paper) -> Known:
 
 
 def _result(result: BatchResult) -> ResultView:
-    answer = result.answer
-    ranked = () if answer is None else answer.results
+    if result.matched is not None:
+        found = [_profile(each) for each in result.matched.profiles]
+        heading = Link(result.matched.paper.title or result.matched.paper.id, "")
+    else:
+        found = [] if result.answer is None else list(map(_found, result.answer.results))
+        heading = _heading(result, result.answer)
     return ResultView(
         number=result.seed + 1,
-        heading=_heading(result, answer),
+        heading=heading,
         problem=problem_of(result) or "",
-        papers=tuple(map(_found, ranked[:_MOST_PAPERS])),
-        n_more=max(0, len(ranked) - _MOST_PAPERS),
+        papers=tuple(found[:_MOST_PAPERS]),
+        n_more=max(0, len(found) - _MOST_PAPERS),
     )
+
+
+def _profile(matched: MatchedProfile) -> FoundPaper:
+    return FoundPaper(matched.name, f"affinity {matched.affinity:.2f}", "", "", "")
 
 
 def _found(ranked: RankedPaper) -> FoundPaper:
