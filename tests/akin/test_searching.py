@@ -181,7 +181,7 @@ def test_results_are_written_for_other_programs(data: Path) -> None:
 
 
 def test_results_are_a_table_to_paste(data: Path) -> None:
-    """Markdown, LaTeX and tabs, of a search and of recommendations; a mere list of papers has no such table."""
+    """Markdown, LaTeX and tabs, of a search and of recommendations; a mere list of papers has none."""
     for asked in (("search", *ASKED), ("recommend", ASKED[1], "demo:p03-m02")):
         command = (*asked, "--data", data, "--limit", "3")
         titles = [each["paper"]["title"] for each in answered(*command)["results"]]
