@@ -192,7 +192,7 @@ from functools import partial
 import akin.serving
 from akin.cli import app
 
-akin.serving.index = partial(akin.serving.index, limit=38)
+akin.serving.index = partial(akin.serving.index, limit=38, encoder="hashing")
 app(sys.argv[1:])
 """
 
