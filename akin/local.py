@@ -8,14 +8,25 @@ from typing import Any, Self, TypeVar, Unpack
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from akin import calls
-from akin.answers import FetchedPapers, Paper, PaperList, RecommendationsAnswer, SearchAnswer, TitlesAnswer
-from akin.queries import ListFilters, RecommendationsRequest, SearchRequest
-from akin.responses import read_answer
-from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
-from akin.serving import settings_of
+from akin.cli.collection.serving import settings_of
+from akin.client import calls
+from akin.client.answers import (
+    FetchedPapers,
+    Paper,
+    PaperList,
+    RecommendationsAnswer,
+    SearchAnswer,
+    SentenceAnswer,
+    TitlesAnswer,
+)
+from akin.client.match_answers import ComparedPapers
+from akin.client.queries import ListFilters, RecommendationsRequest, SearchRequest, SentenceRequest
+from akin.client.queries import Seed as PaperSeed
+from akin.client.responses import read_answer
+from akin.client.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
 from models.errors import InputError
 from service.api.schemas.base import PaperOut, where
+from service.api.schemas.compare import CompareIn, CompareOut
 from service.api.schemas.filters import AddressFiltersIn
 from service.api.schemas.papers import FetchedOut, ListOut
 from service.api.schemas.queries import (
@@ -28,18 +39,23 @@ from service.api.schemas.queries import (
 )
 from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search import QueryIn, SearchIn, SearchOut
+from service.api.schemas.sentences import SentenceSearchIn, SentenceSearchOut
 from service.api.schemas.titles import TitlesOut
 from service.collection.generations import open_engine
+from service.match.side_by_side import side_by_side
 from service.saved.news import news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, fetch_papers, find_titles, list_papers
 from service.search.query import Page, SearchQuery, Seed
+from service.search.sentences import search_sentences
 
 _Answer = TypeVar("_Answer")
 _Body = TypeVar("_Body")
 _SEARCH = TypeAdapter(SearchIn)
 _RECOMMENDATIONS = TypeAdapter(RecommendationsIn)
+_SENTENCES = TypeAdapter(SentenceSearchIn)
+_COMPARE = TypeAdapter(CompareIn)
 _FILTERS = TypeAdapter(AddressFiltersIn)
 _QUERY: TypeAdapter[Any] = TypeAdapter(QueryIn)
 _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
@@ -84,6 +100,17 @@ class Local:
         body = _checked(_RECOMMENDATIONS, calls.recommendations(asked).body)
         answer = RecommendationsOut.of(self._engine.search(_first_page(body)))
         return _answer(RecommendationsAnswer, answer)
+
+    def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
+        """As ``Client.sentences``."""
+        body = _checked(_SENTENCES, calls.sentences(asked).body)
+        return _answer(SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query())))
+
+    def compare(self, a: str | PaperSeed, b: str | PaperSeed) -> ComparedPapers:
+        """As ``Client.compare``."""
+        body = _checked(_COMPARE, calls.compare(a, b).body)
+        compared = side_by_side(self._engine, body.a.to_seed(), body.b.to_seed())
+        return _answer(ComparedPapers, CompareOut.of(compared))
 
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``."""

@@ -1,12 +1,12 @@
 """A match as it is asked of a collection: papers beside profiles, the nearest profiles of each, and why."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from models.errors import InputError, PaperNotFoundError
 from models.types import Paper
@@ -43,28 +43,52 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchQuery:
-    """Submissions, the profiles to match them with, and what to tell.
+class Told:
+    """What to tell of each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
 
-    ``conflicts`` are numbers of submissions with names of profiles. Told are the ``limit`` nearest profiles
-    of each submission and those assigned, each with ``n_reasons`` papers that make its affinity.
+    ``n_nearest`` papers of a profile, the nearest, make its affinity.
     """
 
-    submissions: tuple[Seed, ...]
-    profiles: tuple[Profile, ...]
-    conflicts: tuple[tuple[int, str], ...] = ()
-    shares: Shares | None = None
     limit: int = 10
     n_reasons: int = 1
     n_nearest: int = N_NEAREST
 
 
 @dataclass(frozen=True, slots=True)
+class MatchQuery:
+    """Submissions, the profiles to match them with, and what to tell, beside profiles that are assigned.
+
+    ``conflicts`` are numbers of submissions with names of profiles.
+    """
+
+    submissions: tuple[Seed, ...]
+    profiles: tuple[Profile, ...]
+    conflicts: tuple[tuple[int, str], ...] = ()
+    shares: Shares | None = None
+    told: Told = Told()
+
+    def conflicts_by_submission(self) -> list[tuple[str, ...]]:
+        """The profiles that conflict with each submission; raises InputError for one of no number."""
+        named: list[list[str]] = [[] for _ in self.submissions]
+        for number, name in self.conflicts:
+            if number >= len(named):
+                raise InputError(
+                    f"A conflict names submission {number}; they are numbers from 0 to {len(named) - 1}."
+                )
+            named[number].append(name)
+        return [tuple(own) for own in named]
+
+
+@dataclass(frozen=True, slots=True)
 class MatchedProfile:
-    """A profile beside a submission, and the papers that make its affinity, nearest first."""
+    """A profile beside a submission, and the papers that make its affinity, nearest first.
+
+    ``n_papers`` of its papers are in the collection.
+    """
 
     name: str
     affinity: float
+    n_papers: int
     assigned: bool
     reasons: tuple[Reason, ...]
 
@@ -75,6 +99,7 @@ class MatchedSubmission:
 
     paper: Paper
     profiles: tuple[MatchedProfile, ...]
+    warnings: tuple[AnswerWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +113,84 @@ class MatchAnswer:
     took_ms: float = 0.0
 
 
+class Matcher:
+    """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to tell.
+
+    Raises InputError for two profiles of one name and for one without a paper of the collection,
+    MissingVectorsError for a collection of document vectors.
+    """
+
+    def __init__(self, engine: SearchEngine, profiles: Sequence[Profile], told: Told) -> None:
+        self._engine = engine
+        self._reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
+        self._told = told
+        self._members, self.unresolved = _members(engine, profiles)
+        self._affinities = Affinities(Nearness(engine.snapshot), self._members, n_nearest=told.n_nearest)
+        self._columns = {name: column for column, name in enumerate(self._affinities.names)}
+        # The numbers of the profiles that a paper, by its position, is never matched with.
+        self._barred: dict[int, list[int]] = {}
+        for column, profile in enumerate(profiles):
+            for name in profile.conflicts:
+                with suppress(PaperNotFoundError):  # a submission that was given is there
+                    self._barred.setdefault(engine.position(name), []).append(column)
+
+    def read(self, submission: Seed) -> ReadPaper:
+        """The paper of a submission; raises as ``SeedReader.read`` does."""
+        return self._reader.read(submission)
+
+    def affinities(self, submissions: Sequence[ReadPaper]) -> Float64[np.ndarray, "n_submissions n_profiles"]:
+        """How near each profile is to each submission; raises DeadlineError."""
+        return self._affinities.of(submissions)
+
+    def conflicts(self, submission: ReadPaper, names: Iterable[str] = ()) -> Bool[np.ndarray, " n_profiles"]:
+        """The profiles that are not for a submission, with those of ``names``; raises InputError."""
+        marked = np.zeros(len(self._columns), dtype=bool)
+        if submission.position is not None:
+            marked[self._barred.get(submission.position, [])] = True
+        marked[self.columns(names)] = True
+        return marked
+
+    def columns(self, names: Iterable[str]) -> list[int]:
+        """The numbers of the profiles that conflicts name; raises InputError for one that is not there."""
+        try:
+            return [self._columns[name] for name in names]
+        except KeyError as error:
+            raise InputError(
+                f"A conflict names the profile {error.args[0][:80]!r}, which is none of this request; give "
+                "the name of one of its profiles."
+            ) from error
+
+    def matched(
+        self,
+        submission: ReadPaper,
+        affinities: Float64[np.ndarray, " n_profiles"],
+        conflicts: Bool[np.ndarray, " n_profiles"],
+        assigned: Sequence[int] = (),
+    ) -> MatchedSubmission:
+        """A submission with the profiles ``assigned`` and those nearest, and why; raises DeadlineError."""
+        free = np.where(conflicts, -np.inf, affinities)
+        nearest = np.argsort(-free, kind="stable")[: self._told.limit]
+        columns = list(dict.fromkeys([*assigned, *nearest[np.isfinite(free[nearest])].tolist()]))
+        reasons = self._affinities.reasons(submission, columns, n_told=self._told.n_reasons)
+        names = self._affinities.names
+        profiles = tuple(
+            MatchedProfile(
+                names[column],
+                float(affinities[column]),
+                len(self._members[names[column]]),
+                column in assigned,
+                tuple(own),
+            )
+            for column, own in zip(columns, reasons, strict=True)
+        )
+        return MatchedSubmission(submission.paper, profiles, submission.warnings)
+
+    def match_one(self, submission: Seed, conflicts: Iterable[str] = ()) -> MatchedSubmission:
+        """One submission by itself; raises InputError and DeadlineError."""
+        read = self.read(submission)
+        return self.matched(read, self.affinities([read])[0], self.conflicts(read, conflicts))
+
+
 def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
     """Profiles near to each submission, with reasons whose shares x distances make 1 minus the affinity.
 
@@ -95,13 +198,11 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
     an assignment that cannot be; MissingVectorsError, EncoderMismatchError, DeadlineError.
     """
     started = time.perf_counter()
-    nearness = Nearness(engine.snapshot)
-    reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
-    members, unresolved = _members(engine, query.profiles)
-    affinities = Affinities(nearness, members, n_nearest=query.n_nearest)
-    submissions = [reader.read(seed) for seed in query.submissions]
-    values = affinities.of(submissions)
-    conflicts = _conflicts(engine, query, submissions)
+    matcher = Matcher(engine, query.profiles, query.told)
+    submissions = [matcher.read(seed) for seed in query.submissions]
+    named = query.conflicts_by_submission()
+    conflicts = np.array(list(map(matcher.conflicts, submissions, named)))
+    values = matcher.affinities(submissions)
     assigned: Sequence[tuple[int, ...]] = [()] * len(submissions)
     if query.shares is not None:
         default = query.shares.per_profile
@@ -113,27 +214,12 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
             conflicts=conflicts,
             aim=query.shares.aim,
         ).reviewers
-    told = []
-    for row, submission in enumerate(submissions):
-        free = np.where(conflicts[row], -np.inf, values[row])
-        nearest = np.argsort(-free, kind="stable")[: query.limit]
-        columns = list(dict.fromkeys([*assigned[row], *nearest[np.isfinite(free[nearest])].tolist()]))
-        reasons = affinities.reasons(submission, columns, n_told=query.n_reasons)
-        profiles = tuple(
-            MatchedProfile(
-                affinities.names[column],
-                float(values[row, column]),
-                column in assigned[row],
-                tuple(own),
-            )
-            for column, own in zip(columns, reasons, strict=True)
-        )
-        told.append(MatchedSubmission(submission.paper, profiles))
+    matched = tuple(map(matcher.matched, submissions, values, conflicts, assigned))
     return MatchAnswer(
-        tuple(told),
-        unresolved,
+        matched,
+        matcher.unresolved,
         engine.snapshot.generation,
-        tuple(dict.fromkeys(each for submission in submissions for each in submission.warnings)),
+        tuple(dict.fromkeys(each for submission in matched for each in submission.warnings)),
         (time.perf_counter() - started) * 1000,
     )
 
@@ -153,28 +239,7 @@ def _members(
                 found.append(engine.position(name))
             except PaperNotFoundError:
                 lost.append(name)
-        members[profile.name] = np.array(found, dtype=np.int64)
+        members[profile.name] = np.unique(np.array(found, dtype=np.int64))
         if lost:
             unresolved[profile.name] = tuple(lost)
     return members, unresolved
-
-
-def _conflicts(
-    engine: SearchEngine, query: MatchQuery, submissions: Sequence[ReadPaper]
-) -> Bool[np.ndarray, "n_submissions n_profiles"]:
-    places = {profile.name: column for column, profile in enumerate(query.profiles)}
-    marked = np.zeros((len(submissions), len(places)), dtype=bool)
-    for row, name in query.conflicts:
-        if row >= len(submissions) or name not in places:
-            raise InputError(
-                f"A conflict names submission {row} and profile {name[:80]!r}; submissions are numbers from "
-                f"0 to {len(submissions) - 1}, profiles those of this request."
-            )
-        marked[row, places[name]] = True
-    positions = [submission.position for submission in submissions]
-    for column, profile in enumerate(query.profiles):
-        for name in profile.conflicts:
-            with suppress(PaperNotFoundError):  # a submission that was given is there
-                position = engine.position(name)
-                marked[[row for row, own in enumerate(positions) if own == position], column] = True
-    return marked

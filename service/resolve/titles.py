@@ -5,7 +5,7 @@ build for 20,000 papers: docs/why.md, "Titles are looked up in memory".
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -84,11 +84,17 @@ class Titles:
         """The same for each of many titles, in a hundredth of the time each."""
         return [self._named(asked) if asked else None for asked in _folded(titles)]
 
+    def same(self, title: str) -> list[int]:
+        """All papers whose title has the same words."""
+        (asked,) = _folded([title])
+        return list(self._all_named(asked)) if asked else []
+
     def _named(self, asked: str) -> int | None:
+        return next(self._all_named(asked), None)
+
+    def _all_named(self, asked: str) -> Iterator[int]:
         for part, living, start in zip(self._parts, self._living, self._starts, strict=False):
-            if (place := part.named(asked, living)) is not None:
-                return start + place
-        return None
+            yield from (start + place for place in part.named(asked, living))
 
     def beginning(self, prefix: str, *, limit: int) -> list[int]:
         """The positions of papers in whose title each word of ``prefix`` begins a word, in any order.
@@ -143,13 +149,13 @@ class SegmentTitles:
     def __len__(self) -> int:
         return self._n_papers
 
-    def named(self, asked: str, living: Int64[np.ndarray, " n_living"]) -> int | None:
-        """The first of the living papers with this title, in folded form."""
+    def named(self, asked: str, living: Int64[np.ndarray, " n_living"]) -> list[int]:
+        """The living papers with this title, in folded form, in their order."""
         key = self._folded.__getitem__
         first, last = (find(self._by_text, asked, key=key) for find in (bisect_left, bisect_right))
         places = np.sort(self._by_text[first:last])
-        there = places[np.isin(places, living)]
-        return int(there[0]) if len(there) else None
+        there: list[int] = places[np.isin(places, living)].tolist()
+        return there
 
     def like(
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int

@@ -35,6 +35,7 @@ _FEW_PAPERS: Final = 32
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8
+_MOST_TITLED: Final = 16  # papers of one title that come first
 # Papers that have all words of the phrases a query quotes and are read for these: 50 ms.
 _TEXTS_READ: Final = 2_000
 _TEXTS_AT_ONCE: Final = 256
@@ -79,17 +80,19 @@ def list_candidates(
 ) -> list[int]:
     """The positions of the first ``n_papers`` of a list that is the same however far it is read.
 
-    The nearest come first; where ``words`` count, the nearest by both. Fewer if fewer are allowed. ``first``
-    papers come from one search, the rest from wider ones, in order, but for what was found before: an
-    approximate index may find other papers when it is asked for more. The list depends on ``first``. The
-    sentences ``among`` these rows are searched, all if ``None``. Papers with the title or the abstract of one
-    of ``omitted`` are left out, letter case and spacing aside. Raises DeadlineError.
+    The nearest come first; where ``words`` count, papers whose title was typed, then the nearest by both.
+    Fewer if fewer are allowed. ``first`` papers come from one search, the rest from wider ones, in order, but
+    for what was found before: an approximate index may find other papers when it is asked for more. The list
+    depends on ``first``. The sentences ``among`` these rows are searched, all if ``None``. Papers with the
+    title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
+    DeadlineError.
     """
     several = not of_one_seed(parts)
     query = _central_sentences(parts, akin_to) if several else parts[0].vectors
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     quoted = [] if shared is None else list(_with_phrases(snapshot, shared, allowed))
+    titled = [] if shared is None else [each for each in shared.titled if allowed[each]][:_MOST_TITLED]
     listed: dict[int, None] = {}
     seen: set[int] = set()
     n_searched = first
@@ -98,7 +101,7 @@ def list_candidates(
             snapshot, query, n_papers=n_searched, allowed=allowed, among=among, exact=not several
         )
         ordered = _by_vectors_and_words(found, shared, n_searched, allowed, quoted)
-        new = [position for position in ordered if position not in seen]
+        new = [position for position in dict.fromkeys([*titled, *ordered]) if position not in seen]
         seen.update(new)
         listed.update(dict.fromkeys(_without(snapshot, new, same)))
         # Fewer than asked for: there are no more.

@@ -228,7 +228,16 @@ class SearchEngine:
         """The words of the parts, and what they weigh."""
         snapshot = self.snapshot
         weight = default_weight(snapshot.manifest.encoder) if query.words is None else query.words
-        return QueryVectors(snapshot.words if weight else None, [part.words for part in parts], weight=weight)
+        return QueryVectors(
+            snapshot.words if weight else None,
+            [part.words for part in parts],
+            weight=weight,
+            same_title=self._same_title,
+        )
+
+    def _same_title(self, title: str) -> list[int]:
+        """The papers of this title; the titles are not read before they are asked for."""
+        return self.titles.same(title)
 
     def _results(
         self,

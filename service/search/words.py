@@ -1,6 +1,6 @@
 """The words that a query and a paper share: which of the query's count, how much, and which count most."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -22,6 +22,8 @@ MAX_WEIGHT = 1e6
 # The most words of one result, and the most quoted phrases of a query that are looked up.
 MAX_TERMS = 10
 MAX_PHRASES = 8
+# A longer text is no title.
+MAX_TITLE_CHARS = 400
 
 
 def default_weight(spec: EncoderSpec) -> float:
@@ -52,15 +54,25 @@ class QueryWords:
         """What is quoted in it, where it was typed or pasted."""
         return [] if self.paper.id else phrases(f"{self.paper.title} {self.paper.abstract}")
 
+    @property
+    def maybe_title(self) -> str:
+        """The text that was typed, where it may be the title of a paper; empty for all others."""
+        typed = "" if self.paper.id or self.paper.title else self.paper.abstract
+        return typed if len(typed) <= MAX_TITLE_CHARS else ""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedWords:
-    """Papers of a collection by the words that they share with a query, ``vector``."""
+    """Papers of a collection by the words that they share with a query, ``vector``.
+
+    It is the title of those at the positions ``titled``.
+    """
 
     words: CollectionWords
     vector: WordVector
     weight: float
     phrases: tuple[str, ...] = ()
+    titled: tuple[int, ...] = ()
 
     def nearest(
         self, n_papers: int, allowed: Bool[np.ndarray, " n_positions"]
@@ -87,12 +99,21 @@ class SharedWords:
 
 
 class QueryVectors:
-    """The parts of a query by their words, beside a collection's; ``weight`` 0: words do not count."""
+    """The parts of a query by their words, beside a collection's; ``weight`` 0: words do not count.
+
+    A typed text that is the title of a paper, found by ``same_title``, is at no distance from it by words.
+    """
 
     def __init__(
-        self, words: CollectionWords | None, parts: Sequence[QueryWords | None], *, weight: float
+        self,
+        words: CollectionWords | None,
+        parts: Sequence[QueryWords | None],
+        *,
+        weight: float,
+        same_title: Callable[[str], Sequence[int]] | None = None,
     ) -> None:
         self._words = words
+        self._titled: list[Sequence[int]] = []
         self._vectors: list[WordVector] = []
         self._phrases: list[list[str]] = []
         self.weight = 0.0 if words is None else weight
@@ -101,6 +122,8 @@ class QueryVectors:
                 check_deadline()
                 self._vectors.append(words.vector([] if part is None else part.bags()))
                 self._phrases.append([] if part is None else part.phrases)
+                title = "" if part is None or same_title is None else part.maybe_title
+                self._titled.append(same_title(title) if title and same_title is not None else ())
 
     def together(self, counts: Float64[np.ndarray, " n_parts"]) -> "SharedWords | None":
         """The words of all parts, each as much as ``counts`` says; None where words do not count."""
@@ -109,7 +132,9 @@ class QueryVectors:
         together = self._words.joined(self._vectors, counts)
         counted = (own for own, count in zip(self._phrases, counts.tolist(), strict=True) if count)
         phrases_of_all = tuple(dict.fromkeys(chain.from_iterable(counted)))[:MAX_PHRASES]
-        return SharedWords(self._words, together, self.weight, phrases_of_all)
+        titled = (own for own, count in zip(self._titled, counts.tolist(), strict=True) if count)
+        titled_of_all = tuple(dict.fromkeys(chain.from_iterable(titled)))
+        return SharedWords(self._words, together, self.weight, phrases_of_all, titled_of_all)
 
     def distances(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
         """How far each part is from each of the papers, from 0 to 1; no rows without words."""
@@ -117,6 +142,9 @@ class QueryVectors:
             return np.empty((0, len(positions)))
         distances: Float64[np.ndarray, "n_parts k"] = 1 - self._words.cosines(self._vectors, positions)
         distances[distances < 0] = 0.0  # equal texts may round to less
+        for own, titled in zip(distances, self._titled, strict=True):
+            if titled:
+                own[np.isin(positions, titled)] = 0.0
         return distances
 
     def matched(

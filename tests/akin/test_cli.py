@@ -17,7 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from models.encoder import load_encoder
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
@@ -189,10 +189,11 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
 DEMO = """
 import sys
 from functools import partial
-import akin.serving
-from akin.cli import app
+import akin.cli.collection.serving
+from akin.cli.app import app
 
-akin.serving.index = partial(akin.serving.index, limit=38, encoder="hashing")
+serving = akin.cli.collection.serving
+serving.index = partial(serving.index, limit=38, encoder="hashing")
 app(sys.argv[1:])
 """
 
@@ -234,7 +235,7 @@ def test_a_taken_port_is_a_clear_error(hashed_data: Path) -> None:
 
 HELP = """
 import sys
-from akin.cli import app
+from akin.cli.app import app
 app(["--help"], standalone_mode=False)
 print({"torch", "transformers"} & sys.modules.keys())
 """

@@ -17,9 +17,9 @@ import httpx
 import pytest
 import rispy
 
-from akin.answers import Paper, PaperList
-from akin.options import Output
-from akin.writing import written
+from akin.cli.options import Output
+from akin.cli.writing import written
+from akin.client.answers import Paper, PaperList
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import absorb
 from indexer.corpus.rows import RawPaper, to_paper
@@ -81,6 +81,22 @@ def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: P
     assert re.sub(r"[\d,]+ ms", "", run("search", "--data", data, *ASKED, "--limit", "2")) == re.sub(
         r"[\d,]+ ms", "", shown
     )
+
+
+def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str, tmp_path: Path) -> None:
+    """`akin sentences` and `akin compare` print of a service what they print of a folder."""
+    draft = tmp_path / "draft.txt"
+    draft.write_text("Floods\n\nRivers flood towns. We fit a graph.", encoding="utf-8")
+    for asked in (
+        ("sentences", "We fit a graph.", "--facet", "method", "--year-from", "2019", "--limit", "3"),
+        ("sentences", "--paper", ASKED[1], "--sentence", "0"),
+        ("compare", ASKED[1], "demo:p03-m02"),
+        ("compare", draft, ASKED[1]),
+    ):
+        assert answered(*asked, "--data", data) == answered(*asked, "--url", address)
+        shown = [run(*asked, *place) for place in (("--data", data), ("--url", address))]
+        assert re.sub(r"[\d,.]+ ms", "", shown[0]) == re.sub(r"[\d,.]+ ms", "", shown[1])
+        assert "--url" in flat(run(*asked, status=1))
 
 
 def test_every_option_is_a_field_of_the_request(data: Path, address: str) -> None:

@@ -249,3 +249,33 @@ def test_candidates_need_a_collection(tmp_path: Path, hashing: Encoder) -> None:
     build_quietly(DEMO_CORPUS, tmp_path / "few", hashing, limit=10)
     with pytest.raises(InputError, match="holds 10 papers"):
         candidates_of(tmp_path / "few")
+
+
+def test_known_items(hashed_data: Path, tmp_path: Path) -> None:
+    """`akin evaluate items` asks for papers by titles or questions, and tells how often they come first."""
+    file = tmp_path / "items.json"
+    shown = flat(run("evaluate", "items", "--data", hashed_data, "--titles", "20", "--json", file))
+    assert "20 known papers among 100" in shown
+    rows = json.loads(file.read_bytes())
+    figures = {(row["way"], row["measure"]): row["found"]["value"] for row in rows}
+    for way in ("text, the service's default", "find by title"):
+        assert 100.0 == figures[way, "success@1"] == figures[way, "success@10"] == figures[way, "nDCG@10"]
+    questions = tmp_path / "questions.tsv"
+    paper = json.loads(run("papers", "--data", hashed_data, "--output", "json"))["papers"][0]
+    questions.write_text(f"{paper['id']}\t{paper['title']}\n\ndemo:p03-m07\tzzz\n", encoding="utf-8")
+    shown = flat(run("evaluate", "items", "--data", hashed_data, "--questions", questions))
+    assert re.search(r"the service's default 50\.0 \(", shown)
+    assert "not found: zzz" in shown
+    assert "find by title" not in shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [("demo:p03-m07", "no tab"), ("none\twhat", "no paper of that id"), ("\n", "holds no question")],
+)
+def test_questions_are_checked(hashed_data: Path, tmp_path: Path, lines: str, message: str) -> None:
+    """A line without a question, a paper that is not there and an empty file end with what is wrong."""
+    questions = tmp_path / "questions.tsv"
+    questions.write_text(lines, encoding="utf-8")
+    asked = ("evaluate", "items", "--data", hashed_data, "--questions", questions)
+    assert message in flat(run(*asked, status=1))

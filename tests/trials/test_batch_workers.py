@@ -15,8 +15,8 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from akin.cli import app
-from akin.client import Client, Retries
+from akin.cli.app import app
+from akin.client.client import Client, Retries
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings

@@ -3,6 +3,7 @@
 import { drop } from "./drop.js";
 import { find } from "./find.js";
 import { light } from "./light.js";
+import { send } from "./send.js";
 import { take } from "./take.js";
 
 const main = document.getElementById("main");
@@ -205,6 +206,11 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
+  if (form.matches("[data-send]")) {
+    event.preventDefault();
+    send(form);
+    return;
+  }
   if (event.defaultPrevented || new URL(form.action).pathname !== "/" || form.matches("[data-plain]")) return;
   event.preventDefault();
   go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed() });

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from models.types import Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut, StrengthOut
@@ -212,6 +213,11 @@ def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:
         venue=link(paper.venue, venues=(paper.venue,)) if paper.venue else None,
         year=paper.year,
     )
+
+
+def in_short(paper: Paper | PaperOut) -> str:
+    """Who wrote a paper, where it appeared and when; empty where none of these is known."""
+    return " · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or ""))))
 
 
 def first_authors(authors: Sequence[str]) -> str:

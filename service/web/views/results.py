@@ -13,6 +13,7 @@ from service.search.query import Reason
 from service.web.answered import MOST_SAVED, Answered, sources
 from service.web.asked import Asked, Order, View
 from service.web.links import Link
+from service.web.saved import to_keep
 from service.web.views.cards import Card, make_cards
 from service.web.views.rows import Row, make_rows
 from service.web.views.timeline import TimelineView, draw_timeline
@@ -28,7 +29,8 @@ class ResultsView:
 
     ``rows`` are the cards as lines of a table, where that is how they are shown. ``total`` is how many papers
     all pages have together, where that is known. ``exports`` are files of this page, ``whole`` those of the
-    list, as ``whole_words`` say, ``tables`` those to paste into a paper.
+    list, as ``whole_words`` say, ``tables`` those to paste into a paper. ``kept`` is the body that
+    saves the query, but for its name.
     """
 
     cards: tuple[Card, ...]
@@ -51,6 +53,7 @@ class ResultsView:
     whole_words: str
     tables: tuple[Link, ...]
     words: Link
+    kept: str
     curl: str
 
 
@@ -95,6 +98,7 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         words=Link(
             "Shared words count", asked.address(words=None if asked.words == 0 else 0.0), asked.words != 0
         ),
+        kept=orjson.dumps(to_keep(asked)).decode("utf-8", "replace"),
         curl=curl(asked, base_url, keyed=keyed),
     )
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from evaluation.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import BOUNDS, KEEP, Bounds, BuildArguments, build

@@ -10,7 +10,8 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from akin import evaluate, train
+from akin.cli.evaluation import evaluate
+from akin.cli.training import train
 from evaluation.sentence_systems import sentence_vectors
 from evaluation.sets.functions import retrieval_by_label
 from evaluation.vectors import VectorSource

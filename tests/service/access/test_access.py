@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from akin.serving import settings_of
+from akin.cli.collection.serving import settings_of
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError

@@ -36,6 +36,7 @@ from tests.support.servers.patience import soon
 IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 NDJSON, CSV, PARQUET = "application/x-ndjson", "text/csv", "application/vnd.apache.parquet"
 FINAL = {"done", "failed"}
+MATCH = {"submissions": [{"paper_id": IDS[0]}], "profiles": [{"name": "a", "papers": [IDS[1]]}]}
 PASTED = {"title": "Floods", "abstract": "Rivers flood towns. We fit a graph. It forecasts floods."}
 
 
@@ -204,13 +205,97 @@ def test_profiles_share_everything_else(client: TestClient) -> None:
             "more than 500",
         ),
         ({"profiles": [{"name": "", "papers": [IDS[0]]}]}, "name"),
-        ({"profiles": [], "seeds": [IDS[0]]}, "one of seeds, queries, recommendations and profiles"),
+        ({"profiles": [], "seeds": [IDS[0]]}, "one of seeds, queries, recommendations, profiles and match"),
+        ({"match": MATCH | {"limit": 5_000}}, "5000 profiles x 1 reasons are more than 2000"),
+        ({"match": MATCH | {"profiles": [{"name": "a", "papers": ["none"]}]}}, "no paper in this collection"),
+        ({"match": MATCH | {"conflicts": [{"submission": 1, "profile": "a"}]}}, "names submission 1"),
+        ({"match": MATCH | {"conflicts": [{"submission": 0, "profile": "b"}]}}, "names the profile 'b'"),
+        ({"match": MATCH | {"profiles": MATCH["profiles"] * 2}}, "two profiles named"),
+        (
+            {
+                "match": MATCH
+                | {"profiles": [{"name": str(i), "papers": [IDS[0]] * 5_000} for i in range(41)]}
+            },
+            "more than 200000",
+        ),
     ],
 )
 def test_what_is_too_much_is_refused(client: TestClient, body: dict[str, Any], told: str) -> None:
     """Before anything is stored."""
     response = client.post("/v1/batches", json=body)
     assert (422, True) == (response.status_code, told in response.text)
+
+
+REVIEWERS = [
+    {"name": f"reviewer {number}", "papers": IDS[3 * number : 3 * number + 3]} for number in range(20)
+]
+
+
+def test_a_match_is_answered_a_submission_at_a_time(client: TestClient) -> None:
+    """Each as ``/v1/match`` answers it, conflicts left out; one that is not there says so."""
+    submissions = [{"paper_id": IDS[number]} for number in range(55)] + [PASTED, {"paper_id": "nobody"}]
+    match = {
+        "submissions": submissions,
+        "profiles": REVIEWERS,
+        "conflicts": [{"submission": 7, "profile": "reviewer 2"}],
+        "limit": 20,
+        "reasons": 0,
+    }
+    path = client.post("/v1/batches", json={"match": match}).headers["Location"]
+    assert (57, 1) == tuple(finished(client, path)[name] for name in ("done", "problems"))
+    results = lines(client, path)
+    assert [each.get("paper_id") for each in submissions] == [line["paper_id"] for line in results]
+    assert 404 == results[56]["problem"]["status"]
+    for number in (0, 7, 49, 50, 55):
+        alone = {**match, "submissions": [submissions[number]], "conflicts": []}
+        if number == 7:
+            alone["conflicts"] = [{"submission": 0, "profile": "reviewer 2"}]
+        answer = client.post("/v1/match", json=alone).json()
+        (expected,) = answer["submissions"]
+        assert {**expected, "submission": number} == results[number]["match"]
+        assert answer["warnings"] == results[number]["warnings"]
+    assert {20, 19} == {len(line["match"]["profiles"]) for line in results[:56]}
+
+
+def test_a_match_tells_as_many_reasons_as_are_asked_for(client: TestClient) -> None:
+    """In parts that hold no more than a worker does; profiles that are kept count by their names."""
+    kept = {"papers": IDS[5:9], "conflicts": [IDS[0]]}
+    assert 201 == client.put("/v1/profiles/mine", json=kept).status_code
+    profiles = [*REVIEWERS, {"name": "mine"}]
+    match = {"submissions": [{"paper_id": each} for each in IDS[:12]], "profiles": profiles, "limit": 21}
+    path = client.post("/v1/batches", json={"match": match | {"reasons": 5}}).headers["Location"]
+    finished(client, path)
+    results = lines(client, path)
+    for number in (0, 3, 11):
+        alone = {**match, "submissions": [{"paper_id": IDS[number]}], "reasons": 5}
+        (expected,) = client.post("/v1/match", json=alone).json()["submissions"]
+        assert {**expected, "submission": number} == results[number]["match"]
+    told = [{each["profile"] for each in line["match"]["profiles"]} for line in results]
+    assert ["mine" in each for each in told] == [False, *[True] * 11]
+
+
+def test_a_match_as_tables(client: TestClient) -> None:
+    """A row a profile, with its affinity; the same in CSV and Parquet."""
+    submissions = [{"paper_id": IDS[0]}, {"paper_id": "=nobody()"}, PASTED]
+    match = {"submissions": submissions, "profiles": REVIEWERS, "limit": 2}
+    path = client.post("/v1/batches", json={"match": match}).headers["Location"]
+    finished(client, path)
+    results = [line["match"]["profiles"] for line in lines(client, path) if "match" in line]
+    text = client.get(f"{path}/results", headers={"Accept": CSV}).text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert ["0", "0", "1", "2", "2"] == [row["seed"] for row in rows]
+    assert ["1", "2", "", "1", "2"] == [row["rank"] for row in rows]
+    assert ("'=nobody()", "") == (rows[2]["query_id"], rows[2]["profile"])
+    assert rows[2]["problem"]
+    told = [each for profiles in results for each in profiles]
+    parquet = pq.read_table(
+        io.BytesIO(client.get(f"{path}/results", headers={"Accept": PARQUET}).content)
+    ).to_pylist()
+    for table in (rows, parquet):
+        found = [row for row in table if row["profile"]]
+        assert [each["profile"] for each in told] == [row["profile"] for row in found]
+        assert [each["affinity"] for each in told] == [float(row["affinity"]) for row in found]
+        assert [each["papers"] for each in told] == [int(row["papers"]) for row in found]
 
 
 def test_results_are_read_on(client: TestClient) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client import Client
+from akin.client.client import Client
 
 SUBMISSION, OTHER = "demo:p03-m07", "demo:p01-m02"
 PROFILES = [

@@ -63,6 +63,9 @@ def test_many_titles_are_named_at_once(titles: Titles) -> None:
     ]
     assert [2, None, None, 6, None, None, 7] == titles.all_named(asked)
     assert [] == titles.all_named([])
+    several = titles_of(["Floods", "Rivers", "FLOODS!"], ["floods"])
+    assert [0, 2, 3] == several.same("floods")
+    assert [] == several.same("flood") == several.same("?")
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 3, 4, 5, 6, 7, 9])

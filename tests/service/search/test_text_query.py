@@ -11,15 +11,16 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import SentenceSelectionError
-from models.types import Facet
+from models.types import Facet, Filters
 from service.app import create_app
 from service.resolve.text_query import MAX_TEXT_CHARS, one_sentence
 from service.search.aspect import Aspect
+from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support import clients
@@ -159,6 +160,35 @@ def test_vectors_of_whole_papers_take_no_facet(tmp_path: Path, hashing: Encoder)
         with pytest.raises(SentenceSelectionError, match="one vector for each paper"):
             engine.search(SearchQuery((chosen,)))
     assert ["a"] == [each.paper.id for each in engine.search(SearchQuery((Seed(text=CLAIM),))).results]
+
+
+def test_a_title_finds_its_paper_first(tmp_path: Path, hashing: Encoder) -> None:
+    """A text that is a title, in any spelling of it, is at no distance by words from papers of that title.
+
+    Though the rest of it is about something else, and others say the same words; few candidates are enough.
+    """
+    said = "Floods of rivers come when rain falls on hills."
+    papers: list[dict[str, object]] = [
+        {"id": f"p{number:02}", "title": f"Rain on hills {number}", "abstract": [said]}
+        for number in range(400)
+    ]
+    papers += [
+        {"id": each, "title": "Floods: Rivers", "abstract": ["Trains are late."]} for each in ("x", "y")
+    ]
+    whole = small_engine(tmp_path, Annotator(hashing, tagger=KeywordTagger()), papers)
+    engine = SearchEngine(whole.snapshot, whole.load, n_candidates=5)
+
+    def found(**asked: Any) -> list[str]:
+        query = SearchQuery((Seed(text="floods, RIVERS"),), limit=2, **asked)
+        results = engine.search(query).results
+        for each in results:
+            parts = [*each.alignments, *each.omitted, each.words]
+            assert -each.score == pytest.approx(sum(part.weight * part.distance for part in parts), abs=1e-5)
+        return [each.paper.id for each in results]
+
+    assert ["x", "y"] == found()
+    assert ["y"] == found(filters=Filters(exclude_ids=frozenset({"x"})))[:1]
+    assert not {"x", "y"} & set(found(words=0.0))
 
 
 def test_a_text_among_several_seeds_takes_no_facet(client: TestClient) -> None:

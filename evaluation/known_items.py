@@ -1,0 +1,148 @@
+"""Known items: papers of a collection asked for through the service's engine, by title or by a question."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from evaluation.bootstrap import Interval, difference, interval
+from evaluation.sets.files import text_lines
+from models.errors import BrokenRowError, InputError
+from models.types import ProgressFn
+from service.collection.generations import open_engine
+from service.search.engine import SearchEngine
+from service.search.lookup import find_titles
+from service.search.query import SearchQuery, Seed
+from service.settings import Settings
+
+DEPTH: Final = 10
+# As the service answers, and without each of what it counts beside sentence vectors.
+_DEFAULT: Final = "text, the service's default"
+_ASKED: Final = SearchQuery((), limit=DEPTH, include=frozenset())
+_WAYS: Final[Mapping[str, SearchQuery]] = {
+    _DEFAULT: _ASKED,
+    "text, all sentences alike": replace(_ASKED, specificity=0.0),
+    "text, without words": replace(_ASKED, words=0.0),
+}
+_BY_TITLE: Final = "find by title"
+_MEASURES: Final[Mapping[str, Callable[[int | None], float]]] = {
+    "success@1": lambda rank: 100.0 * (rank == 1),
+    f"success@{DEPTH}": lambda rank: 100.0 * (rank is not None),
+    f"nDCG@{DEPTH}": lambda rank: 0.0 if rank is None else 100.0 / math.log2(rank + 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KnownItem:
+    """What is asked, and the papers that answer it, by id: one, or those of the same title."""
+
+    text: str
+    right: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """A measure of one way to ask, in percent; ``difference`` is the default less it, paired."""
+
+    way: str
+    measure: str
+    found: Interval
+    difference: Interval | None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMeasurement:
+    """Figures over all items, and by way the items whose paper is not first: text, and rank if it has one."""
+
+    n_papers: int
+    rows: tuple[ItemRow, ...]
+    missed: Mapping[str, Sequence[tuple[str, int | None]]]
+
+
+def measure_items(
+    settings: Settings,
+    *,
+    questions: Path | None = None,
+    n_titles: int = 500,
+    seed: int = 0,
+    on_progress: ProgressFn,
+) -> ItemMeasurement:
+    """Ask the collection of ``settings`` for papers drawn at random by their titles, or by ``questions``.
+
+    A file of questions has on each line the id of the paper that answers it, a tab and the question. Titles
+    are asked as texts and looked up as titles. Raises InputError, BrokenRowError, SnapshotError.
+    """
+    engine = open_engine(settings)
+    items = _drawn(engine, n_titles, seed) if questions is None else list(_asked(engine, questions))
+    ways: dict[str, Callable[[str], Sequence[str]]] = {
+        name: _by_text(engine, query) for name, query in _WAYS.items()
+    }
+    if questions is None:
+        ways[_BY_TITLE] = lambda text: [
+            each.paper.id for each in find_titles(engine, text, limit=DEPTH).results
+        ]
+    ranks: dict[str, list[int | None]] = {way: [] for way in ways}
+    for number, item in enumerate(items):
+        on_progress("asking", number, len(items))
+        for way, ask in ways.items():
+            found = (rank for rank, each in enumerate(ask(item.text), start=1) if each in item.right)
+            ranks[way].append(next(found, None))
+    on_progress("asking", len(items), len(items))
+    missed = {
+        way: [(item.text, rank) for item, rank in zip(items, own, strict=True) if rank != 1]
+        for way, own in ranks.items()
+    }
+    return ItemMeasurement(len(engine.snapshot), tuple(_rows(ranks)), missed)
+
+
+def _rows(ranks: Mapping[str, Sequence[int | None]]) -> Iterator[ItemRow]:
+    clusters = {str(number): str(number) for number in range(len(ranks[_DEFAULT]))}
+    for way, own in ranks.items():
+        for measure, value in _MEASURES.items():
+            values, usual = (
+                {str(number): value(rank) for number, rank in enumerate(each)}
+                for each in (own, ranks[_DEFAULT])
+            )
+            beside = None if way == _DEFAULT else difference(usual, values, clusters)
+            yield ItemRow(way, measure, interval(values, clusters), beside)
+
+
+def _drawn(engine: SearchEngine, n_titles: int, seed: int) -> list[KnownItem]:
+    """Papers with a title, drawn at random; whoever has the same title is right too."""
+    snapshot = engine.snapshot
+    by_title: dict[str, list[str]] = {}
+    for position in snapshot.positions.tolist():
+        paper = snapshot.paper(position)
+        if any(map(str.isalnum, paper.title)):
+            by_title.setdefault(paper.title, []).append(paper.id)
+    if not by_title:
+        raise InputError("No paper of the collection has a title; ask questions of it (--questions).")
+    titles = sorted(by_title)
+    drawn = np.random.default_rng(seed).permutation(len(titles))[:n_titles]
+    return [KnownItem(titles[each], frozenset(by_title[titles[each]])) for each in drawn.tolist()]
+
+
+def _asked(engine: SearchEngine, questions: Path) -> Iterator[KnownItem]:
+    n_items = 0
+    for line, text in text_lines(questions):
+        paper_id, tab, question = text.strip().partition("\t")
+        if not paper_id:
+            continue
+        if not tab or not question.strip():
+            raise BrokenRowError(str(questions), line, "no tab between the id of a paper and a question")
+        if engine.snapshot.find(paper_id) is None:
+            raise BrokenRowError(str(questions), line, "the collection has no paper of that id")
+        n_items += 1
+        yield KnownItem(question.strip(), frozenset({paper_id}))
+    if not n_items:
+        raise InputError(f"{questions} holds no question; give a line for each: ID, a tab, the question.")
+
+
+def _by_text(engine: SearchEngine, query: SearchQuery) -> Callable[[str], Sequence[str]]:
+    def ask(text: str) -> Sequence[str]:
+        return [each.paper.id for each in engine.search(replace(query, seeds=(Seed(text=text),))).results]
+
+    return ask
