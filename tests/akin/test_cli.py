@@ -185,7 +185,8 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     assert re.search(r"000002\W+cannot be read", listed)
 
 
-# The models are those that a person gets; the papers are those up to the one that the curl line asks with.
+# The encoder loads sooner than a person's, with which `.ci/run` asks the demo; the papers are those up to the
+# one that the curl line asks with.
 DEMO = """
 import sys
 from functools import partial
