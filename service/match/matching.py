@@ -14,7 +14,7 @@ from service.match.affinity import N_NEAREST, Affinities, Reasons
 from service.match.assignment import Aim, Assignment, assign
 from service.match.matrix import affinity_matrix
 from service.match.nearness import Nearness
-from service.match.program import Program
+from service.match.program.program import Program
 
 
 @dataclass(frozen=True, slots=True)
