@@ -12,8 +12,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
+from models.text.words import stems
 from models.types import Facet
-from models.words import stems
 from service.api.schemas.search import ResultOut
 from service.web.asked import Asked
 from service.web.views.sentences import card_sentences

@@ -12,7 +12,7 @@ from akin.cli.collection.serving import settings_of
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
 from akin.cli.progress import show_progress
-from evaluation.agreement import Agreement, compare
+from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP, BuildArguments, built_with
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock

@@ -145,7 +145,7 @@ def facets(
     make_room_for(json_file)
     loaded = importlib.import_module("models.encoder").load_encoder(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("sets.facets").measure_facets(
+        measured = _evaluation("tasks.facets").measure_facets(
             path, loaded, tagger=tagger, cache=cache, on_progress=on_progress
         )
     stdout.print(facet_tables(measured))
@@ -175,7 +175,7 @@ def reviewers(
     make_room_for(json_file)
     annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("sets.reviewers").measure_reviewers(
+        measured = _evaluation("tasks.reviewers").measure_reviewers(
             path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
         )
     stdout.print(reviewer_tables(measured))
@@ -202,7 +202,7 @@ def authors(
     make_room_for(json_file)
     annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("sets.authors").measure_authors(
+        measured = _evaluation("tasks.authors").measure_authors(
             path,
             annotator,
             split=split,
@@ -231,7 +231,7 @@ def compare(
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
     first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
     names = (first.system, second.system) if first.system != second.system else (a.stem, b.stem)
-    found = _evaluation("summary").compare(collection, first, second)
+    found = _evaluation("report.summary").compare(collection, first, second)
     stdout.print(comparison_table(names[0], names[1], found, collection))
     identity = {"set": collection.name, "a": names[0], "b": names[1]}
     _write_json(json_file, [{**identity, **comparison_row(comparison)} for comparison in found])
@@ -250,7 +250,7 @@ def candidates(
     json_file: Json = None,
 ) -> None:
     """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
-    stage = _evaluation("candidates")
+    stage = _evaluation("tasks.candidates")
     with show_progress(stderr) as on_progress:
         found = stage.measure_candidates(
             data,
@@ -283,7 +283,7 @@ def items(
     """
     make_room_for(json_file)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("known_items").measure_items(
+        measured = _evaluation("tasks.known_items").measure_items(
             settings_of(data=data, device=device),
             questions=questions,
             n_titles=titles,
@@ -310,7 +310,7 @@ def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: 
             tagged = replace(run, system="_".join(run.system.split()))
             _evaluation("run").write_trec(tagged, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
     if report is not None:
-        _evaluation("report").write_report(
+        _evaluation("report.report").write_report(
             report,
             measured.collection,
             measured.runs,

@@ -14,13 +14,13 @@ from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
     from evaluation.bootstrap import Interval
-    from evaluation.candidates import CandidateRow
     from evaluation.collection import Collection as TestCollection
-    from evaluation.known_items import ItemMeasurement
     from evaluation.measurement import Measurement
-    from evaluation.sets.facets import FacetMeasurement
-    from evaluation.sets.reviewers import ReviewerMeasurement
-    from evaluation.summary import Comparison, Row
+    from evaluation.report.summary import Comparison, Row
+    from evaluation.tasks.candidates import CandidateRow
+    from evaluation.tasks.facets import FacetMeasurement
+    from evaluation.tasks.known_items import ItemMeasurement
+    from evaluation.tasks.reviewers import ReviewerMeasurement
 
 _ALL = "all"
 # Measures that a terminal has room for; --json and --report hold all.

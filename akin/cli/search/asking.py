@@ -10,7 +10,7 @@ import orjson
 
 from indexer.files.durable import storage_errors
 from models.errors import InputError
-from models.sentences import split_sentences
+from models.text.sentences import split_sentences
 from models.types import Facet
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
-from evaluation.charts import Scale, ticks
+from evaluation.report.charts import Scale, ticks
 from models.training.loop import History
 
 _WIDTH, _PANEL, _LEFT, _GAP = 640.0, 180.0, 52.0, 46.0

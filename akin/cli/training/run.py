@@ -12,7 +12,7 @@ from akin.cli.training.config import RunConfig, settings_of
 from akin.cli.training.curve import curve
 from evaluation.sets.pairs import read_set
 from indexer.files.durable import replace_file, storage_errors
-from models.checkpoints import locate_checkpoint
+from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.changes import changes_content
 from models.errors import InputError
 from models.new_folder import new_folder

@@ -16,7 +16,7 @@ from jaxtyping import Float32
 from evaluation.collection import Collection
 from indexer.files.durable import replace_file, storage_errors
 from indexer.snapshot.snapshot import Snapshot
-from models.checkpoints import CHECKPOINTS, WEIGHTS
+from models.checkpoints.checkpoints import CHECKPOINTS, WEIGHTS
 from models.encoder import PAPERS_PER_CALL, Encoder
 from models.errors import StorageError
 from models.types import EncodedPaper, PackedVectors, Paper, ProgressFn, Unit

@@ -1,6 +1,6 @@
 """Authors: do affinities with an author's earlier papers order later papers as authorship does?
 
-A stand-in for what researchers say of themselves (``evaluation.sets.reviewers``), made from any corpus with
+A stand-in for what researchers say of themselves (``evaluation.tasks.reviewers``), made from any corpus with
 years and authors: those who have enough papers on both sides of a year, and later papers of their own (5), of
 their co-authors (4), of co-authors of these (2) and of anybody (1), as ratings. Names are taken as they are
 written, so two people of one name are one.
@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float64
 
-from evaluation.sets.reviewers import (
+from evaluation.report.summary import ALL, Comparison
+from evaluation.tasks.reviewers import (
     LOSS,
     ReviewerMeasurement,
     figure_rows,
     loss_difference,
     pair_counts,
 )
-from evaluation.summary import ALL, Comparison
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator

@@ -9,8 +9,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from evaluation.bootstrap import COVERAGE, N_RESAMPLES
-from evaluation.sets.recommendation import EncodePapers, vectors_by_id
-from evaluation.summary import Row
+from evaluation.report.summary import Row
+from evaluation.tasks.recommendation import EncodePapers, vectors_by_id
 from models.types import Paper
 
 # Inverse strengths of regularisation to choose from (semantics 4.2).

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from evaluation.charts import heat_map
 from evaluation.collection import Collection, EvalQuery
+from evaluation.report.charts import heat_map
 from models.errors import InputError
 from models.types import Alignment, RankedPaper
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from evaluation.collection import EvalQuery
-from evaluation.vectors import CollectionVectors
+from evaluation.systems.vectors import CollectionVectors
 from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import NO_WORDS, EncodedPaper, Facet, Paper, RankedPaper, Unit
@@ -34,7 +34,7 @@ class DenseSystem:
     """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
 
     ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
-    tagger's facets, not by those the collection gives (evaluation.tagged). ``words``: shared words count
+    tagger's facets, not by those the collection gives (``tagged``). ``words``: shared words count
     beside the vectors, and specific sentences more than others, as in the service.
     """
 

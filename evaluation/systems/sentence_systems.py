@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from evaluation.vectors import VectorSource, encode_alone
+from evaluation.systems.vectors import VectorSource, encode_alone
 from models.encoder import Encoder
 from models.errors import EncoderError, InputError
 from models.functions import FunctionEncoder, TrainedFunctionEncoder, load_function_encoder, read_metadata

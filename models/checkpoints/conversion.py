@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from models.checkpoints import (
+from models.checkpoints.checkpoints import (
     CHECKPOINTS,
     CONFIG,
     LAYER_MIX,

@@ -17,12 +17,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from models.checkpoints.hub import fetch_from_hub
 from models.checksums import sha256_of
 from models.errors import MissingPackageError, UnknownNameError, WeightsError
-from models.hub import fetch_from_hub
 
 # The taggers and function encoders that come with Akin; README.md there names the commands that made them.
-SHIPPED_WEIGHTS = Path(__file__).with_name("weights")
+SHIPPED_WEIGHTS = Path(__file__).parents[1] / "weights"
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"

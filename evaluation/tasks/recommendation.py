@@ -11,7 +11,7 @@ from jaxtyping import Float32
 from torch import nn
 
 from evaluation.bootstrap import intervals
-from evaluation.summary import Row
+from evaluation.report.summary import Row
 from models.errors import InputError
 from models.types import Paper
 

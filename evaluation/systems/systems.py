@@ -23,7 +23,8 @@ from gensim.models import KeyedVectors
 from jaxtyping import Float64, Int64
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.dense import (
+from evaluation.run import Run
+from evaluation.systems.dense import (
     SUFFIXES,
     Choice,
     DenseSystem,
@@ -34,20 +35,19 @@ from evaluation.dense import (
     query_words,
     score_pool,
 )
-from evaluation.lexical import Bm25, TfIdf, Words, paper_text, words
-from evaluation.run import Run
-from evaluation.tagged import has_facet, retag
-from evaluation.vectors import CollectionVectors, VectorSource, encode_collection
-from evaluation.word_vectors import WordVectors, train
+from evaluation.systems.lexical import Bm25, TfIdf, Words, paper_text, words
+from evaluation.systems.tagged import has_facet, retag
+from evaluation.systems.vectors import CollectionVectors, VectorSource, encode_collection
+from evaluation.systems.word_vectors import WordVectors, train
 from indexer.words.collection import CollectionWords
 from indexer.words.file import words_of
 from models.annotator import Annotator
 from models.checksums import hash64
 from models.errors import InputError, UnknownNameError
 from models.facets import FacetTagger, load_tagger
+from models.text.words import count_words
 from models.transport import SERVING, Scorer, TransportSettings
 from models.types import EncoderSpec, RankedPaper, Unit
-from models.words import count_words
 from service.search.rerank import SAMPLE_PAPERS, default_specificity, default_tau, specificity_weights
 from service.search.words import QueryVectors, default_weight
 

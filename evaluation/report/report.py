@@ -10,12 +10,12 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from evaluation.charts import Dot, Point, dots, scatter, ticks
 from evaluation.collection import Collection
-from evaluation.explained import ExplainedRanking, readable
 from evaluation.measures import per_query
+from evaluation.report.charts import Dot, Point, dots, scatter, ticks
+from evaluation.report.explained import ExplainedRanking, readable
+from evaluation.report.summary import ALL, Comparison, Row, compare
 from evaluation.run import Run
-from evaluation.summary import ALL, Comparison, Row, compare
 from indexer.files.durable import replace_file, storage_errors
 
 __all__ = ["ExplainedRanking", "write_report"]
@@ -103,7 +103,7 @@ def write_report(
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("evaluation", "."),
+        loader=PackageLoader("evaluation", "report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
