@@ -17,6 +17,7 @@ from service.search.query import SearchAnswer, SearchQuery, Seed
 
 _CHUNK_QUERIES: Final = 50
 _CHUNK_PAPERS: Final = 500  # of all its answers together: what a worker and a reader hold in memory
+_PROFILE: Final = 0.05  # what a profile without reasons takes, as a share of a paper's answer
 _QUERY: Final = TypeAdapter(SearchQuery)
 _NAME: Final = "name"  # beside the fields of a query, of which none is called so
 _MATCH: Final = TypeAdapter(MatchQuery)
@@ -118,7 +119,8 @@ def _cut_submissions(asked: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:
         _SUBMISSION.dump_python(Submission(seed, names), exclude_defaults=True)
         for seed, names in zip(asked.submissions, asked.conflicts_by_submission(), strict=True)
     ]
-    size = max(1, min(_CHUNK_QUERIES, _CHUNK_PAPERS // max(1, asked.told.limit * asked.told.n_reasons)))
+    n_papers = asked.told.limit * max(asked.told.n_reasons, _PROFILE)
+    size = max(1, min(_CHUNK_QUERIES, int(_CHUNK_PAPERS / max(n_papers, 1))))
     for start in range(0, len(submissions), size):
         yield submissions[start : start + size]
 

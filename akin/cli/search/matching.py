@@ -21,7 +21,7 @@ from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim, Assignment
 from service.match.matching import Match, Quotas
 from service.match.papers import matched_papers
-from service.match.program import Program, Wanted, read_program
+from service.match.program.program import Program, Wanted, read_program
 from service.match.report import write_report
 from service.match.tables import write_assignment, write_scores
 

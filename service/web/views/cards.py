@@ -180,7 +180,7 @@ def _card(
 
 
 def _nearer_than(strength: StrengthOut) -> str:
-    return f"Nearer than {strength.nearer_than:.0%} of the papers here are to their own nearest paper."
+    return f"Closer than {strength.nearer_than:.0%} of the papers here are to their closest paper."
 
 
 def _bar(score: float, scores: Sequence[float]) -> int:
