@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from models.errors import DeadlineError, InputError
 from service.batches.content import BatchResult, match_of, queries_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
-from service.match.answer import Matcher, MatchQuery
+from service.match.answer import MatchedSubmission, Matcher, MatchQuery
 from service.search.engine import SearchEngine
+
+# Submissions are compared together as long as there are no more of them: the papers are then read once.
+_MOST_COMPARISONS: Final = 400_000
 
 
 class Answerer:
@@ -26,7 +30,10 @@ class Answerer:
         self._matcher = None
 
     def results(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
-        """The outcome of each query, in order, found within the deadline of its own turn."""
+        """The outcome of each query, in order, found within the deadline of its own turn.
+
+        Some submissions of a match are compared together, at the turn of the first of them.
+        """
         common = match_of(chunk)
         return self._ranked(chunk, engine) if common is None else self._matched(chunk, engine, common)
 
@@ -43,15 +50,23 @@ class Answerer:
                 yield replace(result, answer=answer, next_cursor=following)
 
     def _matched(self, chunk: LeasedChunk, engine: SearchEngine, common: MatchQuery) -> Iterator[BatchResult]:
-        for seed, submission in enumerate(submissions_of(chunk), start=chunk.first):
-            result = BatchResult(seed, submission.seed.paper_id, of_match=True)
+        submissions = list(submissions_of(chunk))
+        first = 0
+        while first < len(submissions):
+            lot = submissions[first:]
             try:
                 matcher = self._matcher_of(chunk.job_id, engine, common)
-                matched = matcher.match_one(submission.seed, submission.conflicts)
+                lot = lot[: max(1, _MOST_COMPARISONS // matcher.n_papers)]
+                outcomes = matcher.match_each(lot)
             except (InputError, DeadlineError) as error:
-                yield result.with_error(error)
-            else:
-                yield replace(result, matched=matched)
+                outcomes = [error] * len(lot)
+            for number, (submission, outcome) in enumerate(zip(lot, outcomes, strict=True), start=first):
+                result = BatchResult(chunk.first + number, submission.seed.paper_id, of_match=True)
+                if isinstance(outcome, MatchedSubmission):
+                    yield replace(result, matched=outcome)
+                else:
+                    yield result.with_error(outcome)
+            first += len(lot)
 
     def _matcher_of(self, job_id: str, engine: SearchEngine, common: MatchQuery) -> Matcher:
         if self._matcher is None or self._matcher[0] != job_id:

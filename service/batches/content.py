@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 import models.errors
 from models.errors import AkinError
 from service.batches.job import ChunkContent, LeasedChunk, NewJob
-from service.match.answer import MatchedSubmission, MatchQuery
-from service.search.query import SearchAnswer, SearchQuery, Seed
+from service.match.answer import MatchedSubmission, MatchQuery, Submission
+from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50
 _CHUNK_PAPERS: Final = 500  # of all its answers together: what a worker and a reader hold in memory
@@ -47,14 +47,6 @@ class NamedQuery:
     def paper_id(self) -> str | None:
         """The paper that a search starts from, where it is one of the collection."""
         return self.query.seeds[0].paper_id if self.name is None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """One query of a batch that is a match: a paper, and the names of profiles that are not for it."""
-
-    seed: Seed
-    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

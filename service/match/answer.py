@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from models.errors import InputError
+from models.errors import DeadlineError, InputError
 from models.types import Paper
 from service.answer_warnings import AnswerWarning
 from service.match.affinity import N_NEAREST, Affinities, Reason
@@ -118,6 +118,14 @@ class MatchAnswer:
     took_ms: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission by itself, and the names of profiles that are not for it."""
+
+    seed: Seed
+    conflicts: tuple[str, ...] = ()
+
+
 class Matcher:
     """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to tell.
 
@@ -146,6 +154,11 @@ class Matcher:
                 self.unresolved.setdefault(profiles[column].name, []).append(name)
             else:
                 self._barred.setdefault(position, []).append(column)
+
+    @property
+    def n_papers(self) -> int:
+        """The papers that each submission is compared with."""
+        return sum(map(len, self._members.values()))
 
     def read(self, submission: Seed) -> ReadPaper:
         """The paper of a submission; raises as ``SeedReader.read`` does."""
@@ -203,10 +216,23 @@ class Matcher:
         )
         return MatchedSubmission(submission.paper, profiles, submission.warnings)
 
-    def match_one(self, submission: Seed, conflicts: Iterable[str] = ()) -> MatchedSubmission:
-        """One submission by itself; raises InputError and DeadlineError."""
-        read = self.read(submission)
-        return self.matched(read, self.affinities([read])[0], self.conflicts(read, conflicts))
+    def match_each(
+        self, submissions: Sequence[Submission]
+    ) -> list[MatchedSubmission | InputError | DeadlineError]:
+        """Submissions compared together, each with its profiles or why it has none; raises DeadlineError."""
+        read: list[ReadPaper | InputError | DeadlineError] = []
+        for each in submissions:
+            try:
+                read.append(self.read(each.seed))
+            except (InputError, DeadlineError) as error:
+                read.append(error)
+        rows = iter(self.affinities([each for each in read if isinstance(each, ReadPaper)]))
+        return [
+            self.matched(own, next(rows), self.conflicts(own, each.conflicts))
+            if isinstance(own, ReadPaper)
+            else own
+            for each, own in zip(submissions, read, strict=True)
+        ]
 
 
 def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
