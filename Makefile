@@ -67,8 +67,10 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 	$(BIN)/python -m docs.screenshots
 
 # One of them: make trials TRIAL=tests/trials/test_crashes.py
+TRIALS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 -o faulthandler_timeout=0 --capture=no
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 -o faulthandler_timeout=0 --capture=no $(or $(TRIAL),tests/trials)
+	$(TRIALS) $(or $(TRIAL),tests/trials)
+	$(if $(TRIAL),,$(TRIALS) --ignore tests/trials)  # apart, as the others load what has threads
 
 # Each in an environment of its own, .venv-3.12 and so on.
 pythons: setup ## Test under each Python that Akin claims and that is here; check the wheels for the others

@@ -3,12 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from akin.async_client import AsyncClient
-    from akin.client import Client
+    from akin.client.async_client import AsyncClient
+    from akin.client.client import Client, Retries
     from models.errors import ServiceError
 
-__all__ = ["AsyncClient", "Client", "ServiceError"]
-_HOMES = {"AsyncClient": "akin.async_client", "Client": "akin.client", "ServiceError": "models.errors"}
+__all__ = ["AsyncClient", "Client", "Retries", "ServiceError"]
+_HOMES = {
+    "AsyncClient": "akin.client.async_client",
+    "Client": "akin.client.client",
+    "Retries": "akin.client.client",
+    "ServiceError": "models.errors",
+}
 
 
 def __getattr__(name: str) -> Any:

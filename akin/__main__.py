@@ -12,7 +12,7 @@ def main() -> None:
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, _end)
-    from akin.cli import app  # noqa: PLC0415 - only now, for the signal may come while it is loaded
+    from akin.cli.app import app  # noqa: PLC0415 - only now, for the signal may come while it is loaded
 
     app()
 

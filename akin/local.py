@@ -8,8 +8,9 @@ from typing import Any, Self, TypeVar, Unpack
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from akin import calls
-from akin.answers import (
+from akin.cli.collection.serving import settings_of
+from akin.client import calls
+from akin.client.answers import (
     FetchedPapers,
     Paper,
     PaperList,
@@ -18,12 +19,11 @@ from akin.answers import (
     SentenceAnswer,
     TitlesAnswer,
 )
-from akin.match_answers import ComparedPapers
-from akin.queries import ListFilters, RecommendationsRequest, SearchRequest, SentenceRequest
-from akin.queries import Seed as PaperSeed
-from akin.responses import read_answer
-from akin.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
-from akin.serving import settings_of
+from akin.client.match_answers import ComparedPapers
+from akin.client.queries import ListFilters, RecommendationsRequest, SearchRequest, SentenceRequest
+from akin.client.queries import Seed as PaperSeed
+from akin.client.responses import read_answer
+from akin.client.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
 from models.errors import InputError
 from service.api.schemas.base import PaperOut, where
 from service.api.schemas.compare import CompareIn, CompareOut

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from indexer.corpus.read import read_corpus
-from models.checkpoints import locate_checkpoint
+from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.hashing import HashingEncoder
 from models.encoders.transformer import Transformer

@@ -24,7 +24,7 @@ from models.types import Paper
 from service.match.assignment import Aim
 from service.match.matching import Match, Quotas
 from service.match.papers import matched_papers
-from service.match.program import Program
+from service.match.program.program import Program
 from service.match.report import write_report
 from service.match.tables import write_scores
 
@@ -77,7 +77,9 @@ def _matched(program: Program, data: Path, stop_after: int | None = None) -> Mat
         if stop_after is not None and stage == "comparing" and done >= stop_after:
             os.kill(os.getpid(), 9)
 
-    return Match(program, open_snapshot(data), data=data, n_threads=os.cpu_count() or 1, on_progress=stop)
+    return Match(
+        program, open_snapshot(data), data=data, n_threads=len(os.sched_getaffinity(0)), on_progress=stop
+    )
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import sentencex
 
-from models.sentences import split_sentences
+from models.text.sentences import split_sentences
 
 HOSTILE_BYTES = 64 * 1024
 LIMIT_S = 0.050

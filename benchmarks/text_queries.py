@@ -12,12 +12,12 @@ import numpy as np
 
 from evaluation.bootstrap import difference, interval
 from evaluation.collection import Collection
-from evaluation.dense import SUFFIXES, score_pool
-from evaluation.lexical import Bm25, paper_text, words
 from evaluation.measurement import load_collection
 from evaluation.measures import per_query
 from evaluation.run import Run
-from evaluation.vectors import VectorSource, encode_collection
+from evaluation.systems.dense import SUFFIXES, score_pool
+from evaluation.systems.lexical import Bm25, paper_text, words
+from evaluation.systems.vectors import VectorSource, encode_collection
 from models.encoder import load_encoder
 
 MEASURE = "nDCG@10"

@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import Float32
 
 from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
-from evaluation.dense import parse_name
-from evaluation.explained import ExplainedRanking
+from evaluation.report.explained import ExplainedRanking
+from evaluation.report.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.run import Run, read_trec
-from evaluation.sentence_systems import sentence_vectors
 from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
-from evaluation.summary import ALL, Comparison, Row, compare, summarise
-from evaluation.systems import Systems, check_name, has_plan
-from evaluation.vectors import VectorSource, present_encoders
+from evaluation.systems.dense import parse_name
+from evaluation.systems.sentence_systems import sentence_vectors
+from evaluation.systems.systems import Systems, check_name, has_plan
+from evaluation.systems.vectors import VectorSource, present_encoders
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import load_encoder
 from models.errors import InputError

@@ -7,7 +7,7 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from jaxtyping import Float32
 
-from models.checkpoints import locate_checkpoint
+from models.checkpoints.checkpoints import locate_checkpoint
 from models.errors import EncoderError
 from models.registry import resolve
 from models.types import EncodedPaper, EncoderSpec, Paper, Precision

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float32, Int64
 from safetensors import SafetensorError, safe_open
 
-from models.checkpoints import SHIPPED_WEIGHTS
+from models.checkpoints.checkpoints import SHIPPED_WEIGHTS
 from models.errors import WeightsError
 from models.registry import resolve
 from models.types import EncoderSpec, Facet, Paper, TaggerSpec

@@ -15,7 +15,7 @@ from jaxtyping import Float32
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from models.checkpoints import SHIPPED_WEIGHTS, file_sha256
+from models.checkpoints.checkpoints import SHIPPED_WEIGHTS, file_sha256
 from models.errors import EncoderError, WeightsError
 from models.types import EncoderSpec, FunctionSpec
 

@@ -52,7 +52,7 @@ from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
 from service.web.refusals import PROBLEM_PAGES
-from service.web.routes import batch_page, compare_page, docs, library_page, page, static
+from service.web.routes import batch_page, compare_page, docs, library_page, page, saved_page, static
 
 # Titles come before single papers, whose ids may be anything.
 _ROUTES = (
@@ -75,6 +75,7 @@ _ROUTES = (
     library_page,
     batch_page,
     compare_page,
+    saved_page,
     static,
 )
 # What a page of another origin, where those are allowed, may send and read beside the usual.

@@ -16,7 +16,7 @@ from tests.support.pickles import opens_pickles
 
 PACKAGES = Path(service.__file__).parents[1]
 # The one place for published checkpoints, on explicit request and with weights only.
-CONVERSION = "models/conversion.py"
+CONVERSION = "models/checkpoints/conversion.py"
 ADDRESS = "http://example.org/paper.pdf"
 
 

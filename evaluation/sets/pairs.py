@@ -7,7 +7,7 @@ from typing import TypeGuard
 from evaluation.collection import Collection, EvalQuery
 from evaluation.sets.files import json_lines, locate
 from models.errors import BrokenRowError
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet
 from models.types import Paper
 

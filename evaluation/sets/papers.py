@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from indexer.corpus.rows import clean
 from models.errors import InputError
-from models.sentences import sentences_from_list, split_sentences
+from models.text.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper
 
 

@@ -41,7 +41,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
 from models.annotator import Annotator
 from models.errors import BuildLockedError, SnapshotMissingError
-from models.sentences import SPLITTER_VERSION
+from models.text.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations

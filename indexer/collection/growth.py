@@ -16,8 +16,8 @@ from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import SegmentPart, write_segment
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
+from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
-from models.words import RULES
 
 MOST_ROWS: Final = 5_000_000  # of a segment: what a kill may cost is bounded, and what writing one takes
 NOTHING: Final = np.empty(0, dtype=np.int64)

@@ -16,8 +16,8 @@ from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
 from models.errors import CorpusError
-from models.language import other_language
-from models.sentences import SPLITTER_VERSION
+from models.text.language import other_language
+from models.text.sentences import SPLITTER_VERSION
 from models.types import Paper, ProgressFn
 
 _AT_ONCE: Final = 1_000  # papers of one transaction: others who write wait a tenth of a second

@@ -24,8 +24,8 @@ from indexer.snapshot.segment import PAPERS
 from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, sha256_of
+from models.text.words import RULES
 from models.types import ProgressFn, unseen
-from models.words import RULES
 
 _OTHERS_AT_WORK: Final = ("corpus", "reindex", "changes", "merge")
 _OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")

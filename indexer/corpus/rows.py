@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.errors import InputError
-from models.sentences import sentences_from_list, split_sentences
+from models.text.sentences import sentences_from_list, split_sentences
 from models.types import Facet, Paper, Sentence
 
 # Ids are shown, logged and put into URLs; of 188,635 real ones the longest has 106 characters.

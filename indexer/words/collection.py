@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 
 from indexer.words.file import MOST_COUNTED, SegmentWords
 from models.checksums import hash64
+from models.text.words import WordCounts
 from models.transport.compiled import compiled
 from models.types import rows_of
-from models.words import WordCounts
 
 # What a word counts that counts so often, before its rarity: sublinear.
 _TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])

@@ -6,7 +6,7 @@ words.arrow, one row of lists:
   numbers, counts  of each cell a stem, ascending within a paper, and how often it counts there, up to 255
   word_starts      stem i owns postings word_starts[i]:word_starts[i + 1]
   papers, times    of each posting a paper, ascending within a stem, and how often the stem counts there
-Its schema says by which rules of models/words.py the words were counted.
+Its schema says by which rules of models/text/words.py the words were counted.
 """
 
 from array import array
@@ -23,8 +23,8 @@ from jaxtyping import Bool, Int64, UInt8, UInt32, UInt64
 from scipy.sparse import csr_array
 
 from models.checksums import hash64
+from models.text.words import RULES, WordCounts, count_words
 from models.types import rows_of
-from models.words import RULES, WordCounts, count_words
 
 WORDS: Final = "words.arrow"
 MOST_COUNTED: Final = 255

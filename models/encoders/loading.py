@@ -9,7 +9,7 @@ import torch
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from models.checkpoints import CONFIG, WEIGHTS, LocalCheckpoint, read_json
+from models.checkpoints.checkpoints import CONFIG, WEIGHTS, LocalCheckpoint, read_json
 from models.encoders.changes import apply_changes
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError

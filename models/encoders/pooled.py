@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from models.checkpoints import LocalCheckpoint
+from models.checkpoints.checkpoints import LocalCheckpoint
 from models.encoders.transformer import Transformer
 from models.types import EncoderSpec, Precision, Unit
 

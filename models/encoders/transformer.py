@@ -10,7 +10,7 @@ from jaxtyping import Float32
 from safetensors import safe_open
 from transformers import PreTrainedModel
 
-from models.checkpoints import (
+from models.checkpoints.checkpoints import (
     LAYER_MIX,
     WEIGHTS,
     DocumentPooling,

@@ -9,7 +9,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from models.checkpoints import VOCABULARY, lowers_case, tokenizer_file
+from models.checkpoints.checkpoints import VOCABULARY, lowers_case, tokenizer_file
 from models.errors import EncoderError, WeightsError
 from models.types import Paper
 

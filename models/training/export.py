@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from models.checkpoints import WEIGHTS, LocalCheckpoint, Pooling, write_pooling
-from models.conversion import COMPANIONS
+from models.checkpoints.checkpoints import WEIGHTS, LocalCheckpoint, Pooling, write_pooling
+from models.checkpoints.conversion import COMPANIONS
 from models.encoders.loading import load_checkpoint
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from models.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
+from models.checkpoints.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
 from models.encoders.devices import resolve_device
 from models.encoders.loading import load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -16,25 +17,30 @@ from service.api.answers import RankedOut
 from service.api.errors import described
 from service.api.exports import CSV_COLUMNS, csv_rows, csv_text
 from service.api.formats import Format
-from service.api.schemas.base import PaperOut
+from service.api.schemas.base import PaperOut, WarningOut
+from service.api.schemas.match import MatchedSubmissionOut
 from service.api.schemas.recommendations import RecommendationsOut
 from service.api.schemas.search import ResultOut, SearchOut
 from service.batches.content import BatchResult, read_results
 from service.batches.jobs import Jobs
 from service.context import with_deadline
+from service.match.answer import MatchedSubmission
 
 _CHUNK_S: Final = 30.0  # how long one chunk is waited for
-# A row a paper; a query without papers has one row, whose problem says why.
-_COLUMNS: Final = ("seed", "query_id", "problem", *CSV_COLUMNS)
+# A row a paper, or a profile of a match; a query without any has one row, whose problem says why.
+_HEAD: Final = ("seed", "query_id", "problem")
+_COLUMNS: Final = (*_HEAD, *CSV_COLUMNS)
+_MATCH_COLUMNS: Final = (*_HEAD, "title", "rank", "profile", "affinity", "papers")
 _TYPES: Final = {
     "seed": pa.int32(),
     "rank": pa.int32(),
     "score": pa.float64(),
+    "affinity": pa.float64(),
+    "papers": pa.int32(),
     "authors": pa.list_(pa.string()),
     "year": pa.int32(),
     "fields": pa.list_(pa.string()),
 }
-_SCHEMA: Final = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _COLUMNS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
 
     Raises BatchNotFoundError where the job is removed meanwhile, StorageError.
     """
-    chunks = _chunks(jobs, stretch)
+    chunks = results_of(jobs, stretch)
     if form is Format.CSV:
         return _csv(chunks, with_header=stretch.start == 0)
     if form is Format.PARQUET:
@@ -59,8 +65,8 @@ def as_file(form: Format, jobs: Jobs, stretch: Stretch) -> Iterator[bytes]:
     return (b"".join(map(_line, chunk)) for chunk in chunks)
 
 
-def _chunks(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
-    """The results of one chunk after another."""
+def results_of(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
+    """The results of one chunk after another; raises BatchNotFoundError, StorageError."""
     at = stretch.start
     while at < stretch.stop:
         # The request's own deadline is for the start of its answer.
@@ -72,7 +78,7 @@ def _chunks(jobs: Jobs, stretch: Stretch) -> Iterator[list[BatchResult]]:
 
 
 def _line(result: BatchResult) -> bytes:
-    """A result as ``/v1/search`` or ``/v1/recommendations`` gives it, but for ``took_ms``, or why not."""
+    """A result as the endpoint of a single one gives it, but for ``took_ms``, or why there is none."""
     line: dict[str, Any] = {"seed": result.seed, "paper_id": result.paper_id}
     if result.name is not None:
         line["name"] = result.name
@@ -80,35 +86,56 @@ def _line(result: BatchResult) -> bytes:
         shape: type[RankedOut] = SearchOut if result.name is None else RecommendationsOut
         out = shape.of(result.answer, next_cursor=result.next_cursor)
         line |= out.model_dump(mode="json", exclude={"took_ms"})
+    elif result.matched is not None:
+        line["match"] = MatchedSubmissionOut.of(result.seed, result.matched).model_dump(mode="json")
+        line["warnings"] = [WarningOut.model_validate(each).model_dump() for each in result.matched.warnings]
     elif (problem := result.problem) is not None:
         line["problem"] = described(problem)
     return orjson.dumps(line) + b"\n"
 
 
+def _columns(chunk: list[BatchResult]) -> tuple[str, ...]:
+    """Those of tables of the results; a batch holds results of one kind."""
+    return _MATCH_COLUMNS if chunk and chunk[0].of_match else _COLUMNS
+
+
 def _csv(chunks: Iterator[list[BatchResult]], *, with_header: bool) -> Iterator[bytes]:
     """Rows as RFC 4180 has them; a part that is read later goes on without a header."""
-    if with_header:
-        yield _csv_text([list(_COLUMNS)])
-    for chunk in chunks:
-        yield _csv_text([row for result in chunk for row in _csv_rows(result)])
-
-
-def _csv_text(rows: list[list[Any]]) -> bytes:
-    return csv_text(rows).encode("utf-8", "replace")
+    for number, chunk in enumerate(chunks):
+        header = [list(_columns(chunk))] if with_header and number == 0 else []
+        rows = (row for result in chunk for row in _csv_rows(result))
+        yield csv_text([*header, *rows]).encode("utf-8", "replace")
 
 
 def _csv_rows(result: BatchResult) -> Iterator[list[Any]]:
-    head = [result.seed, harmless(result.paper_id or result.name or ""), harmless(_problem(result) or "")]
-    papers = (
-        [] if result.answer is None else [ResultOut.model_validate(each) for each in result.answer.results]
-    )
-    for row in csv_rows(papers):
-        yield [*head, *row]
-    if not papers:
-        yield head + [""] * len(CSV_COLUMNS)
+    head = [result.seed, harmless(result.paper_id or result.name or ""), harmless(problem_of(result) or "")]
+    if result.matched is not None:
+        rows = [
+            [harmless(value) if isinstance(value, str) else value for value in row.values()]
+            for row in _profiles(result.matched)
+        ]
+    else:
+        ranked = () if result.answer is None else result.answer.results
+        rows = list(csv_rows([ResultOut.model_validate(each) for each in ranked]))
+    n_empty = len(_columns([result])) - len(head)
+    yield from ([*head, *row] for row in rows or [[""] * n_empty])
 
 
-def _problem(result: BatchResult) -> str | None:
+def _profiles(matched: MatchedSubmission) -> list[dict[str, Any]]:
+    """A row a profile, nearest first: the columns of a match that follow the head."""
+    return [
+        {
+            "title": matched.paper.title,
+            "rank": rank,
+            "profile": each.name,
+            "affinity": each.affinity,
+            "papers": each.n_papers,
+        }
+        for rank, each in enumerate(matched.profiles, start=1)
+    ]
+
+
+def problem_of(result: BatchResult) -> str | None:
     """Why a query has no papers; ``None`` where it has some."""
     if (problem := result.problem) is not None:
         return str(described(problem)["detail"])
@@ -118,21 +145,27 @@ def _problem(result: BatchResult) -> str | None:
 def _parquet(chunks: Iterator[list[BatchResult]]) -> Iterator[bytes]:
     """A file of one row group a chunk, sent on as it is written."""
     sink = _Sink()
-    with pq.ParquetWriter(sink, _SCHEMA, compression="zstd") as writer:
-        for chunk in chunks:
+    first = next(chunks, [])
+    schema = pa.schema([(name, _TYPES.get(name, pa.string())) for name in _columns(first)])
+    with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for chunk in chain([first], chunks):
             rows = [row for result in chunk for row in _parquet_rows(result)]
-            writer.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA))
+            writer.write_table(pa.Table.from_pylist(rows, schema=schema))
             yield sink.taken()
     yield sink.taken()
 
 
 def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
-    head = {"seed": result.seed, "query_id": result.paper_id or result.name, "problem": _problem(result)}
-    ranked = () if result.answer is None else result.answer.results
-    for rank, each in enumerate(ranked, start=1):
-        yield {**head, "rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}
-    if not ranked:
-        yield head
+    head = {"seed": result.seed, "query_id": result.paper_id or result.name, "problem": problem_of(result)}
+    if result.matched is not None:
+        rows = _profiles(result.matched)
+    else:
+        ranked = () if result.answer is None else result.answer.results
+        rows = [
+            {"rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}
+            for rank, each in enumerate(ranked, start=1)
+        ]
+    yield from ({**head, **row} for row in rows or [{}])
 
 
 class _Sink(io.RawIOBase):

@@ -27,7 +27,7 @@ _PARTS: Final = {
     "match": "Two papers side by side; profiles, such as reviewers, near to papers.",
     "vectors": "The vectors that searches compare, for programs of your own.",
     "papers": "The collection: listed, found by titles, read, added to, deleted from.",
-    "batches": "Thousands of searches or recommendations at once, done in the background.",
+    "batches": "Thousands of searches, recommendations or submissions at once, done in the background.",
     "saved queries": "Queries kept under a name, what is new to them, and their feeds.",
     "Semantic Scholar": "The shapes of its interface, so that its clients work over this collection.",
     "operations": "Whether the service is alive and ready, and its metrics.",
@@ -105,6 +105,18 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
                 "profiles": [{"name": "Ada", "papers": ["demo:p02-m01", "demo:p02-m06"]}],
                 "filters": {"year_from": 2020},
                 "limit": 5,
+            },
+        ),
+        "match": _example(
+            "Reviewers for submissions",
+            {
+                "match": {
+                    "submissions": [{"paper_id": "demo:p03-m07"}, _DRAFT],
+                    "profiles": [
+                        {"name": "Ada", "papers": ["demo:p02-m01", "demo:p02-m06"]},
+                        {"name": "Ben", "papers": ["demo:p01-m02"]},
+                    ],
+                }
             },
         ),
     },

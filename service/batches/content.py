@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,12 +12,16 @@ from pydantic import TypeAdapter
 import models.errors
 from models.errors import AkinError
 from service.batches.job import ChunkContent, LeasedChunk, NewJob
+from service.match.answer import MatchedSubmission, MatchQuery, Submission
 from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50
 _CHUNK_PAPERS: Final = 500  # of all its answers together: what a worker and a reader hold in memory
+_PROFILE: Final = 0.05  # what a profile without reasons takes, as a share of a paper's answer
 _QUERY: Final = TypeAdapter(SearchQuery)
 _NAME: Final = "name"  # beside the fields of a query, of which none is called so
+_MATCH: Final = TypeAdapter(MatchQuery)
+_MATCH_KEY: Final = "match"  # around what the submissions of a match share
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class BatchResult:
     """The outcome of query number ``seed``: an answer and the cursor of its next page, or an error.
 
     ``error`` is the name of a class of ``models.errors``, ``message`` what it said. ``name`` is that of
-    recommendations.
+    recommendations. Of a match it is ``matched``, or an error, and ``of_match`` is true.
     """
 
     seed: int
@@ -60,11 +64,12 @@ class BatchResult:
     error: str | None = None
     message: str = ""
     name: str | None = None
+    matched: MatchedSubmission | None = None
+    of_match: bool = False
 
-    @classmethod
-    def of_error(cls, seed: int, asked: NamedQuery, error: AkinError) -> "BatchResult":
-        """Why there is no answer to a query."""
-        return cls(seed, asked.paper_id, error=type(error).__name__, message=str(error), name=asked.name)
+    def with_error(self, error: AkinError) -> "BatchResult":
+        """Why there is no answer to the query."""
+        return replace(self, error=type(error).__name__, message=str(error))
 
     @property
     def problem(self) -> AkinError | None:
@@ -75,19 +80,41 @@ class BatchResult:
         return error
 
 
+_SUBMISSION: Final = TypeAdapter(Submission)
 _RESULT: Final = TypeAdapter(BatchResult)
 
 
-def new_job(asked: Asked, *, owner: str, idempotency_key: str | None, generation: str) -> NewJob:
+def new_job(asked: Asked | MatchQuery, *, owner: str, idempotency_key: str | None, generation: str) -> NewJob:
     """The job of answering what a batch asks for; equal requests have the same hash however written."""
-    shared = _dumped(_plain(asked.queries[0]) if asked.seeds else {})
+    chunks: Iterator[Sequence[object]]
+    if isinstance(asked, MatchQuery):
+        common = replace(asked, submissions=(), conflicts=())
+        plain = {_MATCH_KEY: _MATCH.dump_python(common, mode="json", exclude_defaults=True)}
+        chunks = _cut_submissions(asked)
+    elif asked.seeds:
+        plain = _plain(asked.queries[0])
+        chunks = _cut_seeds(asked.seeds, asked.queries[0].limit)
+    else:
+        plain, chunks = {}, _cut(asked)
+    shared = _dumped(plain)
     digest = hashlib.sha256(shared)
-    chunks = []
-    for chunk in _cut_seeds(asked.seeds, asked.queries[0].limit) if asked.seeds else _cut(asked):
+    contents = []
+    for chunk in chunks:
         content = _dumped(chunk)
         digest.update(content)
-        chunks.append(ChunkContent(len(chunk), packed(content)))
-    return NewJob(owner, idempotency_key, digest.hexdigest(), generation, packed(shared), chunks)
+        contents.append(ChunkContent(len(chunk), packed(content)))
+    return NewJob(owner, idempotency_key, digest.hexdigest(), generation, packed(shared), contents)
+
+
+def _cut_submissions(asked: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:
+    submissions = [
+        _SUBMISSION.dump_python(Submission(seed, names), exclude_defaults=True)
+        for seed, names in zip(asked.submissions, asked.conflicts_by_submission(), strict=True)
+    ]
+    n_papers = asked.told.limit * max(asked.told.n_reasons, _PROFILE)
+    size = max(1, min(_CHUNK_QUERIES, int(_CHUNK_PAPERS / max(n_papers, 1))))
+    for start in range(0, len(submissions), size):
+        yield submissions[start : start + size]
 
 
 def _cut_seeds(seeds: Sequence[str], limit: int) -> Iterator[Sequence[str]]:
@@ -106,6 +133,17 @@ def _cut(asked: Asked) -> Iterator[Sequence[dict[str, Any]]]:
         chunk.append(_plain(query) | ({_NAME: asked.names[number]} if asked.names else {}))
         n_papers += query.limit
     yield chunk
+
+
+def match_of(chunk: LeasedChunk) -> MatchQuery | None:
+    """What the submissions of a chunk share: profiles, and what to tell; ``None`` where it is no match."""
+    shared = json.loads(unpacked(chunk.shared))
+    return _MATCH.validate_python(shared[_MATCH_KEY]) if _MATCH_KEY in shared else None
+
+
+def submissions_of(chunk: LeasedChunk) -> Iterator[Submission]:
+    """The submissions of a chunk that is part of a match, in order."""
+    return map(_SUBMISSION.validate_python, json.loads(unpacked(chunk.queries)))
 
 
 def queries_of(chunk: LeasedChunk) -> Iterator[NamedQuery]:

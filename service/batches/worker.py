@@ -9,9 +9,10 @@ from typing import Final
 
 import structlog
 
-from models.errors import DeadlineError, EncoderMismatchError, InputError, SnapshotError
+from models.errors import EncoderMismatchError, SnapshotError
 from service.background import Repeating
-from service.batches.content import BatchResult, NamedQuery, queries_of, stored_results
+from service.batches.answering import Answerer
+from service.batches.content import BatchResult, stored_results
 from service.batches.job import LeasedChunk
 from service.batches.jobs import Jobs
 from service.collection.cursors import Cursors
@@ -55,7 +56,7 @@ class _Attempt:
 
 
 class ChunkWorker:
-    """Answers the queries of chunks, one after another, as ``/v1/search`` or ``/v1/recommendations`` would.
+    """Answers the queries of chunks, one after another, as a request of its own for each would.
 
     Args:
         engines: those of the generations that batches were started on.
@@ -75,7 +76,7 @@ class ChunkWorker:
         patience_s: float = USUAL.patience_s,
     ) -> None:
         self._engines = engines
-        self._cursors = cursors
+        self._answerer = Answerer(cursors)
         self._deadline_s = deadline_s
         self._idle = idle
         self._patience_s = patience_s
@@ -90,6 +91,7 @@ class ChunkWorker:
 
     def rest(self) -> None:
         """Nothing is left to do for now: the generation worked on last may be cleared away."""
+        self._answerer.let_go()
         self._engines.let_go()
 
     def work_one(self, jobs: Jobs) -> bool:
@@ -116,22 +118,14 @@ class ChunkWorker:
     def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
         """The outcome of each query, as far as the attempt came."""
         results: list[BatchResult] = []
-        queries = queries_of(chunk)
+        outcomes = self._answerer.results(chunk, engine)
         while len(results) < chunk.n_queries:
             self._give_way(attempt)
             attempt.begin_query()
             if attempt.given_up:
                 break
-            results.append(self._result(engine, chunk.first + len(results), next(queries)))
+            results.append(next(outcomes))
         return results
-
-    def _result(self, engine: SearchEngine, seed: int, asked: NamedQuery) -> BatchResult:
-        try:
-            answer = engine.search(asked.query)
-        except (InputError, DeadlineError) as error:
-            return BatchResult.of_error(seed, asked, error)
-        next_cursor = self._cursors.following(answer.next_page, asked.query, engine)
-        return BatchResult(seed, asked.paper_id, answer, next_cursor, name=asked.name)
 
     def _give_way(self, attempt: _Attempt) -> None:
         until = time.monotonic() + self._patience_s

@@ -1,14 +1,14 @@
 """A match as it is asked of a collection: papers beside profiles, the nearest profiles of each, and why."""
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 
-from models.errors import InputError, PaperNotFoundError
+from models.errors import DeadlineError, InputError
 from models.types import Paper
 from service.answer_warnings import AnswerWarning
 from service.match.affinity import N_NEAREST, Affinities, Reason
@@ -43,30 +43,56 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchQuery:
-    """Submissions, the profiles to match them with, and what to tell.
+class Told:
+    """What to tell of each submission: its ``limit`` nearest profiles, each with ``n_reasons`` papers.
 
-    ``conflicts`` are numbers of submissions with names of profiles. Told are the ``limit`` nearest profiles
-    of each submission and those assigned, each with ``n_reasons`` papers that make its affinity.
+    ``n_nearest`` papers of a profile, the nearest, make its affinity.
     """
 
-    submissions: tuple[Seed, ...]
-    profiles: tuple[Profile, ...]
-    conflicts: tuple[tuple[int, str], ...] = ()
-    shares: Shares | None = None
     limit: int = 10
     n_reasons: int = 1
     n_nearest: int = N_NEAREST
 
 
 @dataclass(frozen=True, slots=True)
+class MatchQuery:
+    """Submissions, the profiles to match them with, and what to tell, beside profiles that are assigned.
+
+    ``conflicts`` are numbers of submissions with names of profiles.
+    """
+
+    submissions: tuple[Seed, ...]
+    profiles: tuple[Profile, ...]
+    conflicts: tuple[tuple[int, str], ...] = ()
+    shares: Shares | None = None
+    told: Told = Told()
+
+    def conflicts_by_submission(self) -> list[tuple[str, ...]]:
+        """The profiles that conflict with each submission; raises InputError for one of no number."""
+        named: list[list[str]] = [[] for _ in self.submissions]
+        for number, name in self.conflicts:
+            if number >= len(named):
+                raise InputError(
+                    f"A conflict names submission {number}; they are numbers from 0 to {len(named) - 1}."
+                )
+            named[number].append(name)
+        return [tuple(own) for own in named]
+
+
+@dataclass(frozen=True, slots=True)
 class MatchedProfile:
-    """A profile beside a submission, and the papers that make its affinity, nearest first."""
+    """A profile beside a submission, and the papers that make its affinity, nearest first.
+
+    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, which is that of papers
+    that are not told. ``n_papers`` of the profile's papers are in the collection.
+    """
 
     name: str
     affinity: float
+    n_papers: int
     assigned: bool
     reasons: tuple[Reason, ...]
+    rest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +101,138 @@ class MatchedSubmission:
 
     paper: Paper
     profiles: tuple[MatchedProfile, ...]
+    warnings: tuple[AnswerWarning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MatchAnswer:
-    """Submissions in the order given. ``unresolved`` are the names, by profile, that no paper here has."""
+    """Submissions in the order given. ``unresolved`` are names that no paper here has, by profile.
+
+    They are of its papers or its conflicts.
+    """
 
     submissions: tuple[MatchedSubmission, ...]
-    unresolved: Mapping[str, tuple[str, ...]]
+    unresolved: Mapping[str, Sequence[str]]
     generation: str
     warnings: tuple[AnswerWarning, ...] = field(default=())
     took_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission by itself, and the names of profiles that are not for it."""
+
+    seed: Seed
+    conflicts: tuple[str, ...] = ()
+
+
+class Matcher:
+    """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to tell.
+
+    A paper of a submission's own title counts as the submission: profiles that hold it are compared without
+    it, and those in conflict with it are in conflict with the submission.
+
+    Raises InputError for two profiles of one name and for one without a paper of the collection,
+    MissingVectorsError for a collection of document vectors.
+    """
+
+    def __init__(self, engine: SearchEngine, profiles: Sequence[Profile], told: Told) -> None:
+        self._same = lru_cache(maxsize=100)(engine.titles.same)  # by title
+        self._reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
+        self._told = told
+        self._members, self.unresolved = _members(engine, profiles)
+        self._affinities = Affinities(
+            Nearness(engine.snapshot), self._members, n_nearest=told.n_nearest, copies=self._copies
+        )
+        self._columns = {name: column for column, name in enumerate(self._affinities.names)}
+        # The numbers of the profiles that a paper, by its position, is never matched with.
+        self._barred: dict[int, list[int]] = {}
+        owners = [column for column, profile in enumerate(profiles) for _ in profile.conflicts]
+        conflicts = [name for profile in profiles for name in profile.conflicts]
+        for column, name, position in zip(owners, conflicts, engine.positions(conflicts), strict=True):
+            if position is None:
+                self.unresolved.setdefault(profiles[column].name, []).append(name)
+            else:
+                self._barred.setdefault(position, []).append(column)
+
+    @property
+    def n_papers(self) -> int:
+        """The papers that each submission is compared with."""
+        return sum(map(len, self._members.values()))
+
+    def read(self, submission: Seed) -> ReadPaper:
+        """The paper of a submission; raises as ``SeedReader.read`` does."""
+        return self._reader.read(submission)
+
+    def affinities(self, submissions: Sequence[ReadPaper]) -> Float64[np.ndarray, "n_submissions n_profiles"]:
+        """How near each profile is to each submission; raises DeadlineError."""
+        return self._affinities.of(submissions)
+
+    def conflicts(self, submission: ReadPaper, names: Iterable[str] = ()) -> Bool[np.ndarray, " n_profiles"]:
+        """The profiles that are not for a submission, with those of ``names``; raises InputError."""
+        marked = np.zeros(len(self._columns), dtype=bool)
+        for position in self._copies(submission):
+            marked[self._barred.get(position, [])] = True
+        marked[self.columns(names)] = True
+        return marked
+
+    def columns(self, names: Iterable[str]) -> list[int]:
+        """The numbers of the profiles that conflicts name; raises InputError for one that is not there."""
+        try:
+            return [self._columns[name] for name in names]
+        except KeyError as error:
+            raise InputError(
+                "A conflict names a profile that is none of this request; give the name of one of them."
+            ) from error
+
+    def _copies(self, submission: ReadPaper) -> Sequence[int]:
+        """The papers of the collection that are the submission itself: the same one, or of the same title."""
+        same = self._same(submission.paper.title)
+        return same if submission.position is None else [submission.position, *same]
+
+    def matched(
+        self,
+        submission: ReadPaper,
+        affinities: Float64[np.ndarray, " n_profiles"],
+        conflicts: Bool[np.ndarray, " n_profiles"],
+        assigned: Sequence[int] = (),
+    ) -> MatchedSubmission:
+        """A submission with the profiles ``assigned`` and those nearest, and why; raises DeadlineError."""
+        free = np.where(conflicts, -np.inf, affinities)
+        nearest = np.argsort(-free, kind="stable")[: self._told.limit]
+        columns = list(dict.fromkeys([*assigned, *nearest[np.isfinite(free[nearest])].tolist()]))
+        reasons = self._affinities.reasons(submission, columns, n_told=self._told.n_reasons)
+        names = self._affinities.names
+        profiles = tuple(
+            MatchedProfile(
+                names[column],
+                float(affinities[column]),
+                len(self._members[names[column]]),
+                column in assigned,
+                own.told,
+                own.rest,
+            )
+            for column, own in zip(columns, reasons, strict=True)
+        )
+        return MatchedSubmission(submission.paper, profiles, submission.warnings)
+
+    def match_each(
+        self, submissions: Sequence[Submission]
+    ) -> list[MatchedSubmission | InputError | DeadlineError]:
+        """Submissions compared together, each with its profiles or why it has none; raises DeadlineError."""
+        read: list[ReadPaper | InputError | DeadlineError] = []
+        for each in submissions:
+            try:
+                read.append(self.read(each.seed))
+            except (InputError, DeadlineError) as error:
+                read.append(error)
+        rows = iter(self.affinities([each for each in read if isinstance(each, ReadPaper)]))
+        return [
+            self.matched(own, next(rows), self.conflicts(own, each.conflicts))
+            if isinstance(own, ReadPaper)
+            else own
+            for each, own in zip(submissions, read, strict=True)
+        ]
 
 
 def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
@@ -95,13 +242,11 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
     an assignment that cannot be; MissingVectorsError, EncoderMismatchError, DeadlineError.
     """
     started = time.perf_counter()
-    nearness = Nearness(engine.snapshot)
-    reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
-    members, unresolved = _members(engine, query.profiles)
-    affinities = Affinities(nearness, members, n_nearest=query.n_nearest)
-    submissions = [reader.read(seed) for seed in query.submissions]
-    values = affinities.of(submissions)
-    conflicts = _conflicts(engine, query, submissions)
+    matcher = Matcher(engine, query.profiles, query.told)
+    submissions = [matcher.read(seed) for seed in query.submissions]
+    named = query.conflicts_by_submission()
+    conflicts = np.array(list(map(matcher.conflicts, submissions, named)))
+    values = matcher.affinities(submissions)
     assigned: Sequence[tuple[int, ...]] = [()] * len(submissions)
     if query.shares is not None:
         default = query.shares.per_profile
@@ -113,68 +258,41 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
             conflicts=conflicts,
             aim=query.shares.aim,
         ).reviewers
-    told = []
-    for row, submission in enumerate(submissions):
-        free = np.where(conflicts[row], -np.inf, values[row])
-        nearest = np.argsort(-free, kind="stable")[: query.limit]
-        columns = list(dict.fromkeys([*assigned[row], *nearest[np.isfinite(free[nearest])].tolist()]))
-        reasons = affinities.reasons(submission, columns, n_told=query.n_reasons)
-        profiles = tuple(
-            MatchedProfile(
-                affinities.names[column],
-                float(values[row, column]),
-                column in assigned[row],
-                tuple(own),
-            )
-            for column, own in zip(columns, reasons, strict=True)
-        )
-        told.append(MatchedSubmission(submission.paper, profiles))
+    matched = tuple(map(matcher.matched, submissions, values, conflicts, assigned))
     return MatchAnswer(
-        tuple(told),
-        unresolved,
+        matched,
+        matcher.unresolved,
         engine.snapshot.generation,
-        tuple(dict.fromkeys(each for submission in submissions for each in submission.warnings)),
+        tuple(dict.fromkeys(each for submission in matched for each in submission.warnings)),
         (time.perf_counter() - started) * 1000,
     )
 
 
 def _members(
     engine: SearchEngine, profiles: Sequence[Profile]
-) -> tuple[dict[str, Int64[np.ndarray, "..."]], dict[str, tuple[str, ...]]]:
+) -> tuple[dict[str, Int64[np.ndarray, "..."]], dict[str, list[str]]]:
     """The positions of each profile's papers, and the names that no paper has."""
-    members: dict[str, Int64[np.ndarray, ...]] = {}
-    unresolved: dict[str, tuple[str, ...]] = {}
-    for profile in profiles:
-        if profile.name in members:
-            raise InputError(f"There are two profiles named {profile.name[:80]!r}; name each differently.")
-        found, lost = [], []
-        for name in profile.papers:
-            try:
-                found.append(engine.position(name))
-            except PaperNotFoundError:
-                lost.append(name)
-        members[profile.name] = np.array(found, dtype=np.int64)
-        if lost:
-            unresolved[profile.name] = tuple(lost)
-    return members, unresolved
-
-
-def _conflicts(
-    engine: SearchEngine, query: MatchQuery, submissions: Sequence[ReadPaper]
-) -> Bool[np.ndarray, "n_submissions n_profiles"]:
-    places = {profile.name: column for column, profile in enumerate(query.profiles)}
-    marked = np.zeros((len(submissions), len(places)), dtype=bool)
-    for row, name in query.conflicts:
-        if row >= len(submissions) or name not in places:
+    named: dict[str, int] = {}
+    for number, profile in enumerate(profiles):
+        if profile.name in named:
             raise InputError(
-                f"A conflict names submission {row} and profile {name[:80]!r}; submissions are numbers from "
-                f"0 to {len(submissions) - 1}, profiles those of this request."
+                f"Profiles {named[profile.name]} and {number} have the same name; name each differently."
             )
-        marked[row, places[name]] = True
-    positions = [submission.position for submission in submissions]
-    for column, profile in enumerate(query.profiles):
-        for name in profile.conflicts:
-            with suppress(PaperNotFoundError):  # a submission that was given is there
-                position = engine.position(name)
-                marked[[row for row, own in enumerate(positions) if own == position], column] = True
-    return marked
+        named[profile.name] = number
+    places = engine.positions([name for profile in profiles for name in profile.papers])
+    members: dict[str, Int64[np.ndarray, ...]] = {}
+    unresolved: dict[str, list[str]] = {}
+    first = 0
+    for profile in profiles:
+        own = places[first : first + len(profile.papers)]
+        first += len(own)
+        found = [place for place in own if place is not None]
+        members[profile.name] = np.unique(np.array(found, dtype=np.int64))
+        if lost := [name for name, place in zip(profile.papers, own, strict=True) if place is None]:
+            unresolved[profile.name] = lost
+    if empty := [number for number, own in enumerate(members.values()) if not len(own)]:
+        raise InputError(
+            f"{len(empty)} of {len(members)} profiles have no paper in this collection, profile {empty[0]} "
+            "(from 0) for one; add their papers or leave them out."
+        )
+    return members, unresolved

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
+from models.text.words import written_as
 from models.types import Alignment, Facet, Paper, RankedPaper
-from models.words import written_as
 from service.answer_warnings import AnswerWarning
 from service.match.nearness import Nearness
 from service.search.engine import SearchEngine

@@ -1,9 +1,11 @@
 """A match as files that conference systems and other programs read."""
 
 import csv
-import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indexer.files.cells import harmless
-from indexer.files.durable import replace_file, storage_errors
+from indexer.files.durable import replace_file, storage_errors, sync
 from service.match.assignment import Assignment
 from service.match.matching import Match
 
@@ -21,34 +23,50 @@ PARQUET = "affinities.parquet"
 ASSIGNMENTS = "assignments.csv"
 CMT_ASSIGNMENTS = "cmt-assignments.xml"
 
+_NAME: Final = pa.dictionary(pa.int32(), pa.string())
+_SCHEMA: Final = pa.schema(
+    [("submission", _NAME), ("reviewer", _NAME), ("affinity", pa.float64()), ("conflict", pa.bool_())]
+)
+# A row group of the Parquet file holds their pairs.
+_N_SUBMISSIONS: Final = 100
+
 
 def write_scores(match: Match, folder: Path) -> None:
     """All affinities: as OpenReview reads them, as CMT does, and as a Parquet file with conflicts marked.
 
-    Raises StorageError.
+    Rows are written as they are made; raises StorageError.
     """
-    rows = [(submission, name, f"{affinity:.6f}") for submission, name, affinity in match.pairs()]
     # OpenReview's has no header and takes cells as they are: an apostrophe would make it another person.
-    _write(folder / SCORES, _text(rows, ","))
-    _write(folder / CMT_SCORES, _text([("Paper ID", "Reviewer Email", "Score"), *rows], "\t"))
-    n_submissions, n_profiles = match.values.shape
-    table = pa.table(
+    _write_rows(folder / SCORES, _scores(match), ",")
+    header = [("Paper ID", "Reviewer Email", "Score")]
+    _write_rows(folder / CMT_SCORES, chain(header, _scores(match)), "\t")
+    with _fresh(folder / PARQUET) as path, pq.ParquetWriter(path, _SCHEMA) as writer:
+        for first in range(0, len(match.submissions), _N_SUBMISSIONS):
+            writer.write_table(_table(match, first, first + _N_SUBMISSIONS))
+
+
+def _scores(match: Match) -> Iterator[tuple[str, str, str]]:
+    return ((submission, name, f"{affinity:.6f}") for submission, name, affinity in match.pairs())
+
+
+def _table(match: Match, first: int, last: int) -> pa.Table:
+    """The pairs of the submissions from number ``first`` on to ``last``."""
+    submissions = match.submissions[first:last]
+    numbers = np.arange(len(submissions), dtype=np.int32)
+    columns = np.arange(len(match.names), dtype=np.int32)
+    return pa.table(
         {
             "submission": pa.DictionaryArray.from_arrays(
-                np.repeat(np.arange(n_submissions, dtype=np.int32), n_profiles), list(match.submissions)
+                np.repeat(numbers, len(columns)), pa.array(submissions, pa.string())
             ),
             "reviewer": pa.DictionaryArray.from_arrays(
-                np.tile(np.arange(n_profiles, dtype=np.int32), n_submissions), list(match.names)
+                np.tile(columns, len(numbers)), pa.array(match.names, pa.string())
             ),
-            "affinity": match.values.ravel(),
-            "conflict": match.conflicts.ravel(),
-        }
+            "affinity": match.values[first:last].ravel(),
+            "conflict": match.conflicts[first:last].ravel(),
+        },
+        schema=_SCHEMA,
     )
-    path = folder / PARQUET
-    with storage_errors(path):
-        fresh = path.with_suffix(".new")
-        pq.write_table(table, fresh)
-        fresh.replace(path)
 
 
 def write_assignment(match: Match, assignment: Assignment, folder: Path) -> None:
@@ -65,17 +83,26 @@ def write_assignment(match: Match, assignment: Assignment, folder: Path) -> None
             cells = [harmless(each) for each in (submission, title, name)]
             rows.append((*cells, f"{match.values[row, column]:.6f}"))
             ET.SubElement(entry, "user", email=name)
-    _write(folder / ASSIGNMENTS, _text(rows, ","))
+    _write_rows(folder / ASSIGNMENTS, rows, ",")
     ET.indent(root)
-    _write(folder / CMT_ASSIGNMENTS, ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n")
+    text = ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    with storage_errors(folder / CMT_ASSIGNMENTS):
+        replace_file(folder / CMT_ASSIGNMENTS, text.encode("utf-8", errors="replace"))
 
 
-def _text(rows: Iterable[tuple[str, ...]], delimiter: str) -> str:
-    file = io.StringIO()
-    csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
-    return file.getvalue()
+def _write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str) -> None:
+    with (
+        _fresh(path) as fresh,
+        fresh.open("w", encoding="utf-8", errors="replace", newline="") as file,
+    ):
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
 
 
-def _write(path: Path, text: str) -> None:
+@contextmanager
+def _fresh(path: Path) -> Iterator[Path]:
+    """A place for what replaces ``path`` once all of it is written; raises StorageError."""
     with storage_errors(path):
-        replace_file(path, text.encode("utf-8", errors="replace"))
+        fresh = path.with_name(f"{path.name}.new")
+        yield fresh
+        sync(fresh)
+        fresh.replace(path)

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from indexer.corpus.rows import MAX_SENTENCES
-from models.language import other_language
-from models.sentences import split_sentences
+from models.text.language import other_language
+from models.text.sentences import split_sentences
 from models.types import Paper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 

@@ -1,7 +1,7 @@
 """A short text as a query: a claim or a few words, taken as one sentence without a title."""
 
 from models.errors import SentenceSelectionError
-from models.language import other_language
+from models.text.language import other_language
 from models.types import Paper, Sentence
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from indexer.snapshot.snapshot import Snapshot
-from models.sentences import wording
+from models.text.sentences import wording
+from models.text.words import plain
 from models.types import Candidate, Paper
-from models.words import plain
 from service.context import check_deadline, stage
 from service.search.aspect import Part, of_one_seed
 from service.search.query import Kinship

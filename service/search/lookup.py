@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.errors import PaperNotFoundError
+from models.errors import PaperNotFoundError, QueryError
 from models.types import Filters, Paper, Unit
 from service.context import check_deadline
 from service.resolve.embedding import PaperVectors, vectors_of
+from service.resolve.near_ids import near_ids
 from service.search.engine import SearchEngine
 from service.search.query import FIRST_PAGE, Page, Reason
 
@@ -117,6 +118,23 @@ def _named(engine: SearchEngine, name: str) -> Paper | None:
         return engine.snapshot.paper(engine.position(name))
     except PaperNotFoundError:
         return None
+
+
+def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper]:
+    """At most ``limit`` papers that an unknown ``name`` may have meant: by an id or else a title like it.
+
+    All ids, and then all titles, are looked at. Raises DeadlineError.
+    """
+    check_deadline()
+    snapshot = engine.snapshot
+    positions = near_ids(snapshot.column("id"), name, limit=limit)
+    near = [position for position in positions if snapshot.living[position]]
+    if not near:
+        try:
+            near = [match.position for match in engine.titles.like(name, limit=limit)]
+        except QueryError:  # a name without a letter or digit
+            return []
+    return list(map(snapshot.paper, near))
 
 
 def list_papers(engine: SearchEngine, listing: Listing) -> ListedPapers:

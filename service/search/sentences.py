@@ -12,7 +12,7 @@ from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
 from models.facets import FACETS, counted_as
-from models.sentences import wording
+from models.text.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.context import check_deadline, stage

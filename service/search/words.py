@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.words.collection import CollectionWords, WordVector
+from models.text.words import WordCounts, count_words, phrases, stems, written_as
 from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
-from models.words import WordCounts, count_words, phrases, stems, written_as
 from service.context import check_deadline
 
 # What words weigh beside distances between sentences, in units of these. Measured: docs/why.md, "Shared

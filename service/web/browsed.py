@@ -83,5 +83,6 @@ def _authors(engine: SearchEngine, given: str) -> list[str]:
 def _too_many(n_names: int, names: list[str]) -> QueryError:
     some = ", ".join(names[:_NAMED])
     return QueryError(
-        f"{n_names:,} authors are called so, such as {some}; {MAX_NAMES} are taken, so give more of the name."
+        f"{n_names:,} authors are called so, such as {some}; at most {MAX_NAMES} are allowed, "
+        "so give more of the name."
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from indexer.corpus.library.ids import IdsReader
 from indexer.corpus.library.names import reference_of
-from indexer.corpus.read import reader_of
+from indexer.corpus.read import CorpusReader, reader_of
 from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, clean
 from indexer.corpus.source import HEAD_BYTES, Lines
 from models.errors import BrokenFileError, InputError
@@ -43,23 +43,28 @@ class Missing:
 class Library:
     """The papers of a library that the collection has, each once, and the first of those that it has not.
 
-    ``n_missing`` counts all of these; ``is_cut`` where more entries followed than are looked for.
+    ``n_entries`` were looked for, ``n_missing`` of them in vain; ``is_cut`` where more followed, ``is_list``
+    where each is a line of its own.
     """
 
     papers: tuple[Paper, ...]
     missing: tuple[Missing, ...]
+    n_entries: int
     n_missing: int
     is_cut: bool
+    is_list: bool
 
 
-def find_library(engine: SearchEngine, content: bytes, name: str) -> Library:
+def find_library(engine: SearchEngine, content: bytes, name: str, *, most: int = MOST_ENTRIES) -> Library:
     """The papers of a file called ``name``: BibTeX, RIS, Zotero's CSV, CSL-JSON, or a name or title a line.
 
-    Raises InputError for what is no text, DeadlineError.
+    The first ``most`` entries are looked for. Raises InputError for what is no text, DeadlineError.
     """
-    entries = list(islice(_entries(content, name), MOST_ENTRIES + 1))
-    is_cut = len(entries) > MOST_ENTRIES
-    del entries[MOST_ENTRIES:]
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    reader = _reader(content, name)
+    entries = list(islice(_named(content) if reader is None else _read(reader, content, name), most + 1))
+    is_cut = len(entries) > most
+    del entries[most:]
     found = _positions(engine, entries)
     papers = (engine.snapshot.paper(position) for position in dict.fromkeys(found) if position is not None)
     missing = [
@@ -67,7 +72,9 @@ def find_library(engine: SearchEngine, content: bytes, name: str) -> Library:
         for entry, position in zip(entries, found, strict=True)
         if position is None
     ]
-    return Library(tuple(papers), tuple(missing[:MOST_LISTED]), len(missing), is_cut)
+    return Library(
+        tuple(papers), tuple(missing[:MOST_LISTED]), len(entries), len(missing), is_cut, reader is None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +104,18 @@ def _by_name(engine: SearchEngine, names: Sequence[str]) -> int | None:
     return next((position for position in positions if position is not None), None)
 
 
-def _entries(content: bytes, name: str) -> Iterator[_Entry]:
+def _reader(content: bytes, name: str) -> CorpusReader | None:
+    """What reads a file of this content; ``None`` for a list. Raises InputError for what is no text."""
     if b"\0" in content or content.startswith(_GZIP):
         raise InputError(
             "This file is no text. Give BibTeX, RIS, Zotero's CSV, CSL-JSON, or a list of titles, DOIs or "
             "ids, and none of them compressed."
         )
-    content = content.removeprefix(_BYTE_ORDER_MARK)
     reader = reader_of(content[:HEAD_BYTES].decode(errors="replace"), name)
-    if reader is None or isinstance(reader, IdsReader):
-        yield from _named(content)
-        return
+    return None if isinstance(reader, IdsReader) else reader
+
+
+def _read(reader: CorpusReader, content: bytes, name: str) -> Iterator[_Entry]:
     lines = Lines(io.BufferedReader(io.BytesIO(content)), Path(name))
     try:
         for row in reader.rows(lines):

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
+
+from fastapi import Depends, Request
 
 from models.errors import InputError
 
@@ -15,6 +17,13 @@ _DISPOSITION: Final = re.compile(rb"content-disposition:\s{0,5}form-data;([^\r\n
 _PARAMETER: Final = re.compile(r';?\s{0,5}(name|filename)="([^"]{0,2000})"')
 # As browsers write what would end a name.
 _ESCAPES: Final = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
+
+
+async def _body(request: Request) -> bytes:
+    return await request.body()
+
+
+BodyDep = Annotated[bytes, Depends(_body)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,14 @@ import httpx
 import pytest
 
 import akin
-from akin import batch_answers, calls, queries
-from akin.client import Retries
+from akin.client import batch_answers, calls, queries
+from akin.client.client import Retries
+from akin.client.match_answers import MatchedSubmission
 from models.errors import ServiceError
 from service.api.schemas.batches import (
     BatchOut,
+    LargeMatchIn,
+    MatchBatchIn,
     ProfilesBatchIn,
     QueriesBatchIn,
     RecommendationsBatchIn,
@@ -73,6 +76,31 @@ def test_recommendations_for_many_readers(address: str) -> None:
         batch = client.batch(recommendations=[{"seeds": SEEDS[:2], "limit": 1, "name": "cy"}])
         (only,) = client.batch_results(batch.id, poll_s=0.05)
         assert ("cy", None) == (only.name, only.paper_id)
+
+
+def test_a_match_of_many_submissions(address: str) -> None:
+    """Each submission has the profiles that a match of it alone has."""
+    reviewers = {"ada": SEEDS[:3], "bo": SEEDS[4:6]}
+    with akin.Client(address) as client:
+        submissions: list[Any] = [SEEDS[7], {"abstract": "Rivers flood. We forecast floods."}, "nobody"]
+        asked: queries.BatchMatch = {
+            "submissions": submissions,
+            "profiles": reviewers,
+            "conflicts": [(0, "bo")],
+            "limit": 1,
+        }
+        batch = client.batch(match=asked)
+        first, second, third = client.batch_results(batch.id, poll_s=0.05)
+        for number, result in enumerate((first, second)):
+            alone = client.match(submissions[number : number + 1], reviewers, limit=2)
+            (expected,) = alone.submissions
+            assert isinstance(result.answer, MatchedSubmission)
+            assert number == result.answer.submission == result.seed
+            (own,) = result.answer.profiles
+            assert own in expected.profiles
+        assert isinstance(first.answer, MatchedSubmission)
+        assert ["ada"] == [each.profile for each in first.answer.profiles]
+        assert (None, 404) == (third.answer, third.problem and third.problem.status)
 
 
 def test_async_clients_have_the_same(address: str) -> None:
@@ -175,7 +203,8 @@ def test_what_breaks_is_taken_up_again() -> None:
 
 def test_the_fields_are_those_of_the_service() -> None:
     """What a batch takes and tells has the same names on both sides."""
-    kinds = (SeedsBatchIn, QueriesBatchIn, RecommendationsBatchIn, ProfilesBatchIn)
+    kinds = (SeedsBatchIn, QueriesBatchIn, RecommendationsBatchIn, ProfilesBatchIn, MatchBatchIn)
     taken = {name for kind in kinds for name in kind.model_fields}
     assert taken == set(queries.BatchRequest.__annotations__)
+    assert set(LargeMatchIn.model_fields) == set(queries.BatchMatch.__annotations__)
     assert set(BatchOut.model_fields) == set(batch_answers.Batch.__annotations__)

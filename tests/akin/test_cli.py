@@ -17,7 +17,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from models.encoder import load_encoder
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
@@ -185,14 +185,16 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
     assert re.search(r"000002\W+cannot be read", listed)
 
 
-# The models are those that a person gets; the papers are those up to the one that the curl line asks with.
+# The encoder loads sooner than a person's, with which `.ci/run` asks the demo; the papers are those up to the
+# one that the curl line asks with.
 DEMO = """
 import sys
 from functools import partial
-import akin.serving
-from akin.cli import app
+import akin.cli.collection.serving
+from akin.cli.app import app
 
-akin.serving.index = partial(akin.serving.index, limit=38)
+serving = akin.cli.collection.serving
+serving.index = partial(serving.index, limit=38, encoder="hashing")
 app(sys.argv[1:])
 """
 
@@ -234,7 +236,7 @@ def test_a_taken_port_is_a_clear_error(hashed_data: Path) -> None:
 
 HELP = """
 import sys
-from akin.cli import app
+from akin.cli.app import app
 app(["--help"], standalone_mode=False)
 print({"torch", "transformers"} & sys.modules.keys())
 """

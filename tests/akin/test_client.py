@@ -17,8 +17,8 @@ import pytest
 from pydantic import BaseModel
 
 import akin
-from akin import answers, queries
-from akin.client import Retries
+from akin.client import answers, queries
+from akin.client.client import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers, recommendations, search, sentences
 from service.app import create_app
@@ -210,9 +210,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("akin.client.time.sleep", waited.append)
-    monkeypatch.setattr("akin.async_client.anyio.sleep", sleep)
-    monkeypatch.setattr("akin.client.uniform", lambda low, high: high)
+    monkeypatch.setattr("akin.client.client.time.sleep", waited.append)
+    monkeypatch.setattr("akin.client.async_client.anyio.sleep", sleep)
+    monkeypatch.setattr("akin.client.client.uniform", lambda low, high: high)
     return waited
 
 

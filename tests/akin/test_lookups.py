@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-import akin.lookups
+import akin.cli.collection.lookups
 from indexer.corpus.lookup.polite import PoliteClient
 from tests.support.commands import flat, run
 from tests.support.examples.corpus_examples import write_lines
@@ -24,7 +24,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> LookupServices:
     """The public services; nobody else can be asked."""
     answering = LookupServices()
     client = partial(PoliteClient, transport=httpx.MockTransport(answering), sleep=lambda _: None)
-    monkeypatch.setattr(akin.lookups, "PoliteClient", client)
+    monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
     return answering
 
 
@@ -82,7 +82,7 @@ def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
     """What there is is indexed all the same."""
     down = httpx.MockTransport(LookupServices("export.arxiv.org"))
     client = partial(PoliteClient, transport=down, sleep=lambda _: None)
-    monkeypatch.setattr(akin.lookups, "PoliteClient", client)
+    monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
     shown = index(write_lines(tmp_path, *ENTRIES, name="my.bib"), "--data", tmp_path / "data", "--fetch")
     assert "arXiv was given up (export.arxiv.org: it answers 503)." in shown
     assert "Indexed 1 papers" in shown

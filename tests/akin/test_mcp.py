@@ -18,10 +18,10 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 import akin
-from akin.cli import app
-from akin.client import Retries
-from akin.mcp import in_process
-from akin.tools import make_server
+from akin.cli.app import app
+from akin.client.client import Retries
+from akin.mcp.command import in_process
+from akin.mcp.tools import make_server
 from models.types import Facet
 from service.access.api_keys import Keys, Scope
 from service.answer_warnings import WarningCode, warning

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models import checkpoints
+from models.checkpoints import checkpoints
 from models.encoder import load_encoder
 from models.errors import MissingPackageError, UnknownNameError, WeightsError
 from models.registry import resolve

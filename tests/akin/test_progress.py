@@ -5,8 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from akin import progress
-from akin.progress import show_progress
+from akin.cli import progress
+from akin.cli.progress import show_progress
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

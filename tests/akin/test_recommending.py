@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
+from akin.cli.search.seeding import read_seeds
 from akin.local import Local
-from akin.seeding import read_seeds
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS

@@ -17,9 +17,9 @@ import httpx
 import pytest
 import rispy
 
-from akin.answers import Paper, PaperList
-from akin.options import Output
-from akin.writing import written
+from akin.cli.options import Output
+from akin.cli.writing import written
+from akin.client.answers import Paper, PaperList
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import absorb
 from indexer.corpus.rows import RawPaper, to_paper
@@ -31,6 +31,7 @@ from tests.support.builds import ROOT, quiet
 from tests.support.commands import flat, run
 from tests.support.examples.bibtex import entries
 from tests.support.servers.loopback import served
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
 ASKED = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background", "--year-from", "2019")
 
@@ -210,7 +211,7 @@ def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None
     """Runs a command in a process of its own whose output is a terminal, or a file."""
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "CI", "TERM"}}
     environment |= {"TERM": "xterm", **({"COLUMNS": columns} if columns else {})}
-    command = [sys.executable, "-m", "akin", *map(str, arguments)]
+    command = [sys.executable, *AKIN_WITHOUT_WEIGHTS, *map(str, arguments)]
     subprocess.run(command, stdout=descriptor, env=environment, cwd=ROOT, check=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from service.search.engine import SearchEngine
 from service.search.sentences import SentenceQuery, search_sentences
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from akin import cli
-from akin.training.sets import HELD_OUT, REPORT, read_citations, read_queries
+from akin.cli import app as cli
+from akin.cli.training.sets import HELD_OUT, REPORT, read_citations, read_queries
 from evaluation.sets.pairs import EXAMPLES, TEXTS, read_set
 from models.errors import BrokenRowError, InputError
 

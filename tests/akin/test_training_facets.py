@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from akin.training.facets import read_labelled
+from akin.cli.training.facets import read_labelled
 from models.errors import InputError
 from models.facets import read_metadata
 from models.types import Facet

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from akin import train
-from akin.training.config import read_config
-from akin.training.run import CURVE, FIGURES, LAST, Run
+from akin.cli.training import train
+from akin.cli.training.config import read_config
+from akin.cli.training.run import CURVE, FIGURES, LAST, Run
 from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
 from models.training.loop import LoopSettings, rate_at
@@ -67,8 +67,8 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     expected = trained(config, tmp_path / "whole")
     out = tmp_path / "killed"
     code = (
-        "import os, signal, sys; from pathlib import Path; import akin.training.run as run; "
-        "from akin.training.config import read_config; "
+        "import os, signal, sys; from pathlib import Path; import akin.cli.training.run as run; "
+        "from akin.cli.training.config import read_config; "
         "stop = lambda stage, done, total: done == 5 and os.kill(os.getpid(), signal.SIGKILL); "
         "run.Run(read_config(Path(sys.argv[1])), Path(sys.argv[2]), device='cpu').train(on_progress=stop)"
     )

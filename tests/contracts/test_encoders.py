@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from models.checkpoints import Pooling, write_pooling
+from models.checkpoints.checkpoints import Pooling, write_pooling
 from models.encoder import ENCODERS, WEIGHTLESS, Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import Unit

@@ -9,8 +9,8 @@ import pytest
 
 from evaluation.bootstrap import Interval, bounds, difference, interval, intervals
 from evaluation.collection import Collection, EvalQuery
+from evaluation.report.summary import Row, compare, summarise
 from evaluation.run import Run
-from evaluation.summary import Row, compare, summarise
 from models.errors import InputError
 from models.types import Paper
 

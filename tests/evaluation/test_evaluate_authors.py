@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sets.authors import author_set
+from evaluation.tasks.authors import author_set
 from models.errors import InputError
 from tests.support.commands import flat, run
 from tests.support.examples.set_examples import lines, write

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.candidates import measure_candidates
 from evaluation.collection import SETS
 from evaluation.run import Run, read_trec, write_trec
+from evaluation.tasks.candidates import measure_candidates
 from indexer.index.backends.exact import ExactIndex
 from indexer.index.vector_index import BACKENDS
 from indexer.snapshot.snapshot import Snapshot

@@ -9,8 +9,9 @@ import pytest
 from sklearn.metrics import f1_score
 
 from evaluation.bootstrap import bounds, intervals
-from evaluation.sets.facet_baselines import BASELINES, Labelled, predict
-from evaluation.sets.facets import (
+from evaluation.sets.functions import FunctionsSet
+from evaluation.tasks.facet_baselines import BASELINES, Labelled, predict
+from evaluation.tasks.facets import (
     F1,
     MEASURES,
     FacetMeasurement,
@@ -19,7 +20,6 @@ from evaluation.sets.facets import (
     measure_facets,
     summarise_confusions,
 )
-from evaluation.sets.functions import FunctionsSet
 from models.encoder import Encoder
 from models.errors import CollectionMissingError
 from models.facets import FACETS

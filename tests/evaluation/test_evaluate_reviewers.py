@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sets.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, measure_reviewers
+from evaluation.tasks.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, measure_reviewers
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from tests.support.annotators import hashing_annotator
 from tests.support.commands import flat, run

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.dense import SUFFIXES
-from evaluation.systems import Systems
-from evaluation.vectors import VectorCache, VectorSource, digest_of, encode_collection
+from evaluation.systems.dense import SUFFIXES
+from evaluation.systems.systems import Systems
+from evaluation.systems.vectors import VectorCache, VectorSource, digest_of, encode_collection
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, InputError, StorageError

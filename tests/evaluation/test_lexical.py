@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.lexical import Bm25, TfIdf, words
-from evaluation.word_vectors import WordVectors, train
+from evaluation.systems.lexical import Bm25, TfIdf, words
+from evaluation.systems.word_vectors import WordVectors, train
 from tests.support.examples.system_examples import PAPERS
 
 

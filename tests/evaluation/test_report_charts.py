@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.charts import Dot, Point, dots, heat_map, scatter, ticks
 from evaluation.measures import per_query
-from evaluation.summary import compare
+from evaluation.report.charts import Dot, Point, dots, heat_map, scatter, ticks
+from evaluation.report.summary import compare
 from tests.support.examples.report_examples import collection, of_class, parsed, runs, text_of, written
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.dense import SUFFIXES, Choice, chosen_sentences, parse_name
 from evaluation.measurement import Request, load_collection, measure
-from evaluation.systems import DEPTH, TEXT_SYSTEMS, Systems, default_tau
-from evaluation.vectors import VectorSource
+from evaluation.systems.dense import SUFFIXES, Choice, chosen_sentences, parse_name
+from evaluation.systems.systems import DEPTH, TEXT_SYSTEMS, Systems, default_tau
+from evaluation.systems.vectors import VectorSource
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import InputError, UnknownNameError

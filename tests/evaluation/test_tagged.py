@@ -8,9 +8,9 @@ import pytest
 
 from evaluation.collection import EvalQuery
 from evaluation.measurement import Request, load_collection, measure
-from evaluation.systems import Systems, has_plan
-from evaluation.tagged import retag
-from evaluation.vectors import VectorSource
+from evaluation.systems.systems import Systems, has_plan
+from evaluation.systems.tagged import retag
+from evaluation.systems.vectors import VectorSource
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder

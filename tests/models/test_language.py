@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.language import other_language
+from models.text.language import other_language
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.sentences import MAX_SENTENCE_CHARS, sentences_from_list, split_sentences
+from models.text.sentences import MAX_SENTENCE_CHARS, sentences_from_list, split_sentences
 from models.types import Facet, Sentence
 from tests.support.growing import grows_too_fast
 

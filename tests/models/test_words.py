@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.words import MAX_WORD_CHARS, count_words, phrases, places, plain, stems, written_as
+from models.text.words import MAX_WORD_CHARS, count_words, phrases, places, plain, stems, written_as
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 
 
 def run(*arguments: str | Path, stdin: str | None = None, status: int = 0, width: int = 200) -> str:

@@ -98,6 +98,18 @@ def redis_hits(client: httpx.Client) -> float:
     return float(found[1])
 
 
+def packages_checked(machine: Machine) -> "subprocess.CompletedProcess[str]":
+    """Whether the packages of the image lack none that they require."""
+    command = [
+        machine.path("/opt/uv/bin/uv"),
+        "pip",
+        "check",
+        "--python",
+        machine.path("/opt/akin/bin/python3"),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def compiled(machine: Machine) -> dict[str, int]:
     """The files of machine code, and when each was written."""
     folder = machine.path("/var/cache/akin/numba")
@@ -107,6 +119,7 @@ def compiled(machine: Machine) -> dict[str, int]:
 def test_what_compose_does(prefix: Path, postgres_url: str, redis_server: RedisServer) -> None:
     """Keys, indexer, two services and a worker of the demo: SIGTERM and a restored backup lose nothing."""
     machine = built(CPU, prefix, postgres_url, redis_server, "demo")
+    assert 0 == packages_checked(machine).returncode
     before = compiled(machine)
     assert before
     refused = machine.run("service")
@@ -151,10 +164,7 @@ def test_the_cuda_image_works_on_processors(
     """Its lock lacks nothing but faiss-cpu; compose's commands work, and end with an error without a GPU."""
     machine = built(CUDA, prefix, postgres_url, redis_server, "gpu", AKIN_DEVICE="cpu")
     python = str(machine.path("/opt/akin/bin/python3"))
-    check = [machine.path("/opt/uv/bin/uv"), "pip", "check", "--python", python]
-    lacks = re.findall(
-        "requires `([^`]+)`", subprocess.run(check, capture_output=True, text=True, check=False).stderr
-    )
+    lacks = re.findall("requires `([^`]+)`", packages_checked(machine).stderr)
     assert ["faiss-cpu"] == [Requirement(each).name for each in lacks]
     for_gpus = "import faiss, torch; assert torch.version.cuda and hasattr(faiss, 'StandardGpuResources')"
     assert 0 == machine.run("service-gpu", [python, "-c", for_gpus]).returncode

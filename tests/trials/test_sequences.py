@@ -16,7 +16,7 @@ from indexer.collection.purge import purge_papers
 from indexer.snapshot.folder import current_generation, generations
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.types import Paper
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, quiet, write_corpus

@@ -1,29 +1,37 @@
-"""The batch view in a browser: ids in, progress, files out, whatever happens meanwhile."""
+"""The batch page in a browser: lines in, those that match no paper, progress, results and their files."""
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import httpx
 import pytest
 from fastapi.testclient import TestClient
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page as Tab
+from playwright.sync_api import Route, expect
 
 from indexer.catalog.catalog import CATALOG_FILE
+from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import DEMO_CORPUS
+from service.web.library import MAX_LIBRARY_BYTES, MOST_LISTED
+from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
+from tests.support.clients import client_of
+from tests.support.examples.pages import Page
 from tests.support.servers.browser import VisitFn, barriers
 
-IDS = [json.loads(line)["id"] for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+PAPERS = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+IDS, TITLES = ([str(paper[part]) for paper in PAPERS] for part in ("id", "title"))
 
 
-def start(page: Page, ids: list[str]) -> None:
+def start(page: Tab, ids: list[str]) -> None:
     """Fill the form and send it."""
-    page.get_by_label("Ids of papers").fill("\n".join(ids))
-    page.get_by_label("Papers for each").fill("3")
+    page.get_by_label("Papers", exact=True).fill("\n".join(ids))
+    page.get_by_label("Results per paper").fill("3")
     page.get_by_role("button", name="Start").click()
 
 
@@ -38,15 +46,57 @@ def batch(site: str) -> str:
 
 
 def test_a_batch_is_started_and_watched(visit: VisitFn) -> None:
-    """Different ids are counted once; the view says how many are done, and how many have no answer."""
+    """Titles, however they are written, and ids; a paper counts once, and what is left out is said first."""
     page = visit("/batch")
-    start(page, [*SEEDS, "", IDS[0]])
+    start(page, [*SEEDS, "", f"  {TITLES[0].upper()}.", TITLES[20]])
+    expect(page.get_by_role("alert")).to_contain_text("One line matches no paper")
+    expect(page.locator("#matched .count")).to_have_text(
+        "21 of 22 lines match a paper; 1 of them is a repeat."
+    )
+    expect(page.locator(".lost li")).to_contain_text("no paper here has this title or id")
+    assert [] == barriers(page)
+    page.get_by_role("button", name="Start with 20 papers").click()
     expect(page.get_by_role("heading", name="Done", exact=True)).to_be_visible()
     expect(page.locator("#done")).to_have_text("20 of 20 papers")
-    expect(page.locator("#problems")).to_have_text("1 of them has no answer; the file says why.")
+    expect(page.locator("#problems")).to_be_hidden()
     assert [] == barriers(page)
     page.go_back()
-    expect(page.get_by_label("Ids of papers")).to_be_visible()
+    expect(page.get_by_label("Papers", exact=True)).to_be_visible()
+
+
+def test_lines_are_matched_while_they_are_typed(visit: VisitFn) -> None:
+    """The nearest titles stand beside a line that matches none; one of them is put in its place."""
+    page = visit("/batch")
+    typed = page.get_by_label("Papers", exact=True)
+    typed.fill(f"{TITLES[3]}\n{TITLES[4][:-4]}xy\n")
+    expect(page.locator("#matched .count")).to_contain_text("1 of 2 lines match")
+    expect(page.locator(".lost li")).to_contain_text("Line 2")
+    page.get_by_role("button", name=TITLES[4]).click()
+    expect(page.locator("#matched .count")).to_have_text("2 of 2 lines match a paper.")
+    assert f"{TITLES[3]}\n{IDS[4]}\n" == typed.input_value()
+    page.get_by_text("Matched: 2 papers").click()
+    expect(page.locator(".known li")).to_have_text([re.compile(re.escape(TITLES[n])) for n in (3, 4)])
+    typed.fill("")
+    expect(page.locator("#matched .count")).to_have_count(0)
+
+
+def test_results_are_read_on_the_page(visit: VisitFn, batch: str) -> None:
+    """Each paper leads to its search, each that was found to one from it; what has no answer says why."""
+    page = visit(batch)
+    expect(page.get_by_role("heading", name="Results 1 to 20 of 20")).to_be_visible()
+    found = page.locator(".found > li")
+    assert 20 == found.count()
+    assert [3] * 19 + [0] == [found.nth(number).locator("ol > li").count() for number in range(20)]
+    expect(found.nth(19)).to_contain_text("no such paper")
+    expect(found.nth(19)).to_contain_text("No paper of this collection")
+    assert [] == barriers(page)
+    nearest = found.nth(4).locator("ol a").first.text_content()
+    found.nth(4).get_by_role("heading").get_by_role("link").click()
+    expect(page.get_by_role("heading", name=TITLES[4], level=1)).to_be_visible()
+    expect(page.locator(".card h3").first).to_have_text(nearest or "")
+    page.go_back()
+    page.locator(".found > li").nth(4).locator("ol a").first.click()
+    expect(page.get_by_role("heading", name=nearest or "", level=1)).to_be_visible()
 
 
 def test_its_files_are_downloaded(visit: VisitFn, batch: str, tmp_path: Path) -> None:
@@ -122,17 +172,17 @@ def test_what_cannot_be_started_is_said(visit: VisitFn) -> None:
     """What the service refuses is told in its words, and the ids stay."""
     page = visit("/batch")
     start(page, [" "])
-    expect(page.get_by_role("alert")).to_have_text("Paste the id of one paper at least.")
+    expect(page.get_by_role("alert")).to_have_text("Paste one paper at least.")
     # Typed in, so many lines take longer than a test waits.
-    page.get_by_label("Ids of papers").evaluate(
+    page.get_by_label("Papers", exact=True).evaluate(
         "(box, ids) => { box.value = ids; }", "\n".join(map(str, range(10_001)))
     )
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_role("alert")).to_contain_text("Start several")
-    page.get_by_label("Ids of papers").evaluate("box => { box.value = ''; }")
+    page.get_by_label("Papers", exact=True).evaluate("box => { box.value = ''; }")
     start(page, ["x" * 3000])
-    expect(page.get_by_role("alert")).to_contain_text("at most")
-    assert 3000 == len(page.get_by_label("Ids of papers").input_value())
+    expect(page.get_by_role("alert")).to_have_text("None of these lines matches a paper of this collection.")
+    assert 3000 == len(page.get_by_label("Papers", exact=True).input_value())
     assert [] == barriers(page)
 
 
@@ -141,6 +191,96 @@ def test_without_scripts_the_command_is_shown(visit: VisitFn) -> None:
     page = visit("/batch", java_script_enabled=False)
     expect(page.locator("form")).to_be_hidden()
     expect(page.get_by_text("curl")).to_be_visible()
+
+
+LINES = """10.5555/ROPE.1
+https://doi.org/10.5555/rope.1
+arXiv:2212.11867v2
+31452104
+
+knots: a survey.
+10.5555/none
+arXiv:2212.99999
+PMID: 99999999
+knotz
+Kites in Stil Air
+???
+<script>alert(1)</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
+    """A client of a service over four papers that have names elsewhere."""
+    folder = tmp_path_factory.mktemp("named")
+    papers: list[dict[str, Any]] = [
+        {"id": "ropes", "title": "Ropes, Compared", "abstract": "We compare ropes.", "doi": "10.5555/Rope.1"},
+        {"id": "arxiv:2212.11867", "title": "Sails of Paper", "abstract": "We fold sails."},
+        {"id": "pmid:31452104", "title": "Kites in Still Air", "abstract": "We fly kites."},
+        {"id": "knots", "title": "Knots: A Survey", "abstract": "We tie knots."},
+    ]
+    build_quietly(write_corpus(folder / "papers.jsonl", papers), folder / "data", hashing)
+    with client_of(folder / "data") as client:
+        yield client
+
+
+def matched(client: TestClient, lines: str | bytes) -> Any:
+    """The answer to lines that are looked for."""
+    return client.post("/batch/lines", files={"list": (None, lines)})
+
+
+def test_lines_are_named_as_elsewhere(client: TestClient) -> None:
+    """By DOI, arXiv id, PubMed number or title; a line that matches none says what no paper has."""
+    answer = matched(client, LINES).text
+    page = Page(answer)
+    (found,) = page.all("section", id="lines")
+    assert ["ropes", "arxiv:2212.11867", "pmid:31452104", "knots"] == json.loads(found["data-names"])
+    assert "7" == found["data-lost"]
+    text = " ".join(page.text.split())
+    assert "5 of 12 lines match a paper; 1 of them is a repeat." in text
+    why = r"no paper here has this (DOI|arXiv id|PubMed number|title or id)"
+    said = re.findall(rf"Line (\d+) (?:(?!Line ).)*?{why}", text)
+    assert [
+        ("7", "DOI"),
+        ("8", "arXiv id"),
+        ("9", "PubMed number"),
+        *((str(number), "title or id") for number in (10, 11, 12, 13)),
+    ] == said
+    assert "<script>alert" not in answer
+    meant = [(each["data-line"], each["data-id"]) for each in page.all("button") if "data-line" in each]
+    assert {("10", "knots"), ("11", "pmid:31452104")} <= {*meant}
+
+
+def test_a_library_may_be_pasted(client: TestClient) -> None:
+    """Its entries are no lines, so none of them is put right in its place."""
+    page = Page(
+        matched(client, "@book{a, title={Kites in Still Air}}\n@book{b, title={Knotz: A Survey}}").text
+    )
+    (found,) = page.all("section", id="lines")
+    assert (["pmid:31452104"], "1") == (json.loads(found["data-names"]), found["data-lost"])
+    assert not [each for each in page.all("button") if "data-line" in each]
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "words"),
+    [
+        (b" \n ", 422, "nothing to look for"),
+        (b"%PDF\0", 422, "This file is no text"),
+        (b"x" * (MAX_LIBRARY_BYTES + 1), 413, "4,000,000 bytes"),
+    ],
+)
+def test_what_are_no_lines_is_refused(client: TestClient, lines: bytes, status: int, words: str) -> None:
+    """As a page that says why."""
+    answer = matched(client, lines)
+    assert status == answer.status_code
+    assert words in Page(answer.text).text
+
+
+def test_as_many_lines_are_looked_for_as_a_batch_takes(client: TestClient) -> None:
+    """Those that match none are listed as far as people read, the others counted."""
+    page = Page(matched(client, "".join(f"Title {number}\n" for number in range(9_999)) + "ropes\n").text)
+    assert f"And {9_999 - MOST_LISTED:,} more." in page.text
+    assert "1 of 10,000 lines match a paper." in " ".join(page.text.split())
 
 
 def test_results_need_a_key_where_there_are_keys(hashed_data: Path, tmp_path: Path) -> None:
@@ -154,5 +294,9 @@ def test_results_need_a_key_where_there_are_keys(hashed_data: Path, tmp_path: Pa
         started = client.post("/v1/batches", json={"seeds": IDS[:1]}, headers={"X-API-Key": mine})
         path = f"/batch/{started.json()['id']}.csv"
         assert [200, 200] == [client.get(f"/batch{query}").status_code for query in ("", "?id=x")]
-        statuses = [client.get(path, headers={"X-API-Key": key}).status_code for key in ("", other, mine)]
-    assert [401, 404, 200] == statuses
+        for owned in (path, path.replace(".csv", "/papers")):
+            statuses = [
+                client.get(owned, headers={"X-API-Key": key}).status_code for key in ("", other, mine)
+            ]
+            assert [401, 404, 200] == statuses
+        assert 401 == matched(client, "ropes").status_code

@@ -149,7 +149,7 @@ def test_a_saved_list_is_bounded(client: TestClient) -> None:
 
 def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
     """All of it where it is short; where the page has it all there is nothing more to save."""
-    assert "All 99 of the list" in page_at(client, f"/?paper={PAPER}").text
+    assert "All 99 results" in page_at(client, f"/?paper={PAPER}").text
     assert "whole=1" not in client.get(f"/?paper={PAPER}&n=100").text
 
 

@@ -6,7 +6,7 @@ from xml.etree.ElementTree import Element
 from indexer.corpus.records import root_tag, xml_records
 from indexer.corpus.rows import RawPaper, Row, clean
 from indexer.corpus.source import Lines
-from models.sentences import split_sentences
+from models.text.sentences import split_sentences
 from models.types import Facet
 
 # NlmCategory, NLM's own mapping of thousands of labels to five. There is no facet for conclusions; what an

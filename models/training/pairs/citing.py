@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.errors import InputError
-from models.sentences import split_sentences
+from models.text.sentences import split_sentences
 from models.training.examples import Example, TrainingSet
 from models.types import Paper
 

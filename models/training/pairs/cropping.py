@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.training.examples import Example
 from models.training.pairs.citing import short_text
 from models.types import Paper

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float32, Int64
 from transformers import PreTrainedModel
 
-from models.checkpoints import Pooling, locate_checkpoint, verify_weights
+from models.checkpoints.checkpoints import Pooling, locate_checkpoint, verify_weights
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.devices import resolve_device
 from models.encoders.loading import load_checkpoint, load_wordpieces

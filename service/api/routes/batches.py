@@ -18,12 +18,14 @@ from service.api.errors import RESPONSES
 from service.api.formats import BATCH_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
-from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut, ProfilesBatchIn
+from service.api.schemas.batches import MOST_QUERIES, BatchIn, BatchOut, MatchBatchIn, ProfilesBatchIn
 from service.api.services import services_of
-from service.batches.content import new_job
+from service.batches.content import Asked, new_job
 from service.batches.job import Job
 from service.batches.jobs import Jobs
 from service.batches.scheduler import Batches
+from service.match.answer import Matcher, MatchQuery
+from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/batches", tags=["batches"], route_class=JSONBodyRoute)
 _BY_ID = "/{batch_id}"
@@ -64,13 +66,9 @@ def start_batch(
     caller: CallerDep,
     idempotency_key: IdempotencyKey = None,
 ) -> BatchOut:
-    """Starts a batch of up to 10,000 searches or recommendations on the collection as it is now."""
-    if isinstance(body, ProfilesBatchIn):
-        asked = body.to_asked(kept_profiles(request, body.named))
-    else:
-        asked = body.to_asked()
+    """Starts a batch of up to 10,000 searches, recommendations or submissions on the collection as it is."""
     new = new_job(
-        asked,
+        _asked(body, request, engine),
         owner=owner_of(caller),
         idempotency_key=idempotency_key,
         generation=engine.snapshot.generation,
@@ -129,6 +127,17 @@ def batch_results(
 def end_batch(batch_id: _BatchId, batches: BatchesDep, caller: CallerDep) -> None:
     """Cancels a batch where it is not finished, and removes it with its results: read them first."""
     batches.jobs().remove(batch_id, owner=seen_by(caller))
+
+
+def _asked(body: BatchIn, request: Request, engine: SearchEngine) -> Asked | MatchQuery:
+    if isinstance(body, ProfilesBatchIn):
+        return body.to_asked(kept_profiles(request, body.named))
+    if isinstance(body, MatchBatchIn):
+        query = body.to_asked(kept_profiles(request, body.named))
+        # What every submission would fail by is refused before anything is stored.
+        Matcher(engine, query.profiles, query.told).columns(name for _, name in query.conflicts)
+        return query
+    return body.to_asked()
 
 
 def _out(jobs: Jobs, job: Job) -> BatchOut:

@@ -1,13 +1,16 @@
 """``/v1/queries``: queries kept under a name, what is new to them, and their feeds: ``/v1/feeds``."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from indexer.catalog.versions import AddedPaper
 from models.errors import SavedQueryNotFoundError
 from service.access.feeds import FeedOf
 from service.access.in_turn import read_then_compute
+from service.access.keys import Caller
 from service.access.policy import FEED, OWN, requires
 from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
@@ -27,8 +30,9 @@ from service.api.schemas.queries import (
     to_query,
 )
 from service.api.services import services_of
-from service.saved.news import news_of
+from service.saved.news import News, news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
+from service.search.engine import SearchEngine
 from service.search.query import Detail
 
 router = APIRouter(tags=["saved queries"], route_class=JSONBodyRoute)
@@ -39,6 +43,7 @@ _MAX_BODY_BYTES: Final = 500_000  # 500 names, or some 300 pasted abstracts
 _FEED_S: Final = 60 * 86_400  # how long a paper stays in a feed: readers keep what they have fetched
 _FEED_PAPERS: Final = 100
 _ATOM: Final = "application/atom+xml"
+_Shown = TypeVar("_Shown")
 _QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
 _Token = Annotated[str, Path(pattern=PATH_PATTERN, description="As the address of the feed ends.")]
 _Limit = Annotated[LimitIn | None, Query(description="Papers in the answer; without it as was saved.")]
@@ -60,7 +65,7 @@ def _get_saved(request: Request) -> SavedQueries:
 SavedDep = Annotated[SavedQueries, Depends(_get_saved)]
 
 
-def _feed_path(request: Request, head: SavedQueryHead) -> str | None:
+def feed_path(request: Request, head: SavedQueryHead) -> str | None:
     """Where the feed of a query is read, if it has one."""
     if not head.has_feed:
         return None
@@ -83,7 +88,7 @@ def save_query(
     saved, is_new = services_of(request.app).saved.get().save(new)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"{_ALL}/{saved.head.id}"
-    return SavedQueryOut.of_saved(saved, feed=_feed_path(request, saved.head))
+    return SavedQueryOut.of_saved(saved, feed=feed_path(request, saved.head))
 
 
 @router.get(_ALL)
@@ -93,7 +98,7 @@ def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
     store = services_of(request.app).saved
     heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
     return SavedQueriesOut(
-        queries=[SavedQueryHeadOut.of(head, feed=_feed_path(request, head)) for head in heads]
+        queries=[SavedQueryHeadOut.of(head, feed=feed_path(request, head)) for head in heads]
     )
 
 
@@ -102,7 +107,7 @@ def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
 def saved_query(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryOut:
     """One saved query."""
     found = saved.get(query_id, owner=seen_by(caller))
-    return SavedQueryOut.of_saved(found, feed=_feed_path(request, found.head))
+    return SavedQueryOut.of_saved(found, feed=feed_path(request, found.head))
 
 
 @router.delete(_ONE, status_code=204)
@@ -114,31 +119,50 @@ def delete_query(query_id: _QueryId, caller: CallerDep, request: Request) -> Non
         store.get().remove(query_id, owner=seen_by(caller))
 
 
+async def with_news(
+    request: Request,
+    engine: SearchEngine,
+    query_id: str,
+    shown: Callable[[SavedQuery, News], _Shown],
+    *,
+    limit: int | None = None,
+    weak: bool = False,
+) -> _Shown:
+    """A saved query of the caller and what is new to it, as ``shown`` makes them an answer.
+
+    Raises SavedQueryNotFoundError, QueryError, OverloadedError, StorageError, DeadlineError.
+    """
+    caller: Caller = request.state.caller
+
+    def read() -> tuple[SavedQuery, list[AddedPaper]]:
+        saved = _get_saved(request)
+        found = saved.get(query_id, owner=seen_by(caller))
+        return found, saved.added(found.head.seen)
+
+    def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> _Shown:
+        found, added = given
+        query = to_query(found.head.kind, found.body)
+        return shown(found, news_of(engine, query, added, limit=limit or query.limit, weak=weak))
+
+    queues = services_of(request.app).queues
+    return await read_then_compute(request.state.turn, read, queues.computing, compute)
+
+
 @router.get(f"{_ONE}/new", response_model=NewsOut)
 @requires(OWN)
 async def new_papers(
     query_id: _QueryId,
     request: Request,
     engine: EngineDep,
-    caller: CallerDep,
     limit: _Limit = None,
     weak: _Weak = False,
 ) -> Response:
     """Papers that match a saved query and came in since its news were last marked as seen, best first."""
 
-    def read() -> tuple[SavedQuery, Any]:
-        saved = _get_saved(request)
-        found = saved.get(query_id, owner=seen_by(caller))
-        return found, saved.added(found.head.seen)
+    def written(saved: SavedQuery, news: News) -> bytes:
+        return NewsOut.of(saved.head, news).model_dump_json().encode()
 
-    def compute(given: tuple[SavedQuery, Any]) -> bytes:
-        found, added = given
-        query = to_query(found.head.kind, found.body)
-        news = news_of(engine, query, added, limit=limit or query.limit, weak=weak)
-        return NewsOut.of(found.head, news).model_dump_json().encode()
-
-    queues = services_of(request.app).queues
-    content = await read_then_compute(request.state.turn, read, queues.computing, compute)
+    content = await with_news(request, engine, query_id, written, limit=limit, weak=weak)
     return Response(content, media_type="application/json")
 
 
@@ -149,7 +173,7 @@ def mark_seen(
 ) -> SavedQueryHeadOut:
     """Mark the news of a saved query as seen, as far as they were read; sent again it changes nothing."""
     head = saved.mark_seen(query_id, body.up_to, owner=seen_by(caller))
-    return SavedQueryHeadOut.of(head, feed=_feed_path(request, head))
+    return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
 
 
 @router.post(f"{_ONE}/feed")
@@ -160,7 +184,7 @@ def open_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: R
     Where there is one, it stays.
     """
     head = saved.open_feed(query_id, owner=seen_by(caller))
-    return SavedQueryHeadOut.of(head, feed=_feed_path(request, head))
+    return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
 
 
 @router.delete(f"{_ONE}/feed", status_code=204)
@@ -183,13 +207,13 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
     """
     services = services_of(request.app)
 
-    def read() -> tuple[SavedQuery, Any]:
+    def read() -> tuple[SavedQuery, list[AddedPaper]]:
         saved = _get_saved(request)
         found = saved.of_feed(*request.state.feed)
         services.keys.expect_readable(request, found.head.owner)
         return found, saved.added(found.head.since, within_s=_FEED_S)
 
-    def compute(given: tuple[SavedQuery, Any]) -> bytes:
+    def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> bytes:
         found, added = given
         head = found.head
         query = replace(

@@ -18,7 +18,7 @@ from pydantic.config import JsonDict
 
 from indexer.corpus.rows import MAX_ABSTRACT_CHARS, MAX_ID_CHARS, MAX_SENTENCES, MAX_TITLE_CHARS
 from models.errors import QueryError
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.types import Facet, Paper
 from service.answer_warnings import WarningCode
 

@@ -1,4 +1,4 @@
-"""``/v1/batches``: many searches or recommendations asked for together, and how far they are."""
+"""``/v1/batches``: many searches, recommendations or matches asked for together, and how far they are."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,19 +8,23 @@ from typing import Annotated
 from pydantic import BaseModel, Field, Tag
 
 from models.errors import QueryError
-from service.api.schemas.base import PaperName, Strict, kind_of, tag
+from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag
+from service.api.schemas.match import MOST_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
 from service.api.schemas.profiles import ProfileName
 from service.api.schemas.recommendations import MOST_SEEDS, FirstRecommendationsIn, RecommendationsShapeIn
-from service.api.schemas.search import FirstPageIn, SearchShapeIn, SeedIn, to_seed
+from service.api.schemas.search import FirstPageIn, QueryIn, SearchShapeIn, SeedIn, to_seed
 from service.batches.content import Asked
 from service.batches.job import Job, JobState
-from service.match.answer import Profile
+from service.match.answer import MatchQuery, Profile, Told
 from service.saved.profiles import MAX_NAME_CHARS
 from service.search.aspect import Aspect
 from service.search.query import Seed
 
 MOST_QUERIES = 10_000
-# Of all recommendations of a batch together: 5,000 readers of 40 papers each.
+MOST_PROFILES = 5_000
+# Submissions x profiles told of each: some 90 bytes of JSON each.
+MOST_PAIRS = 10_000_000
+# Of all recommendations, or all profiles, of a batch together: 5,000 readers of 40 papers each.
 MOST_SEEDS_OF_ALL = 200_000
 
 
@@ -113,7 +117,8 @@ class ProfilesBatchIn(RecommendationsShapeIn):
         n_seeds = [len(each) + len(self.negatives) for each in seeds]
         if max(n_seeds) > MOST_SEEDS:
             raise QueryError(
-                f"The papers of a profile and the negatives are more than {MOST_SEEDS} together."
+                f"The papers of profile {n_seeds.index(max(n_seeds))} (from 0) and the negatives are "
+                f"{max(n_seeds)}, more than {MOST_SEEDS} together; leave some out."
             )
         _expect_seeds(sum(n_seeds))
         return Asked(
@@ -129,17 +134,73 @@ def _expect_seeds(n_seeds: int) -> None:
         )
 
 
+class BatchConflictIn(Strict):
+    """A submission, by its number from 0, that is not listed with a profile."""
+
+    submission: Annotated[int, Field(ge=0, lt=MOST_QUERIES), WHOLE]
+    profile: ProfileName
+
+
+class LargeMatchIn(MatchShapeIn):
+    """Submissions and the profiles to match each of them with, as in /v1/match, without an assignment."""
+
+    submissions: Annotated[list[QueryIn], Field(fail_fast=True, min_length=1, max_length=MOST_QUERIES)] = (
+        Field(description="Papers of the collection or pasted ones, as queries of /v1/search.")
+    )
+    profiles: Annotated[list[ProfileIn], Field(fail_fast=True, min_length=1, max_length=MOST_PROFILES)]
+    conflicts: Annotated[list[BatchConflictIn], Field(fail_fast=True, max_length=MOST_SEEDS_OF_ALL)] = Field(
+        default_factory=list
+    )
+    limit: Annotated[int, Field(ge=0, le=MOST_PROFILES), WHOLE] = Field(
+        default=10,
+        description="The nearest profiles told of each submission; with `reasons` 0 it may be all of them.",
+    )
+
+
+class MatchBatchIn(Strict):
+    """A match of thousands of submissions, each of which is one query of the batch."""
+
+    match: LargeMatchIn
+
+    @property
+    def named(self) -> list[str]:
+        """The profiles that are given by name alone."""
+        return named_alone(self.match.profiles)
+
+    def to_asked(self, kept: Mapping[str, Profile]) -> MatchQuery:
+        """What to ask; raises QueryError where more is to be told or read than a batch may."""
+        asked = self.match
+        if asked.limit * asked.reasons > MOST_REASONS:
+            raise QueryError(
+                f"{asked.limit} profiles x {asked.reasons} reasons are more than {MOST_REASONS} for a "
+                "submission; lower limit or reasons."
+            )
+        if (n_pairs := len(asked.submissions) * asked.limit) > MOST_PAIRS:
+            raise QueryError(
+                f"{len(asked.submissions)} submissions x {asked.limit} profiles are {n_pairs} pairs, "
+                f"more than {MOST_PAIRS}; lower limit or match them in parts."
+            )
+        return MatchQuery(
+            tuple(each.to_seed() for each in asked.submissions),
+            to_profiles(asked.profiles, kept, most_papers=MOST_SEEDS_OF_ALL),
+            tuple((each.submission, each.profile) for each in asked.conflicts),
+            told=Told(asked.limit, asked.reasons, asked.nearest),
+        )
+
+
 BatchIn = Annotated[
     Annotated[SeedsBatchIn, Tag(tag("seeds"))]
     | Annotated[QueriesBatchIn, Tag(tag("queries"))]
     | Annotated[RecommendationsBatchIn, Tag(tag("recommendations"))]
-    | Annotated[ProfilesBatchIn, Tag(tag("profiles"))],
+    | Annotated[ProfilesBatchIn, Tag(tag("profiles"))]
+    | Annotated[MatchBatchIn, Tag(tag("match"))],
     kind_of(
         "seeds",
         "queries",
         "recommendations",
         "profiles",
-        problem="give one of seeds, queries, recommendations and profiles",
+        "match",
+        problem="give one of seeds, queries, recommendations, profiles and match",
     ),
 ]
 

@@ -1,6 +1,6 @@
 """``POST /v1/match``: which profiles, such as reviewers by their papers, are near to which submissions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import BaseModel, Field, model_validator
@@ -11,13 +11,22 @@ from service.api.schemas.profiles import MOST_PAPERS, Papers, ProfileName, Quota
 from service.api.schemas.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
 from service.api.schemas.sentences import PaperHeadOut
 from service.match.affinity import N_NEAREST
-from service.match.answer import MatchAnswer, MatchedProfile, MatchQuery, Profile, Shares
+from service.match.answer import (
+    MatchAnswer,
+    MatchedProfile,
+    MatchedSubmission,
+    MatchQuery,
+    Profile,
+    Shares,
+    Told,
+)
 from service.match.assignment import Aim
 
 MOST_SUBMISSIONS = 50
 MOST_PROFILES = 1_000
 
 MOST_CONFLICTS = 10_000
+MOST_NEAREST = 100
 # Reasons of one answer, each with up to 64 alignments.
 MOST_REASONS = 2_000
 
@@ -64,7 +73,18 @@ class AssignIn(Strict):
     )
 
 
-class MatchIn(Strict):
+class MatchShapeIn(Strict):
+    """The profiles to match submissions with, and what to tell of each."""
+
+    reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
+        default=1, description="The papers told of each of them, nearest first."
+    )
+    nearest: Annotated[int, Field(ge=1, le=MOST_NEAREST), WHOLE] = Field(
+        default=N_NEAREST, description="How many papers of a profile, the nearest, make an affinity."
+    )
+
+
+class MatchIn(MatchShapeIn):
     """Submissions, the profiles to match them with, and what to tell."""
 
     submissions: Annotated[
@@ -77,12 +97,6 @@ class MatchIn(Strict):
     assign: AssignIn | None = Field(default=None, description="Whether, and how, to assign profiles.")
     limit: Annotated[int, Field(ge=0, le=100), WHOLE] = Field(
         default=10, description="The nearest profiles told of each submission, beside those assigned."
-    )
-    reasons: Annotated[int, Field(ge=0, le=N_NEAREST), WHOLE] = Field(
-        default=1, description="The papers told of each of them, nearest first."
-    )
-    nearest: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(
-        default=N_NEAREST, description="How many papers of a profile, the nearest, make an affinity."
     )
 
     @model_validator(mode="after")
@@ -98,31 +112,44 @@ class MatchIn(Strict):
     @property
     def named(self) -> list[str]:
         """The profiles that are given by name alone."""
-        return [profile.name for profile in self.profiles if profile.papers is None]
+        return named_alone(self.profiles)
 
     def to_query(self, kept: Mapping[str, Profile]) -> MatchQuery:
         """The same as a domain value; raises QueryError where the profiles hold too many papers."""
         assign = self.assign
-        profiles = tuple(profile.to_profile(kept) for profile in self.profiles)
-        if (n_papers := sum(len(profile.papers) for profile in profiles)) > MOST_PAPERS:
-            raise QueryError(
-                f"The profiles hold {n_papers} papers, more than {MOST_PAPERS}; match them in parts."
-            )
         return MatchQuery(
             tuple(each.to_seed() for each in self.submissions),
-            profiles,
+            to_profiles(self.profiles, kept, most_papers=MOST_PAPERS),
             tuple((each.submission, each.profile) for each in self.conflicts),
             None if assign is None else Shares(assign.per_submission, assign.per_profile, assign.aim),
-            self.limit,
-            self.reasons,
-            self.nearest,
+            Told(self.limit, self.reasons, self.nearest),
         )
+
+
+def named_alone(profiles: Sequence[ProfileIn]) -> list[str]:
+    """The profiles that are given by name alone."""
+    return [profile.name for profile in profiles if profile.papers is None]
+
+
+def to_profiles(
+    given: Sequence[ProfileIn], kept: Mapping[str, Profile], *, most_papers: int
+) -> tuple[Profile, ...]:
+    """Profiles as domain values; raises QueryError for over ``most_papers`` papers or conflicts in all."""
+    profiles = tuple(each.to_profile(kept) for each in given)
+    n_papers = sum(len(profile.papers) for profile in profiles)
+    n_conflicts = sum(len(profile.conflicts) for profile in profiles)
+    if max(n_papers, n_conflicts) > most_papers:
+        raise QueryError(
+            f"The profiles hold {n_papers} papers and {n_conflicts} conflicts, more than {most_papers} of "
+            "one kind; match them in parts."
+        )
+    return profiles
 
 
 class ReasonOut(BaseModel):
     """A paper of a profile, and what makes its distance from the submission, which is minus its ``score``.
 
-    Over all papers that count, 1 minus the sum of ``share`` x distance is the affinity.
+    ``share`` is what of the affinity a unit of distance takes.
     """
 
     paper: PaperHeadOut
@@ -134,12 +161,18 @@ class ReasonOut(BaseModel):
 
 
 class MatchedProfileOut(BaseModel):
-    """A profile: its affinity is 1 for the same text and about 0 where no more is shared than is usual."""
+    """A profile: its affinity is 1 for the same text and about 0 where no more is shared than is usual.
+
+    It is 1 plus the sum of share x score over ``reasons``, plus ``rest``: that of papers which are not told.
+    ``papers`` of its papers are in the collection.
+    """
 
     profile: str
     affinity: float
+    papers: int
     assigned: bool
     reasons: list[ReasonOut]
+    rest: float
 
     @classmethod
     def of(cls, matched: MatchedProfile) -> "MatchedProfileOut":
@@ -147,6 +180,7 @@ class MatchedProfileOut(BaseModel):
         return cls(
             profile=matched.name,
             affinity=matched.affinity,
+            papers=matched.n_papers,
             assigned=matched.assigned,
             reasons=[
                 ReasonOut(
@@ -159,6 +193,7 @@ class MatchedProfileOut(BaseModel):
                 )
                 for each in matched.reasons
             ],
+            rest=matched.rest,
         )
 
 
@@ -170,12 +205,22 @@ class MatchedSubmissionOut(BaseModel):
     title: str
     profiles: list[MatchedProfileOut]
 
+    @classmethod
+    def of(cls, number: int, matched: MatchedSubmission) -> "MatchedSubmissionOut":
+        """From the domain value of submission ``number``."""
+        return cls(
+            submission=number,
+            id=matched.paper.id or None,
+            title=matched.paper.title,
+            profiles=[MatchedProfileOut.of(each) for each in matched.profiles],
+        )
+
 
 class LostPapersOut(Out):
-    """Papers of a profile that the collection does not hold; they do not count."""
+    """Papers and conflicts of a profile that the collection does not hold; they do not count."""
 
     profile: str
-    papers: tuple[str, ...]
+    papers: Sequence[str]
 
 
 class MatchOut(BaseModel):
@@ -192,13 +237,7 @@ class MatchOut(BaseModel):
         """From the domain value."""
         return cls(
             submissions=[
-                MatchedSubmissionOut(
-                    submission=number,
-                    id=each.paper.id or None,
-                    title=each.paper.title,
-                    profiles=[MatchedProfileOut.of(profile) for profile in each.profiles],
-                )
-                for number, each in enumerate(answer.submissions)
+                MatchedSubmissionOut.of(number, each) for number, each in enumerate(answer.submissions)
             ],
             unresolved=[LostPapersOut(profile=name, papers=own) for name, own in answer.unresolved.items()],
             generation=answer.generation,

@@ -7,7 +7,7 @@ from jaxtyping import Float32
 from pydantic import BaseModel, Field, Tag
 
 from models.facets import FACETS
-from models.sentences import MAX_SENTENCE_CHARS
+from models.text.sentences import MAX_SENTENCE_CHARS
 from models.types import Facet, Paper
 from service.api.schemas.base import (
     NOT_BLANK,

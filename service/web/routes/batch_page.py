@@ -1,19 +1,29 @@
-"""``GET /batch``: many papers at once, watched on a page; its results as files by addresses of their own."""
+"""``/batch``: many papers in one go: their lines matched, watched on a page, results to read and as files."""
 
+from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from models.errors import InputError
 from service.access.keys import Caller
-from service.access.policy import LANDING, OWN, requires
-from service.api.dependencies.callers import CallerDep
+from service.access.policy import LANDING, OWN, READ, Dialect, requires
+from service.api.batch_files import Stretch, results_of
+from service.api.dependencies.callers import CallerDep, seen_by
+from service.api.dependencies.engine import EngineDep
 from service.api.formats import Format
 from service.api.routes.batches import BatchesDep, batch_results
 from service.api.schemas.batches import MOST_QUERIES
+from service.web.library import MAX_LIBRARY_BYTES, find_library
 from service.web.render import render
+from service.web.uploads import BodyDep, form_parts
+from service.web.views.batch import RESULTS_A_PAGE, view_lines, view_results
 
 router = APIRouter(prefix="/batch", include_in_schema=False)
+_LIST: Final = "list"
 
 
 class Ending(StrEnum):
@@ -40,6 +50,35 @@ def page(request: Request) -> Response:
         refused=caller is None,
         keyed=caller is None or caller.key is not None,
     )
+
+
+@router.post("/lines")
+@requires(replace(READ, dialect=Dialect.PAGE, max_body_bytes=MAX_LIBRARY_BYTES))
+def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
+    """Which lines name papers of the collection, and what the others may have meant; nothing is kept."""
+    sent = form_parts(body, request.headers.get("content-type", ""))
+    lines = next((each.content for each in sent if each.name == _LIST and each.content.strip()), None)
+    if lines is None:
+        raise InputError("There is nothing to look for; paste titles, DOIs or ids, one a line.")
+    library = find_library(engine, lines, "", most=MOST_QUERIES)
+    return render("batch_lines.html", lines=view_lines(engine, library))
+
+
+@router.get("/{batch_id}/papers")
+@requires(replace(OWN, dialect=Dialect.PAGE))
+def papers(
+    batch_id: str,
+    batches: BatchesDep,
+    caller: CallerDep,
+    start: Annotated[int, Query(ge=0, le=MOST_QUERIES)] = 0,
+) -> Response:
+    """Results of a batch to read, as many as a page takes, from number ``start`` on."""
+    jobs = batches.jobs()
+    job = jobs.get(batch_id, owner=seen_by(caller))
+    n_ready = jobs.n_ready(job)
+    stretch = Stretch(job.id, start, max(start, min(start + RESULTS_A_PAGE, n_ready)))
+    found = list(chain.from_iterable(results_of(jobs, stretch)))
+    return render("batch_papers.html", batch=view_results(job, found, start, n_ready))
 
 
 @router.get("/{batch_id}.{ending}")

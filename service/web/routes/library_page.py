@@ -1,9 +1,9 @@
 """``/library``: papers of one's own library to start from, as a file or a list; none of it is kept."""
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
 from models.errors import InputError
@@ -16,18 +16,11 @@ from service.web.given import MAX_FURTHER_PAPERS
 from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, find_library
 from service.web.refusals import in_words
 from service.web.render import render
-from service.web.uploads import Sent, form_parts
+from service.web.uploads import BodyDep, Sent, form_parts
 from service.web.views.library import view_library
 
 router = APIRouter(prefix="/library", include_in_schema=False)
 _FILE, _LIST = "file", "list"
-
-
-async def _body(request: Request) -> bytes:
-    return await request.body()
-
-
-BodyDep = Annotated[bytes, Depends(_body)]
 
 
 @router.get("")

@@ -1,11 +1,13 @@
-// The batch view: starts a batch, and shows how far the one is that the address names.
+// The batch view: matches lines with papers, starts a batch, and shows how far the one is that the address names.
 
 const POLL_MS = 1000;
 const AWAY_MS = 3000;
 const WINDOW_MS = 30000; // of what was done in it, the rate is said
+const TYPED_MS = 600; // after the last letter lines are looked for
+const MOST_SHOWN = 20; // results below the batch; the others have pages of their own
 const STATES = {
   queued: "Waiting to be started",
-  running: "Finding akin papers",
+  running: "Searching",
   done: "Done",
   failed: "Failed",
 };
@@ -16,6 +18,10 @@ let seen = []; // [when, how many were done], of the last WINDOW_MS
 let timer = 0;
 let asking = new AbortController(); // ended where another batch, or none, is shown
 let key = ""; // the same content sent again starts no second batch
+let checking = new AbortController();
+let checked = null; // the lines that were looked for, and what was found for them
+let typing = 0;
+let shown = 0; // results of the batch on the page
 
 const batchId = () => new URLSearchParams(location.search).get("id");
 const batchPath = (id) => `/v1/batches/${encodeURIComponent(id)}`;
@@ -30,51 +36,110 @@ async function problemOf(response) {
   return problem.detail || `The service answered ${response.status}; try again in a moment.`;
 }
 
-function idsGiven() {
-  const lines = of("ids").value.split("\n").map((line) => line.trim());
-  return [...new Set(lines.filter(Boolean))];
+function linesGiven() {
+  return of("list").value.split("\n").filter((line) => line.trim());
 }
 
-function countIds() {
+// A part of a page of the service, by its id; an error says why there is none.
+async function partOf(path, id, options) {
+  const response = await fetch(path, { ...options, headers: { Accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const part = page.getElementById(id);
+  if (part) return part;
+  const said = page.querySelector(".problem .lead")?.textContent;
+  throw new Error(said ?? `The service answered ${response.status}; try again in a moment.`);
+}
+
+// Looks for the lines as they are now, and shows which of them match a paper; null where others follow them.
+async function check() {
+  clearTimeout(typing);
+  const text = of("list").value;
+  if (checked?.text === text) return checked;
+  checking.abort();
+  checking = new AbortController();
+  const { signal } = checking;
+  const body = new FormData();
+  body.append("list", text);
+  const lines = await partOf("/batch/lines", "lines", { method: "POST", body, signal }).catch((error) => {
+    if (signal.aborted) return null;
+    throw error;
+  });
+  if (!lines || signal.aborted) return null;
+  const names = JSON.parse(lines.dataset.names);
+  checked = { text, names, lost: Number(lines.dataset.lost) };
+  lines.classList.remove("batch");
+  of("matched").replaceChildren(lines);
+  of("start").textContent = names.length ? `Start with ${number.format(names.length)} ${names.length === 1 ? "paper" : "papers"}` : "Start";
+  return checked;
+}
+
+function countLines() {
   key = "";
-  const [n, most] = [idsGiven().length, Number(of("count").dataset.most)];
-  const limit = `One id a line, ${number.format(most)} at most.`;
-  const papers = `${number.format(n)} ${n === 1 ? "paper" : "different papers"}.`;
-  of("count").textContent = n > most ? `${papers} ${limit}` : n ? papers : limit;
+  clearTimeout(typing);
+  checking.abort();
+  show(of("refused"), "");
+  of("start").textContent = "Start";
+  const [n, most] = [linesGiven().length, Number(of("count").dataset.most)];
+  if (n > most) show(of("refused"), `These are ${number.format(n)} lines; one batch takes ${number.format(most)}. Start several.`);
+  else if (n) typing = setTimeout(() => check().catch((error) => show(of("refused"), said(error))), TYPED_MS);
+  else of("matched").replaceChildren();
+}
+
+function said(error) {
+  return error instanceof TypeError ? "The service does not answer; try again in a moment." : error.message;
+}
+
+// A line is put right: what it may have meant stands in its place.
+function mean(button) {
+  const lines = of("list").value.split("\n");
+  lines[Number(button.dataset.line) - 1] = button.dataset.id;
+  of("list").value = lines.join("\n");
+  countLines();
+  of("matched").focus();
+  check().catch((error) => show(of("refused"), said(error)));
 }
 
 async function start(event) {
   event.preventDefault();
-  const [n, most] = [idsGiven().length, Number(of("count").dataset.most)];
-  if (!n) return show(of("refused"), "Paste the id of one paper at least.");
-  if (n > most) {
-    return show(of("refused"), `These are ${number.format(n)} papers; one batch takes ${number.format(most)}. Start several.`);
-  }
-  const body = { seeds: idsGiven(), limit: Number(of("limit").value) };
-  if (of("facet").value) body.facet = of("facet").value;
-  key ||= Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join("-");
+  const [n, most] = [linesGiven().length, Number(of("count").dataset.most)];
+  if (!n) return show(of("refused"), "Paste one paper at least.");
+  if (n > most) return countLines();
   of("start").disabled = true;
   show(of("refused"), "");
   try {
-    const response = await fetch("/v1/batches", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", "Idempotency-Key": key },
-      body: JSON.stringify(body),
-    });
-    if (!response.ok) {
-      show(of("refused"), await problemOf(response));
-      return;
+    const seen = checked?.text === of("list").value;
+    const found = await check();
+    if (!found) return;
+    if (!found.names.length) return show(of("refused"), "None of these lines matches a paper of this collection.");
+    if (found.lost && !seen) {
+      const lines = found.lost === 1 ? "One line matches no paper" : `${number.format(found.lost)} lines match no paper`;
+      return show(of("refused"), `${lines}. Correct what you can, or press Start again to go on with the others.`);
     }
-    const batch = await response.json();
-    history.pushState(null, "", `/batch?id=${encodeURIComponent(batch.id)}`);
-    key = "";
-    open();
-    of("watch").focus();
-  } catch {
-    show(of("refused"), "The service does not answer. Press Start again: no batch is started twice.");
+    await send(found.names);
+  } catch (error) {
+    show(of("refused"), said(error));
   } finally {
     of("start").disabled = false;
   }
+}
+
+async function send(seeds) {
+  const body = { seeds, limit: Number(of("limit").value) };
+  if (of("facet").value) body.facet = of("facet").value;
+  key ||= Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16)).join("-");
+  const response = await fetch("/v1/batches", {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "Idempotency-Key": key },
+    body: JSON.stringify(body),
+  }).catch(() => {
+    throw new Error("The service does not answer. Press Start again: no batch is started twice.");
+  });
+  if (!response.ok) throw new Error(await problemOf(response));
+  const batch = await response.json();
+  history.pushState(null, "", `/batch?id=${encodeURIComponent(batch.id)}`);
+  key = "";
+  open();
+  of("watch").focus();
 }
 
 function timeLeft(seconds) {
@@ -97,7 +162,7 @@ function pace(batch) {
 function draw(batch) {
   const finished = batch.finished_at !== null;
   of("state").textContent = STATES[batch.state] ?? batch.state;
-  document.title = `${Math.floor((100 * batch.done) / batch.queries)} % · Many papers at once · Akin`;
+  document.title = `${Math.floor((100 * batch.done) / batch.queries)} % · Batch search · Akin`;
   of("bar").max = batch.queries;
   of("bar").value = batch.done;
   const without = batch.problems === 1 ? "1 of them has no answer" : `${number.format(batch.problems)} of them have no answer`;
@@ -113,12 +178,22 @@ function draw(batch) {
   }
 }
 
+// The first results, as soon as there are some.
+async function preview(batch, signal) {
+  const ready = Math.min(batch.ready, MOST_SHOWN);
+  if (!(ready > shown)) return;
+  shown = ready;
+  const papers = await partOf(`/batch/${encodeURIComponent(batch.id)}/papers`, "papers", { signal }).catch(() => null);
+  if (!papers || signal.aborted || shown !== ready) return;
+  of("results").replaceChildren(papers);
+}
+
 function ended(title, text) {
   of("state").textContent = title;
-  document.title = `${title} · Many papers at once · Akin`;
+  document.title = `${title} · Batch search · Akin`;
   show(of("away"), text);
   of("done").textContent = of("rate").textContent = "";
-  for (const id of ["bar", "problems", "kept", "csv", "ndjson", "remove"]) of(id).hidden = true;
+  for (const id of ["bar", "problems", "kept", "csv", "ndjson", "remove", "results"]) of(id).hidden = true;
 }
 
 async function poll() {
@@ -130,6 +205,7 @@ async function poll() {
       const batch = await response.json();
       if (signal.aborted) return;
       draw(batch);
+      preview(batch, signal);
       if (batch.finished_at !== null) return;
     } else if (response.status < 500 && response.status !== 429) {
       if (signal.aborted) return;
@@ -174,22 +250,26 @@ function open() {
   const id = batchId();
   of("ask").hidden = Boolean(id);
   of("watch").hidden = !id;
+  of("results").replaceChildren();
+  shown = 0;
   if (!id) {
-    document.title = "Many papers at once · Akin";
-    countIds();
+    document.title = "Batch search · Akin";
+    countLines();
     return;
   }
   of("state").textContent = "Looking for the batch";
   of("bar").removeAttribute("value");
   for (const ending of ["csv", "ndjson"]) of(ending).href = `/batch/${encodeURIComponent(id)}.${ending}`;
-  for (const part of ["bar", "csv", "ndjson", "remove", "kept"]) of(part).hidden = false;
+  for (const part of ["bar", "csv", "ndjson", "remove", "kept", "results"]) of(part).hidden = false;
   of("files").hidden = true;
   show(of("away"), "");
   poll();
 }
 
 of("ask").addEventListener("submit", start);
-of("ask").addEventListener("input", countIds);
+of("list").addEventListener("input", countLines);
+of("ask").addEventListener("change", () => (key = "")); // other content
+of("matched").addEventListener("click", (event) => event.target.dataset.line && mean(event.target));
 of("remove").addEventListener("click", remove);
 addEventListener("popstate", open);
 open();

@@ -3,14 +3,15 @@
 import { drop } from "./drop.js";
 import { find } from "./find.js";
 import { light } from "./light.js";
+import { send } from "./send.js";
 import { take } from "./take.js";
 
 const main = document.getElementById("main");
 const told = document.getElementById("told");
 const SLOW_MS = 150;
 const LONGEST = 60_000; // characters of an address; servers refuse lines of about 64 kB
-const TOO_LONG = "This text is too long to be asked in an address; paste the abstract alone.";
-const BUSY = "The service is too busy now; what you see is from before.";
+const TOO_LONG = "This text is too long for a link; paste only the abstract.";
+const BUSY = "The service is too busy now; you still see the earlier results.";
 let asking = null;
 let shown = location.pathname + location.search;
 // Pages are put in place after the browser has tried to scroll.
@@ -150,11 +151,11 @@ function busy(on) {
   const bar = document.createElement("div");
   bar.className = "loading";
   document.body.append(bar);
-  told.textContent = "Looking …";
+  told.textContent = "Searching …";
 }
 
 // The service does not answer, or is too busy to: what is on the page stays, and can be asked again.
-function failed(ask, why = "The service does not answer; what you see is from before.") {
+function failed(ask, why = "The service does not answer; you still see the earlier results.") {
   const again = document.createElement("button");
   again.type = "button";
   again.textContent = "Try again";
@@ -205,6 +206,11 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
+  if (form.matches("[data-send]")) {
+    event.preventDefault();
+    send(form);
+    return;
+  }
   if (event.defaultPrevented || new URL(form.action).pathname !== "/" || form.matches("[data-plain]")) return;
   event.preventDefault();
   go(addressOf(form, new FormData(form, event.submitter)), { keep: Boolean(form.closest(".asked")), sent: typed() });

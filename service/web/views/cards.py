@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from models.types import Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut, StrengthOut
@@ -179,7 +180,7 @@ def _card(
 
 
 def _nearer_than(strength: StrengthOut) -> str:
-    return f"Nearer than {strength.nearer_than:.0%} of the papers here are to their own nearest paper."
+    return f"Closer than {strength.nearer_than:.0%} of the papers here are to their closest paper."
 
 
 def _bar(score: float, scores: Sequence[float]) -> int:
@@ -212,6 +213,11 @@ def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:
         venue=link(paper.venue, venues=(paper.venue,)) if paper.venue else None,
         year=paper.year,
     )
+
+
+def in_short(paper: Paper | PaperOut) -> str:
+    """Who wrote a paper, where it appeared and when; empty where none of these is known."""
+    return " · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or ""))))
 
 
 def first_authors(authors: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from service.web.further import Further
 from service.web.given import MAX_FURTHER_PAPERS, MAX_NAME_CHARS
 from service.web.library import Library, Missing
 from service.web.links import Link
-from service.web.views.cards import first_authors
+from service.web.views.cards import in_short
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def view_library(asked: Asked, library: Library, name: str) -> LibraryView:
             OwnPaper(
                 paper.id,
                 paper.title or paper.id,
-                " · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or "")))),
+                in_short(paper),
                 chosen,
                 asked.start_from(Further(paper.id), facets).address(),
             )

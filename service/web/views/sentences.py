@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from models.text.words import places, stem_of
 from models.types import Facet
-from models.words import places, stem_of
 from service.api.schemas.base import SentenceOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import HighlightOut, ResultOut

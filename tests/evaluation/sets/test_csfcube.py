@@ -10,10 +10,10 @@ import pytest
 
 from evaluation.bootstrap import Interval, intervals
 from evaluation.collection import SETS, Collection, CollectionReader
+from evaluation.report.summary import summarise
 from evaluation.run import Run
 from evaluation.sets.csfcube import FACETS, CsfcubeSet
-from evaluation.summary import summarise
-from evaluation.systems import Systems
+from evaluation.systems.systems import Systems
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from models.registry import resolve
 from models.types import Facet

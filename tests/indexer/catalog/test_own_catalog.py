@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts

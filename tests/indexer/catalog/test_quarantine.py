@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
 from indexer.collection.build import KEEP, Bounds, BuildArguments
@@ -341,7 +341,9 @@ def test_the_command_names_what_it_could_not_encode(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`akin index` prints the ids with the reasons, and succeeds."""
-    monkeypatch.setattr("akin.indexing.load_annotator", lambda *_, **__: annotated(Refusing(hashing)))
+    monkeypatch.setattr(
+        "akin.cli.collection.indexing.load_annotator", lambda *_, **__: annotated(Refusing(hashing))
+    )
     bad = [{"id": f"bad{i:02d}", "title": "B", "abstract": [f"POISON sings {i}."]} for i in range(12)]
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), *bad])
     done = CliRunner().invoke(

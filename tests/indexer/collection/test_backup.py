@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection import backup
 from indexer.collection.backup import back_up

@@ -9,7 +9,7 @@ from shutil import copytree
 import pytest
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog, Purged
 from indexer.collection.build import Bounds
 from indexer.collection.changes import absorb, delete_papers

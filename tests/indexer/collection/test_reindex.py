@@ -9,8 +9,8 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from akin.cli import app
-from evaluation.agreement import compare, overlap, rank_correlation
+from akin.cli.app import app
+from evaluation.tasks.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import BOUNDS, KEEP, Bounds, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers

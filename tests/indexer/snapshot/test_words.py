@@ -14,7 +14,7 @@ from indexer.words.collection import CollectionWords
 from indexer.words.file import SegmentWords, words_of
 from models.checksums import hash64
 from models.encoder import Encoder
-from models.words import WordCounts, count_words, stems
+from models.text.words import WordCounts, count_words, stems
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 TEXTS = [

@@ -8,12 +8,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.checkpoints import WEIGHTS, LocalCheckpoint, locate_checkpoint
+from models.checkpoints.checkpoints import WEIGHTS, LocalCheckpoint, locate_checkpoint
 from models.encoder import Encoder, load_encoder
 from models.encoders.changes import changes_content
 from models.encoders.contextual import ContextualEncoder
 from models.errors import WeightsError
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.types import Paper
 from tests.support.examples.tiny_bert import write_tiny_bert
 

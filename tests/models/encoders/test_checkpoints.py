@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import models.checkpoints
-from models.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint, read_pooling
-from models.conversion import convert_checkpoint
+import models.checkpoints.checkpoints
+from models.checkpoints.checkpoints import CHECKPOINTS, WEIGHTS, Pooling, locate_checkpoint, read_pooling
+from models.checkpoints.conversion import convert_checkpoint
 from models.encoder import load_encoder
 from models.errors import StorageError, UnknownNameError, WeightsError
 from models.training.rhetoric.phrases import Example
@@ -51,7 +51,7 @@ def test_altered_minilm_weights_are_refused_before_loading(tmp_path, monkeypatch
         byte = stream.read(1)[0]
         stream.seek(45_000_000)
         stream.write(bytes([byte ^ 1]))
-    monkeypatch.setattr(models.checkpoints, "_packaged_folder", lambda package: copy)
+    monkeypatch.setattr(models.checkpoints.checkpoints, "_packaged_folder", lambda package: copy)
     monkeypatch.setattr("models.encoders.transformer.Transformer._load", pytest.fail)
     with pytest.raises(WeightsError, match="damaged or was replaced"):
         load_encoder("minilm", device="cpu")

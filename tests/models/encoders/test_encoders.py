@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
+from models.checkpoints.checkpoints import DocumentPooling, Pooling, locate_checkpoint, write_pooling
 from models.encoder import load_encoder
 from models.errors import EncoderError
 from models.types import Precision, Unit

@@ -11,7 +11,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import close_session, set_client_factory
 from huggingface_hub.utils._http import default_client_factory
 
-from models.checkpoints import CHECKPOINTS, WEIGHTS, locate_checkpoint
+from models.checkpoints.checkpoints import CHECKPOINTS, WEIGHTS, locate_checkpoint
 from models.encoder import load_encoder
 from models.errors import WeightsError
 from models.types import Unit

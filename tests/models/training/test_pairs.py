@@ -7,7 +7,7 @@ import pytest
 
 from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.training.examples import Example, TrainingSet
 from models.training.pairs.alignment import align
 from models.training.pairs.citations import citation_triplets

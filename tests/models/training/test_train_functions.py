@@ -10,10 +10,11 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from akin import evaluate, train
-from evaluation.sentence_systems import sentence_vectors
+from akin.cli.evaluation import evaluate
+from akin.cli.training import train
 from evaluation.sets.functions import retrieval_by_label
-from evaluation.vectors import VectorSource
+from evaluation.systems.sentence_systems import sentence_vectors
+from evaluation.systems.vectors import VectorSource
 from models.encoder import load_encoder
 from models.encoders.wordpieces import WordPieces
 from models.errors import AkinError, InputError, StorageError, UnknownNameError

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.migrations import migrate, scripts
 from models.errors import InputError, StorageError

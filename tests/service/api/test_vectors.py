@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client import Client
+from akin.client.client import Client
 from models.annotator import Annotator
 from models.encoder import Encoder
 from service.search.engine import SearchEngine

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client import Client
+from akin.client.client import Client
 from models.annotator import Annotator
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client import Client
+from akin.client.client import Client
 from models.errors import InputError, ProfileNotFoundError
 from service.access.api_keys import Keys, Scope
 from service.match.answer import Profile

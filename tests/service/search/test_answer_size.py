@@ -32,7 +32,7 @@ def long_abstract(seed: int) -> list[str]:
 def client(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Iterator[TestClient]:
     """A client of the service over a few papers of two hundred sentences."""
     folder = tmp_path_factory.mktemp("long")
-    papers = [{"id": f"p{i}", "title": f"Paper {i}", "abstract": long_abstract(i)} for i in range(11)]
+    papers = [{"id": f"p{i}", "title": f"Paper {i}", "abstract": long_abstract(i)} for i in range(4)]
     build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
     with TestClient(create_app(Settings(data=folder / "data", device="cpu"))) as client:
         yield client

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.snapshot.columns import allowed_papers, papers_to_table
 from indexer.snapshot.snapshot import open_snapshot
 from models.annotator import Annotator

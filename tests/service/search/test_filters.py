@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.snapshot import segment
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder

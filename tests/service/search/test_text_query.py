@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
-from akin.cli import app
+from akin.cli.app import app
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder

@@ -17,17 +17,12 @@ from urllib.parse import unquote
 from tests.support.builds import ROOT
 from tests.support.containers.images import expanded, stages
 
-# For tests that are run often: uv keeps what it unpacks, each module is compiled by the first process that
-# imports it, in a volume, and the loops are run as Python instead of compiled, which takes half a minute.
-QUICK_BUILD = {"UV_NO_CACHE": None, "UV_COMPILE_BYTECODE": None}
-QUICK = {"NUMBA_DISABLE_JIT": "1", "PYTHONPYCACHEPREFIX": "/var/cache/akin/python"}
 _PLACE = re.compile(r"(?<![\w/.])/(?=(?:opt|var)/)")
 
 
-def build(dockerfile: Path, prefix: Path, variables: Mapping[str, str | None] | None = None) -> None:
-    """Run the first stage; ``variables`` count before its own, and None takes one out."""
+def build(dockerfile: Path, prefix: Path) -> None:
+    """Run the first stage."""
     working = prefix
-    own = {key: value and placed(value, prefix) for key, value in (variables or {}).items()}
     given: dict[str, str] = {}
     arguments = torch_of_this_machine(prefix)
     for instruction in stages(dockerfile)[0]:
@@ -44,7 +39,7 @@ def build(dockerfile: Path, prefix: Path, variables: Mapping[str, str | None] | 
                 for source in sources:
                     _copy(ROOT / source, working / target)
             case "RUN":
-                _run(placed(instruction.value, prefix), working, {**given, **own})
+                _run(placed(instruction.value, prefix), working, given)
 
 
 def placed(text: str, prefix: Path) -> str:
@@ -60,14 +55,13 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def _run(line: str, working: Path, variables: Mapping[str, str | None]) -> None:
+def _run(line: str, working: Path, variables: Mapping[str, str]) -> None:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NUMBA"))}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    given = {name: value for name, value in variables.items() if value is not None}
     done = subprocess.run(
         ["/bin/sh", "-c", line],
         cwd=working,
-        env={**kept, "PATH": path, **given},
+        env={**kept, "PATH": path, **variables},
         capture_output=True,
         text=True,
         check=False,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indexer.corpus.read import CorpusReport, read_corpus
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.types import Facet, Paper
 
 CORPORA = Path(__file__).parent / "corpora"

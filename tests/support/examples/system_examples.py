@@ -7,7 +7,7 @@ import numpy as np
 from evaluation.collection import Collection, EvalQuery
 from models.encoder import Encoder
 from models.facets import FACETS
-from models.sentences import sentences_from_list
+from models.text.sentences import sentences_from_list
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper, TaggerSpec, Unit
 
 

@@ -20,7 +20,7 @@ AKIN_WITHOUT_WEIGHTS = (
     """
 import sys
 import service.collection.generations
-from akin.cli import app
+from akin.cli.app import app
 from tests.support.annotators import hashing_annotator
 
 service.collection.generations.load_annotator = lambda *_, **__: hashing_annotator()

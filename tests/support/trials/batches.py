@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from akin.client import Client
+from akin.client.client import Client
 
 SERVICE_SHARE = 0.25  # of the kills
 FINAL = {"done", "cancelled", "failed"}

@@ -1,0 +1,1 @@
+"""Commands that make, change, inspect and serve a collection."""

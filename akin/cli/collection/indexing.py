@@ -1,0 +1,283 @@
+"""``akin index`` and ``akin embed``: a corpus into a snapshot, or onto standard output."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from akin.cli.collection.lookups import fetch as look_up_entries
+from akin.cli.collection.lookups import without_abstract
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import (
+    CatalogUrl,
+    CorpusFormat,
+    Data,
+    Device,
+    EncoderName,
+    FunctionsFile,
+    Keep,
+    TaggerFile,
+)
+from akin.cli.progress import show_progress
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.collection.build import (
+    KEEP,
+    PUBLISH_EVERY,
+    Bounds,
+    BuildArguments,
+    BuildReport,
+    build,
+    built_with,
+)
+from indexer.collection.staging import Reading
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.snapshot.folder import current_generation
+from models.annotator import load_annotator
+from models.errors import SnapshotMissingError
+from models.types import Precision
+
+# Enough for the encoder to sort by length, few enough that the first lines come soon.
+_PAPERS_EMBEDDED_AT_ONCE = 64
+_SHOWN_IN_QUARANTINE = 10
+
+
+class OnError(StrEnum):
+    """What a broken row of a corpus does."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class Dtype(StrEnum):
+    """How vectors are stored."""
+
+    AUTO = "auto"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+def index(
+    corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped.")],
+    data: Data,
+    encoder: Annotated[
+        str, typer.Option(help="A checkpoint's name, or a model folder; empty: the collection's, or minilm.")
+    ] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
+    backend: Annotated[
+        str,
+        typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq; empty: the collection's, or auto."),
+    ] = "",
+    device: Device = "auto",
+    corpus_format: CorpusFormat = "auto",
+    on_error: Annotated[
+        OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
+    ] = OnError.SKIP,
+    precision: Annotated[
+        Precision | None, typer.Option(help="Number format of the encoder (the collection's, or float32).")
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="How vectors are stored (the collection's, or auto).")
+    ] = None,
+    tagger: TaggerFile = None,
+    functions: FunctionsFile = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Make CORPORA the whole collection, instead of adding to it.")
+    ] = False,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+    publish_every: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Serve so many papers at a time; 0, or with --replace or --first: all at the end."
+        ),
+    ] = PUBLISH_EVERY,
+    first: Annotated[
+        bool, typer.Option("--first/--again", help="Do nothing where there is a collection already.")
+    ] = False,
+    fetch: Annotated[
+        bool,
+        typer.Option(
+            "--fetch", help="Look up entries without an abstract at Crossref, the arXiv and PubMed first."
+        ),
+    ] = False,
+    contact: Annotated[str, typer.Option(help="Your e-mail address for those services (with --fetch).")] = "",
+) -> None:
+    """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
+
+    Every sentence is embedded; a running service takes the papers up at once. A paper whose id is there is
+    replaced. An interrupted run goes on where it stopped when the same command is given again.
+    """
+    if first and _is_begun(data):
+        note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
+        stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
+        return
+    usual = None if replace else built_with(data)
+    arguments = BuildArguments(
+        encoder=encoder or (usual.encoder if usual else "minilm"),
+        format_name=corpus_format,
+        on_error=on_error.value,
+        limit=limit,
+        backend=backend or (usual.backend if usual else "auto"),
+        dtype=dtype.value if dtype else (usual.dtype if usual else "auto"),
+        device=device,
+        precision=precision or (usual.precision if usual else Precision.FLOAT32),
+        tagger=absolute(tagger) or (usual.tagger if usual else None),
+        functions=absolute(functions) or (usual.functions if usual else None),
+    )
+    annotator = load_annotator(
+        arguments.encoder,
+        device=device,
+        precision=arguments.precision,
+        tagger=path_of(arguments.tagger),
+        functions=path_of(arguments.functions),
+    )
+    with show_progress(stderr) as on_progress:
+        if fetch:
+            looked_up = look_up_entries(
+                corpora, data, format_name=corpus_format, contact=contact, on_progress=on_progress
+            )
+            stderr.print(looked_up)
+        report = build(
+            corpora,
+            data,
+            annotator,
+            arguments=arguments,
+            on_progress=on_progress,
+            catalog=catalog or None,
+            replace=replace,
+            keep=keep,
+            # A first collection that was published in part would pass for the whole at the next start.
+            bounds=Bounds(publish_every=0 if first else publish_every),
+        )
+    stderr.print(_refused_rows(report.reading))
+    stderr.print(quarantined_papers(report.quarantined))
+    stdout.print(_build_summary(report))
+    stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+
+
+def _is_begun(data: Path) -> bool:
+    """Whether something is served from a data folder."""
+    try:
+        current_generation(data)
+    except SnapshotMissingError:
+        return False
+    return True
+
+
+def catalog_place(data: Path, url: str) -> str | Path:
+    """The catalog that an option names, or that of a data folder."""
+    return url or data / CATALOG_FILE
+
+
+def path_of(named: str | None) -> Path | None:
+    """A file that arguments name."""
+    return None if named is None else Path(named)
+
+
+def absolute(path: Path | None) -> str | None:
+    """What the service can open, wherever it is started."""
+    return None if path is None else str(path.resolve())
+
+
+def embed(
+    corpus: Annotated[Path, typer.Argument(help="A corpus file in any known format.")],
+    corpus_format: CorpusFormat = "auto",
+    encoder: EncoderName = "minilm",
+    device: Device = "auto",
+) -> None:
+    """Print one JSON line a paper: sentences, facets, vectors, the document's, and how many were dropped."""
+    annotator = load_annotator(encoder, device=device)
+    report = CorpusReport()
+    papers = read_corpus(corpus, format_name=corpus_format, report=report)
+    while batch := list(islice(papers, _PAPERS_EMBEDDED_AT_ONCE)):
+        for annotated in annotator.annotate(batch):
+            encoded, own = annotated.encoded, annotated.paper.sentences
+            line = {
+                "id": annotated.paper.id,
+                "sentences": [sentence.text for sentence in own],
+                "facets": [sentence.facet for sentence in own],
+                "vectors": encoded.sentences,
+                "document": encoded.document,
+                "dropped_sentences": encoded.dropped_sentences,
+            }
+            typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
+    for row in report.broken_rows:
+        stderr.print(f"skipped: {row}", markup=False, soft_wrap=True)
+
+
+def _refused_rows(reading: Reading) -> Group:
+    """What was passed over while reading, with the first reasons."""
+    lines = []
+    refusals = reading.refusals
+    if refusals.broken:
+        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
+        lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
+        lines += _first_of(refusals.broken, refusals.broken_rows)
+    if refusals.looked_up:
+        lines.append(Text(f"{refusals.looked_up:,} abstracts came from what was looked up."))
+    return Group(*lines, *without_abstract(refusals, reading.unresolved))
+
+
+def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
+    """Papers that could not be encoded, the first of them with the reasons."""
+    lines = []
+    if papers:
+        lines.append(
+            Text(
+                f"{len(papers):,} papers could not be encoded and are in quarantine; correct or delete them:",
+                style="yellow",
+            )
+        )
+        lines += _first_of(
+            len(papers), [f"{paper.paper_id}: {paper.reason}" for paper in papers[:_SHOWN_IN_QUARANTINE]]
+        )
+    return Group(*lines)
+
+
+def _first_of(n_all: int, shown: Sequence[object]) -> list[Text]:
+    """A line for each of those that are shown, and how many more there are."""
+    lines = [Text(f"  {each}") for each in shown]
+    return lines + ([Text(f"  ... and {n_all - len(shown):,} more")] if n_all > len(shown) else [])
+
+
+def _build_summary(report: BuildReport) -> Group:
+    """What was indexed, what was left out and why."""
+    manifest, reading = report.manifest, report.reading
+    backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
+    lines = [
+        Text.assemble(
+            "Indexed ",
+            (f"{reading.n_papers - len(report.quarantined):,} papers", "bold"),
+            f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
+            f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
+            f"backend {backends}).",
+        )
+    ]
+    if report.replaced:
+        lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
+    if reading.unchanged:
+        lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
+    if report.reused_papers:
+        lines.append(Text(f"{report.reused_papers:,} papers had been encoded before and were reused."))
+    if report.dropped_sentences:
+        lines.append(
+            Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")
+        )
+    languages = report.reading.languages
+    if languages:
+        named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
+        lines.append(
+            Text(
+                f"{sum(languages.values()):,} abstracts do not look English ({named}); "
+                f"expect poorer matches for them from an English encoder.",
+                style="yellow",
+            )
+        )
+    return Group(*lines)

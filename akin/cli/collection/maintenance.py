@@ -1,0 +1,235 @@
+"""Commands on a collection that was indexed: delete, purge, compact, backup, migrate, upgrade, snapshot."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from akin.cli.collection.ids import read_ids
+from akin.cli.collection.indexing import catalog_place
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import CatalogUrl, Data, Device, Keep
+from akin.cli.progress import show_progress
+from indexer.catalog.catalog import Catalog
+from indexer.catalog.database import sqlite_file
+from indexer.catalog.migrations import NEWEST
+from indexer.catalog.migrations import migrate as migrate_catalog
+from indexer.collection.backup import back_up
+from indexer.collection.build import KEEP
+from indexer.collection.changes import delete_papers
+from indexer.collection.merging import compact as compact_snapshot
+from indexer.collection.merging import is_compact
+from indexer.collection.publishing import rollback
+from indexer.collection.purge import purge_papers
+from indexer.collection.upgrade import upgrade as upgrade_collection
+from indexer.snapshot.folder import current_generation, read_manifests, verify
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import open_snapshot
+from models.errors import InputError, SnapshotError
+
+snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
+FromFile = Annotated[
+    Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
+]
+
+
+def delete(
+    ids: Ids = None,
+    *,
+    data: Data,
+    from_file: FromFile = None,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+) -> None:
+    """Delete papers: no later answer holds them. Ids that are not there are named and passed over."""
+    wanted = _wanted(ids, from_file)
+    with Catalog.open_existing(catalog_place(data, catalog)) as opened:
+        done = delete_papers(data, wanted, opened, keep=keep)
+    for paper_id in done.unknown:
+        stderr.print(f"not there: {paper_id}", markup=False, soft_wrap=True)
+    if not done.n_deleted:
+        stdout.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
+        return
+    papers = "paper" if done.n_deleted == 1 else "papers"
+    stdout.print(
+        f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
+    )
+
+
+def purge(
+    ids: Ids = None,
+    *,
+    data: Data,
+    from_file: FromFile = None,
+    catalog: CatalogUrl = "",
+) -> None:
+    """Delete papers and remove their text from the catalog and every generation; for takedowns.
+
+    All batches are removed too, unfinished ones are cancelled: results may hold the text. So are saved
+    queries that hold a title or sentence of it.
+    Backups keep it. Exit status 1 where a process still reads a generation with one: repeat it then.
+    """
+    wanted = _wanted(ids, from_file)
+    place = catalog_place(data, catalog)
+    with show_progress(stderr) as on_progress, Catalog.open_existing(place) as opened:
+        done = purge_papers(data, wanted, opened, on_progress=on_progress)
+    stdout.print(
+        f"Removed {done.n_versions:,} versions from the catalog and {len(done.removed):,} older generations; "
+        f"generation {done.manifest.generation} is served from now on."
+    )
+    if done.n_batches:
+        batches = "1 batch" if done.n_batches == 1 else f"{done.n_batches:,} batches"
+        stdout.print(f"Removed {batches}, whose results may hold the text.")
+    if done.n_queries:
+        queries = "1 saved query" if done.n_queries == 1 else f"{done.n_queries:,} saved queries"
+        stdout.print(f"Removed {queries}, which held the text.")
+    if sqlite_file(place) is None:
+        stdout.print(
+            "The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed."
+        )
+    stdout.print("Backups made before hold the text: make a new one, then remove them.")
+    if done.leased:
+        stderr.print(
+            f"Still read by a process, and not removed: generation {', '.join(done.leased)}. A service lets "
+            "go of it within 15 minutes of its last use, or when it is stopped; then run the same command "
+            "again.",
+            style="yellow",
+        )
+        raise typer.Exit(1)
+
+
+def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
+    """The ids that a command names; raises InputError where there is none."""
+    wanted = list(ids or ())
+    if from_file is not None:
+        wanted += read_ids(from_file)
+    if not wanted:
+        raise InputError("No id was given; name papers to delete, or a file of ids with --from-file.")
+    return wanted
+
+
+def compact(
+    data: Data,
+    device: Device = "auto",
+    keep: Keep = KEEP,
+) -> None:
+    """Merge all segments, into one of up to five million vectors, and drop what is deleted."""
+    with show_progress(stderr) as on_progress:
+        snapshot = open_snapshot(data, reread=False)
+        if is_compact(snapshot):
+            stdout.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
+            return
+        manifest = compact_snapshot(data, snapshot, device=device, keep=keep, on_progress=on_progress)
+    n_now = len(manifest.segments)
+    stdout.print(
+        f"Merged {len(snapshot.segments)} segments into {'one' if n_now == 1 else n_now} of "
+        f"{manifest.n_papers:,} papers (backend {manifest.segments[0].backend if n_now else 'none'}); "
+        f"generation {manifest.generation} is served from now on."
+    )
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(help="A folder that is not there yet.", file_okay=False)],
+    data: Data,
+    catalog: CatalogUrl = "",
+) -> None:
+    """Copy what is served and then its catalog, also while both are written to; start on it to restore."""
+    place = catalog_place(data, catalog)
+    manifest = back_up(data, target, catalog=place)
+    stdout.print(
+        f"Copied generation {manifest.generation} with {manifest.n_papers:,} papers. Serve the copy with: "
+        f"akin serve --data {target}",
+        markup=False,
+        soft_wrap=True,
+    )
+    if sqlite_file(place) is None:
+        stdout.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
+
+
+def migrate(data: Data, catalog: CatalogUrl = "") -> None:
+    """Bring the catalog of an older version of Akin to this one's schema, wholly or not at all.
+
+    Back it up first, and stop what else writes to it: older versions cannot open it afterwards.
+    """
+    found = migrate_catalog(catalog_place(data, catalog))
+    if found == NEWEST:
+        stdout.print(f"The catalog has schema {NEWEST}, the newest that this version knows: nothing to do.")
+    else:
+        stdout.print(
+            f"The catalog had {'no schema' if found is None else f'schema {found}'}; it has {NEWEST} now."
+        )
+
+
+def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
+    """Bring a collection that an older version of Akin made to this one's form; nothing is encoded anew.
+
+    The catalog gets today's schema (as with `akin migrate`: back it up, stop what else writes to it), every
+    segment its words. Interrupted, it goes on when it is given again.
+    """
+    with show_progress(stderr) as on_progress:
+        done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
+    had = "no schema" if done.schema is None else f"schema {done.schema}"
+    stdout.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
+    stdout.print(f"Generation {done.manifest.generation} is served from now on.")
+
+
+@snapshots.command("list")
+def list_snapshots(data: Data) -> None:
+    """Every published generation; the served one is marked."""
+    try:
+        served = current_generation(data)
+    except SnapshotError as error:
+        served = ""
+        stderr.print(str(error), markup=False, soft_wrap=True, style="yellow")
+    stdout.print(_generation_table(read_manifests(data), served))
+
+
+@snapshots.command("verify")
+def verify_snapshot(
+    data: Data,
+    generation: Annotated[str, typer.Option(help="Which one; empty: the served one.")] = "",
+) -> None:
+    """Compare every file of a generation with its checksum."""
+    manifest = verify(data, generation or current_generation(data))
+    n_files = sum(len(segment.files) for segment in manifest.segments)
+    stdout.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
+
+
+@snapshots.command("rollback")
+def rollback_snapshot(
+    data: Data,
+    to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
+    catalog: CatalogUrl = "",
+) -> None:
+    """Serve an earlier generation again, and take the catalog back to it; a running service follows."""
+    with Catalog.open_existing(catalog_place(data, catalog)) as papers:
+        manifest = rollback(data, to or None, catalog=papers)
+    stdout.print(f"Generation {manifest.generation} is served from now on.")
+
+
+def _generation_table(found: Sequence[tuple[str, Manifest | SnapshotError]], served: str) -> Table:
+    """Generations, oldest first, each with its manifest or what is wrong; the served one is marked."""
+    table = Table("", "generation", "created (UTC)", "papers", "vectors", "encoder", "segments")
+    for name, manifest in found:
+        mark, style = ("→", "bold") if name == served else ("", "")
+        if isinstance(manifest, SnapshotError):
+            table.add_row(mark, name, "cannot be read", style="red")
+            continue
+        table.add_row(
+            mark,
+            name,
+            manifest.created,
+            f"{manifest.n_papers:,}",
+            f"{manifest.n_rows:,}",
+            manifest.encoder.name,
+            ", ".join(
+                f"{backend} ×{n}" if n > 1 else backend
+                for backend, n in Counter(segment.backend for segment in manifest.segments).items()
+            ),
+            style=style,
+        )
+    return table

@@ -1,0 +1,1 @@
+"""``akin evaluate``: what systems find, measured and shown."""

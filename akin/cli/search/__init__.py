@@ -1,0 +1,1 @@
+"""Commands that ask a collection or a running service."""

@@ -1,0 +1,120 @@
+"""``akin papers``: the papers of a collection, listed, filtered, counted, and found by their titles."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, cast
+
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.display import authors_of, title_line
+from akin.cli.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Output,
+    OutputFormat,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.cli.search.asking import opened
+from akin.cli.writing import as_json, written
+from akin.client.answers import Paper, PaperHead, PaperList
+from akin.client.client import Client
+from akin.client.queries import ListFilters
+from models.errors import InputError
+
+if TYPE_CHECKING:
+    from akin.local import Local
+
+_AT_ONCE: Final = 100  # papers in one answer of a service
+
+
+def papers(
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    title: Annotated[
+        str, typer.Option(help="Papers by their title, as it is remembered: misspelt or cut short.")
+    ] = "",
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many papers a page has.")] = 20,
+    page: Annotated[int, typer.Option(min=1, help="Which page; the first is 1.")] = 1,
+    n_only: Annotated[
+        bool, typer.Option("--count", help="Print how many papers there are, and no more.")
+    ] = False,
+    output: OutputFormat = Output.TEXT,
+    device: Device = "auto",
+) -> None:
+    """The papers of a collection, page by page, in the order in which they came, with their number.
+
+    Asks the collection in --data, or the running service at --url.
+    """
+    filters = cast(ListFilters, filters_of(year_from, year_to, author, venue, field, has_facet))
+    first = (page - 1) * limit
+    with opened(url, data, key=key, device=device) as collection:
+        if title:
+            if filters or n_only or first:
+                raise InputError("--title is given alone: filters, --count and --page list papers.")
+            _by_title(collection, title, limit=min(limit, _AT_ONCE), output=output)
+            return
+        if n_only:
+            typer.echo(collection.count_papers(**filters))
+            return
+        found = _listed(collection, filters, first=first, limit=limit)
+    if output not in {Output.TEXT, Output.TITLES}:
+        typer.echo(written(output, found), nl=False)
+        return
+    stdout.print(_lines(found.papers, with_authors=output is Output.TEXT))
+    if output is Output.TEXT:
+        shown = f"{first + 1:,} to {first + len(found.papers):,} of " if found.papers else ""
+        stdout.print(f"{shown}{found.total:,} papers, generation {found.generation}")
+
+
+def _listed(collection: "Client | Local", filters: ListFilters, *, first: int, limit: int) -> PaperList:
+    """At most ``limit`` papers from number ``first`` on."""
+    # A service leads from page to page alone: those before are read, too, and left out.
+    start = 0 if isinstance(collection, Client) else first
+    cursor = str(start) if start else None
+    read: list[Paper] = []
+    while True:
+        wanted = min(_AT_ONCE, first - start + limit - len(read))
+        answer = collection.list_papers(limit=wanted, cursor=cursor, **filters)
+        read += answer.papers
+        cursor = answer.next_cursor
+        if cursor is None or len(read) >= first - start + limit:
+            return PaperList(tuple(read[first - start :]), answer.total, None, answer.generation)
+
+
+def _by_title(collection: "Client | Local", title: str, *, limit: int, output: Output) -> None:
+    found = collection.find_papers(title, limit=limit)
+    if output is Output.JSON:
+        typer.echo(as_json(found), nl=False)
+    elif output in {Output.TEXT, Output.TITLES}:
+        stdout.print(_lines([each.paper for each in found.results], with_authors=output is Output.TEXT))
+    else:
+        raise InputError(f"--title prints text, titles or json, not {output.value}.")
+    if found.detail:
+        stderr.print("No title of the collection is like the one given.", style="yellow")
+
+
+def _lines(found: Sequence[Paper | PaperHead], *, with_authors: bool) -> Group:
+    """A line for each paper, and one for its authors and venue."""
+    lines = []
+    for paper in found:
+        lines.append(title_line(paper))
+        if with_authors and (byline := " · ".join(filter(None, (authors_of(paper), paper.venue)))):
+            lines.append(Text(f"    {byline}", style="dim"))
+    return Group(*lines)

@@ -1,0 +1,149 @@
+"""``akin recommend``: several papers in, also those of a library; ranked and explained papers out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+
+import typer
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.display import recommendations_answer, titles
+from akin.cli.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Output,
+    OutputFormat,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.cli.search.asking import given, opened
+from akin.cli.search.seeding import LibrarySeeds, read_seeds
+from akin.cli.writing import written
+from akin.client.queries import RecommendationsRequest
+from models.errors import InputError
+from models.types import Facet
+
+if TYPE_CHECKING:
+    from akin.client.client import Client
+    from akin.local import Local
+
+_SHOWN: Final = 5  # titles that are left out
+
+
+def recommend(
+    papers: Annotated[
+        list[str] | None, typer.Argument(help="Ids, DOIs, addresses or titles of papers to start from.")
+    ] = None,
+    seeds: Annotated[
+        list[Path] | None,
+        typer.Option(help="A library (.bib, .ris, .nbib ...) or corpus file to start from; may be repeated."),
+    ] = None,
+    unlike: Annotated[
+        list[str] | None, typer.Option(help="A paper to keep away from; may be repeated.")
+    ] = None,
+    negatives: Annotated[
+        list[Path] | None, typer.Option(help="A library of papers to keep away from; may be repeated.")
+    ] = None,
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Count the seeds' sentences of this facet; may be repeated.")
+    ] = None,
+    akin_to: Annotated[
+        Literal["some", "all"], typer.Option(help="Akin to some of the seeds, or to what all share.")
+    ] = "some",
+    negative_weight: Annotated[
+        float | None, typer.Option(min=1e-3, max=1, help="How much being far from the others counts.")
+    ] = None,
+    words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
+    specificity: Annotated[
+        float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
+    device: Device = "auto",
+    output: OutputFormat = Output.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
+    save: Annotated[
+        str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
+    ] = "",
+) -> None:
+    """Papers akin to several papers, named or in a library file, and far from others.
+
+    Entries of a library that the collection has are taken as it has them, others by their abstracts. The
+    seeds are never among the results. Asks the collection in --data, or the running service at --url.
+    """
+    with opened(url, data, key=key, device=device) as collection:
+        asked = cast(
+            RecommendationsRequest,
+            {
+                "seeds": _all(papers, seeds, collection, facet=facet),
+                **given(
+                    negatives=_all(unlike, negatives, collection),
+                    filters=filters_of(year_from, year_to, author, venue, field, has_facet),
+                    akin_to=akin_to,
+                    negative_weight=negative_weight,
+                    words=words,
+                    specificity=specificity,
+                    limit=limit,
+                ),
+            },
+        )
+        if not asked["seeds"]:
+            raise InputError("There is no paper to start from: name papers, or give a library with --seeds.")
+        answer = collection.recommendations(**asked)
+        if save:
+            saved = collection.save_query(save, recommendations=asked)
+            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+    form = Output.JSON if as_json else output
+    if form is Output.TEXT:
+        stdout.print(recommendations_answer(answer))
+    elif form is Output.TITLES:
+        stdout.print(titles(answer))
+    else:
+        typer.echo(written(form, answer), nl=False)
+
+
+def _all(
+    names: list[str] | None,
+    files: list[Path] | None,
+    collection: "Client | Local",
+    *,
+    facet: list[Facet] | None = None,
+) -> list[dict[str, Any]]:
+    """The papers that are named and those of files, each with the facets that count."""
+    found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
+    if files:
+        library = read_seeds(files, collection)
+        _tell(library, ", ".join(map(str, files)))
+        found += library.seeds
+    return [{**seed, **given(facet=[each.value for each in facet or ()])} for seed in found]
+
+
+def _tell(library: LibrarySeeds, files: str) -> None:
+    """What became of the entries of a library."""
+    told = [
+        f"{files}: {library.n_known:,} found in the collection, {library.n_pasted:,} taken as given there."
+    ]
+    if library.left_out:
+        named = "; ".join(library.left_out[:_SHOWN]) + (" ..." if len(library.left_out) > _SHOWN else "")
+        told.append(
+            f"{len(library.left_out):,} are not in the collection and have no usable abstract: {named}"
+        )
+    told += [f"skipped: {row}" for row in library.report.broken_rows]
+    if library.past:
+        told.append("Only the first 500 entries count; give the others in another search.")
+    for line in told:
+        stderr.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,105 @@
+"""``akin search``: one query paper in, ranked and explained papers out."""
+
+from typing import Annotated, cast
+
+import typer
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.display import search_answer, titles
+from akin.cli.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Output,
+    OutputFormat,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.cli.search.asking import given, opened, read_aspect, read_query
+from akin.cli.writing import written
+from akin.client.queries import ScorerName, SearchRequest
+from models.types import Facet
+
+
+def search(
+    source: Annotated[str, typer.Argument(help="`-` reads the query paper from standard input.")] = "",
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    paper: Annotated[str, typer.Option(help="The id of an indexed paper.")] = "",
+    abstract: Annotated[
+        str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
+    ] = "",
+    text: Annotated[str, typer.Option(help="A claim or a few words, up to 2,000 characters.")] = "",
+    sentences: Annotated[str, typer.Option(help="Numbers of the sentences that count: 0,3")] = "",
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Count the sentences of this facet; may be repeated.")
+    ] = None,
+    unlike: Annotated[
+        list[Facet] | None, typer.Option(help="Prefer papers far from this facet of it; may be repeated.")
+    ] = None,
+    unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
+    unlike_weight: Annotated[
+        float | None,
+        typer.Option(min=1e-3, max=1, help="How much being far counts.", show_default="0.5"),
+    ] = None,
+    focus: Annotated[
+        float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
+    tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
+    words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
+    specificity: Annotated[
+        float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
+    ] = None,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
+    device: Device = "auto",
+    output: OutputFormat = Output.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
+    save: Annotated[
+        str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
+    ] = "",
+) -> None:
+    """Papers akin to one paper, or to a short text, with the sentences that match marked.
+
+    Asks the collection in --data, or the running service at --url, which answers at once.
+    """
+    asked = cast(
+        SearchRequest,
+        {
+            **read_query(paper_id=paper, sources=(source, abstract), text=text),
+            **read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight),
+            **given(
+                filters=filters_of(year_from, year_to, author, venue, field, has_facet),
+                scorer=scorer,
+                tau=tau,
+                words=words,
+                specificity=specificity,
+                limit=limit,
+            ),
+        },
+    )
+    with opened(url, data, key=key, device=device) as collection:
+        answer = collection.search(**asked)
+        if save:
+            saved = collection.save_query(save, search=asked)
+            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+    form = Output.JSON if as_json else output
+    if form is Output.TEXT:
+        stdout.print(search_answer(answer))
+    elif form is Output.TITLES:
+        stdout.print(titles(answer))
+    else:
+        typer.echo(written(form, answer), nl=False)

@@ -1,0 +1,105 @@
+"""``akin sentences``: the nearest sentences of a collection."""
+
+from typing import Annotated, Literal, cast
+
+import typer
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from akin.cli.consoles import stdout
+from akin.cli.display import notes
+from akin.cli.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.cli.search.asking import given, opened
+from akin.cli.writing import as_json as json_line
+from akin.client.answers import SentenceAnswer
+from akin.client.queries import SentenceRequest
+from models.errors import InputError
+from models.types import Facet
+
+
+def sentences(
+    text: Annotated[str | None, typer.Argument(help="The sentence to start from.")] = None,
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    paper: Annotated[str | None, typer.Option(help="Or the id of an indexed paper, with --sentence.")] = None,
+    sentence: Annotated[int | None, typer.Option(min=0, help="The number of its sentence.")] = None,
+    by: Annotated[
+        Literal["meaning", "function"], typer.Option(help="Near in what it is about, or in what it does.")
+    ] = "meaning",
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Only sentences of this facet; may be repeated.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many sentences.")] = 10,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/sentences/search.")] = False,
+) -> None:
+    """The sentences nearest to one, by what they are about or by what they do, whatever their topic.
+
+    Asks the collection in --data, or the running service at --url, which answers at once.
+    """
+    if (text is None) == (paper is None or sentence is None) or (text is not None and paper is not None):
+        raise InputError("Name the sentence once: give it as TEXT, or as --paper ID --sentence N.")
+    asked = cast(
+        SentenceRequest,
+        {
+            **({"paper_id": paper, "sentence": sentence} if text is None else {"text": text}),
+            **given(
+                facet=[each.value for each in facet or ()],
+                filters=filters_of(year_from, year_to, author, venue, field, has_facet),
+            ),
+            "by": by,
+            "limit": limit,
+        },
+    )
+    with opened(url, data, key=key, device=device) as collection:
+        answer = collection.sentences(**asked)
+    if as_json:
+        typer.echo(json_line(answer), nl=False)
+    else:
+        stdout.print(found_sentences(answer))
+
+
+def found_sentences(answer: SentenceAnswer) -> Group:
+    """The sentence asked for, then a table of those found, nearest first."""
+    query = answer.query
+    asked = Text.assemble((f"Near by {query.by}: ", "bold"), (query.text, "bold blue"))
+    if query.paper_id:
+        asked.append(f"  ({query.paper_id}, sentence {query.sentence})", style="dim")
+    table = Table("distance", "facet", "sentence", "paper", box=None, padding=(0, 2, 1, 0))
+    for found in answer.results:
+        about = " · ".join(
+            part
+            for part in (f"{found.paper.id}, sentence {found.sentence}", str(found.paper.year or ""))
+            if part
+        )
+        table.add_row(
+            Text(f"{found.distance:.4f}", style="cyan"),
+            Text(found.facet or "", style="green"),
+            Text(found.text),
+            Text.assemble((found.paper.title, "blue"), (f"\n{about}", "dim")),
+        )
+    shown: list[Text | Table] = [asked, Text(), table]
+    if answer.detail:
+        shown = [asked, Text(answer.detail, style="yellow")]
+    took = f"{len(answer.results)} results in {answer.took_ms:,.0f} ms, generation {answer.generation}"
+    return Group(*shown, *notes(answer.warnings), Text(took))

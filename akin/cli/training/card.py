@@ -1,0 +1,65 @@
+"""The model card of a trained encoder: what it was made of, how, and how it measured."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import orjson
+
+from akin.cli.training.config import RunConfig
+from akin.cli.training.sets import REPORT
+from models.training.examples import TrainingSet
+from models.training.loop import State
+
+
+def model_card(config: RunConfig, sets: Sequence[TrainingSet], state: State, *, share: float) -> str:
+    """The card as Markdown; ``state`` is the checkpoint that was taken, ``share`` how much of the change."""
+    rank, steps = config.low_rank, config.steps
+    kind = "all weights" if rank is None else f"low-rank changes (rank {rank.rank}, alpha {rank.alpha:g})"
+    data = [
+        f"- `{own.path.name}`: {len(made.examples):,} examples, {len(made.texts):,} texts, weight "
+        f"{own.weight:g}; objective {_inline(own.objective)}; licence: {own.licence}.{_left_out(own.path)}"
+        for own, made in zip(config.sets, sets, strict=True)
+    ]
+    settings = config.model_dump(mode="json", exclude={"sets", "held_out"}, exclude_none=True)
+    written = orjson.dumps(settings, option=orjson.OPT_INDENT_2).decode().splitlines()
+    how = (
+        f"`{config.encoder}`, trained further: {kind}, {share:g} of the change kept. Checkpoint of step "
+        f"{state.step:,} of {steps.n_steps:,}; {steps.batch * steps.accumulate} examples a step, sets mixed: "
+        f"{config.mixing}."
+    )
+    lines = [
+        f"# {config.name}",
+        "",
+        how,
+        "",
+        "    akin train CONFIG.toml --out RUN",
+        "",
+        *("## Data", "", *data, ""),
+        *("## Held-out pairs", "", *_measured(state), ""),
+        *("## Configuration", "", *(f"    {line}" for line in written)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _measured(state: State) -> list[str]:
+    """A table: mean reciprocal rank in percent, and the share found first."""
+    measured = [(step, figures) for step, figures in state.history.measured if figures]
+    if not measured:
+        return ["None were measured."]
+    names = list(measured[0][1])
+    rows = [["step", *names], ["---", *("---:" for _ in names)]]
+    rows += [[f"{step:,}", *(f"{figures[name]:.1f}" for name in names)] for step, figures in measured]
+    return ["| " + " | ".join(row) + " |" for row in rows]
+
+
+def _left_out(folder: Path) -> str:
+    report = folder / REPORT
+    if not report.is_file():
+        return ""
+    found = orjson.loads(report.read_bytes()).get("left_out_by_the_leak_guard", {})
+    counts = ", ".join(f"{count:,} by {reason}" for reason, count in found.items()) or "none"
+    return f" Papers left out because an evaluation uses them: {counts}."
+
+
+def _inline(objective: Mapping[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in objective.items())

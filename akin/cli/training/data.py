@@ -1,0 +1,223 @@
+"""``akin train data``: make training sets of papers and of the sentences that cite them."""
+
+import importlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from akin.cli.collection.ids import read_ids
+from akin.cli.consoles import stderr, stdout
+from akin.cli.progress import show_progress
+from akin.cli.training.sets import (
+    HELD_OUT,
+    read_citations,
+    read_edges,
+    read_papers,
+    read_queries,
+    write_set,
+)
+from evaluation.collection import SETS, CollectionReader
+from models.encoder import load_encoder
+from models.errors import InputError
+from models.registry import resolve
+from models.training.examples import Example
+from models.training.pairs.citations import citation_triplets
+from models.training.pairs.citing import cocited_papers, contexts_to_documents, hold_out, training_set
+from models.training.pairs.cropping import independent_crops, inverse_cloze
+from models.training.pairs.leaks import LeakGuard
+from models.types import Paper
+
+app = typer.Typer(
+    help="Make training sets, without the papers that evaluations use; docs/training.md has the layouts.",
+    no_args_is_help=True,
+)
+
+Papers = Annotated[
+    list[Path], typer.Option("--papers", help="Corpus files with the papers, of any format; repeatable.")
+]
+Citations = Annotated[
+    list[Path],
+    typer.Option("--citations", help='JSON lines: "citing", "context", "cited", "n_cited"; repeatable.'),
+]
+Out = Annotated[Path, typer.Option("--out", help="The folder to write.", file_okay=False)]
+LeaveOut = Annotated[
+    list[str] | None,
+    typer.Option("--leave-out", help=f"SET=PATH of an evaluation ({', '.join(SETS)}); repeatable."),
+]
+LeaveOutIds = Annotated[
+    Path | None, typer.Option("--leave-out-ids", help="A file of paper ids to leave out.", dir_okay=False)
+]
+HeldOut = Annotated[int, typer.Option(min=0, help="Examples kept to measure by, with all their papers.")]
+Seed = Annotated[int, typer.Option(min=0, help="Decides what is drawn at random.")]
+
+
+@app.command()
+def cocited(
+    papers: Papers,
+    citations: Citations,
+    out: Out,
+    min_contexts: Annotated[int, typer.Option(min=1, help="Citing papers a pair needs.")] = 1,
+    align: Annotated[
+        str | None, typer.Option(help="Find the sentences that are cited with this encoder (for ts, ts-ot).")
+    ] = None,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Pairs of papers that one sentence cites, by the rules of ASPIRE."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples = cocited_papers(read_citations(citations), texts, min_contexts=min_contexts)
+    if align is not None:
+        alignment = importlib.import_module("models.training.pairs.alignment")
+        with show_progress(stderr) as on_progress:
+            examples = alignment.align(examples, texts, load_encoder(align), on_progress=on_progress)
+    _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def contexts(
+    papers: Papers,
+    citations: Citations,
+    out: Out,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Sentences that cite one paper, each with that paper."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples, sentences = contexts_to_documents(read_citations(citations), texts)
+    _write(out, "contexts", examples, texts | sentences, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def citations(
+    papers: Papers,
+    edges: Annotated[
+        list[Path], typer.Option("--edges", help='JSON lines: "citing", "cited" (ids); repeatable.')
+    ],
+    out: Out,
+    hard: Annotated[int, typer.Option(min=0, help="Negatives among what the citations cite.")] = 2,
+    easy: Annotated[int, typer.Option(min=0, help="Negatives among all papers.")] = 3,
+    per_paper: Annotated[int, typer.Option(min=1, help="Citations taken of a paper at most.")] = 5,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Papers with one they cite and some they do not, by SPECTER's rules."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples = citation_triplets(
+        read_edges(edges), texts, n_hard=hard, n_easy=easy, most_per_paper=per_paper, seed=seed
+    )
+    _write(out, "citations", examples, texts, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def crops(
+    papers: Papers,
+    out: Out,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Two crops of each abstract: needs no citation."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples, made = independent_crops(texts, seed=seed)
+    _write(out, "crops", examples, made, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def cloze(
+    papers: Papers,
+    out: Out,
+    leave_out: LeaveOut = None,
+    leave_out_ids: LeaveOutIds = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """A sentence of each abstract and the paper without it: needs no citation."""
+    guard, texts = _guarded(papers, leave_out, leave_out_ids)
+    examples, made = inverse_cloze(texts, seed=seed)
+    _write(out, "cloze", examples, made, guard, held_out=held_out, seed=seed)
+
+
+@app.command()
+def queries(
+    files: Annotated[
+        list[Path],
+        typer.Option("--queries", help='JSON lines: "query", "positive", "negatives".'),
+    ],
+    out: Out,
+    leave_out: LeaveOut = None,
+    held_out: HeldOut = 0,
+    seed: Seed = 0,
+) -> None:
+    """Queries with passages that answer them and some that do not, as MS MARCO and InPars have them."""
+    examples, texts = read_queries(files)
+    guard = _guard(leave_out)
+    kept = guard.without_leaks(texts)
+    clean = [own for own in examples if {own.query, own.positive, *own.negatives} <= kept.keys()]
+    _write(out, "queries", clean, kept, guard, held_out=held_out, seed=seed)
+
+
+def _guarded(
+    papers: list[Path], leave_out: list[str] | None, ids: Path | None
+) -> tuple[LeakGuard, dict[str, Paper]]:
+    """The papers that no evaluation uses, and the guard that counted the others."""
+    guard = _guard(leave_out, ids)
+    return guard, guard.without_leaks(read_papers(papers))
+
+
+def _guard(leave_out: list[str] | None, ids: Path | None = None) -> LeakGuard:
+    """A guard against the papers of evaluations, and those of a file of ids."""
+    used = [paper for named in leave_out or () for paper in _papers_of(named)]
+    return LeakGuard(used, ids=() if ids is None else read_ids(ids))
+
+
+def _papers_of(named: str) -> list[Paper]:
+    name, equals, path = named.partition("=")
+    if not equals:
+        raise InputError(f"--leave-out {named!r}: expected SET=PATH, such as csfcube=/data/csfcube.")
+    reader: CollectionReader = resolve(SETS, name, "test collection")()
+    collection = reader.load(Path(path))
+    return [*collection.papers.values(), *(query.paper for query in collection.queries)]
+
+
+def _write(
+    out: Path,
+    recipe: str,
+    examples: list[Example],
+    texts: dict[str, Paper],
+    guard: LeakGuard,
+    *,
+    held_out: int,
+    seed: int,
+) -> None:
+    if not examples:
+        raise InputError("No example was found: are the ids that are cited those of the papers?")
+    kept: list[Example] = []
+    n_found = len(examples)
+    if held_out:
+        examples, kept = hold_out(examples, n_held_out=held_out, seed=seed)
+    report: dict[str, Any] = {
+        "recipe": recipe,
+        "found": n_found,
+        "examples": len(examples),
+        "held_out": len(kept),
+        "left_out_by_the_leak_guard": dict(sorted(guard.counts.items())),
+        "seed": seed,
+    }
+    write_set(out, training_set(out.name, examples, texts), report)
+    if kept:
+        write_set(out / HELD_OUT, training_set(f"{out.name}/{HELD_OUT}", kept, texts), report)
+    left = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(guard.counts.items())) or "none"
+    stdout.print(
+        f"{len(examples):,} examples in {out}, {len(kept):,} held out. Papers left out because an evaluation "
+        f"uses them: {left}.",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,194 @@
+"""The steps of ``akin train functions``: sentences with known functions, their features, the weights file."""
+
+import hashlib
+import importlib
+import io
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from akin.cli.collection.ids import read_ids
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.files.durable import replace_file, storage_errors
+from models.checksums import sha256_of
+from models.encoder import Encoder
+from models.errors import InputError
+from models.functions import weights_content
+from models.training.rhetoric.phrases import Mined, PhraseList, mine, read_phrases
+from models.types import Paper, ProgressFn
+
+_MOST_SHOWN = 10
+_TELL_EVERY = 1_000  # papers
+# The arrays of a cache file.
+_FEATURES = ("rows", "labels", "papers", "alone")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundExamples:
+    """What the phrases of a list found in a corpus; ``n_excluded`` papers were left out as asked."""
+
+    phrases: PhraseList
+    phrases_sha256: str
+    mined: Mined
+    per_function: int
+    report: CorpusReport
+    n_excluded: int
+
+    def require_examples(self) -> None:
+        """Raise InputError where a function has too few sentences to learn from."""
+        if poor := [function for function, n_found in self.mined.n_found.items() if n_found < 2]:
+            raise InputError(
+                f"Fewer than two sentences of {', '.join(poor)}; give more text or other phrases."
+            )
+
+
+def find_examples(
+    corpora: Sequence[Path],
+    phrases: Path,
+    *,
+    exclude: Path | None,
+    limit: int | None,
+    per_function: int,
+    seed: int,
+    on_progress: ProgressFn,
+) -> FoundExamples:
+    """Search ``corpora`` for the phrases of a list; ``exclude`` is a file of paper ids to leave out.
+
+    At most ``limit`` papers are searched, and ``per_function`` sentences of each function kept.
+    Raises InputError or StorageError for files that cannot be read.
+    """
+    phrase_list, report = read_phrases(phrases), CorpusReport()
+    left_out: Counter[str] = Counter()
+    excluded = frozenset(() if exclude is None else read_ids(exclude))
+
+    def papers() -> Iterator[Paper]:
+        for corpus in corpora:
+            for paper in read_corpus(corpus, report=report):
+                if report.papers % _TELL_EVERY == 1:
+                    on_progress("searching", report.papers - 1, None)
+                if paper.id in excluded:
+                    left_out[paper.id] += 1
+                else:
+                    yield paper
+
+    mined = mine(islice(papers(), limit), phrase_list, per_function=per_function, seed=seed)
+    return FoundExamples(phrase_list, sha256_of(phrases), mined, per_function, report, left_out.total())
+
+
+def layer_numbers(layers: str) -> tuple[int, ...]:
+    """The numbers in ``1,2,3``; raises InputError."""
+    try:
+        return tuple(int(number) for number in layers.split(","))
+    except ValueError as error:
+        raise InputError(f"--layers {layers!r}: give numbers parted by commas, as 1,2,3.") from error
+
+
+def examples_table(found: FoundExamples) -> Group:
+    """What the phrases found, function by function, and what was left out."""
+    mined, phrases = found.mined, found.phrases
+    kept = Counter(example.function for example in mined.examples)
+    ngrams = Counter(phrases.ngrams.values())
+    table = Table("function", box=SIMPLE_HEAD, pad_edge=False)
+    for heading in ("n-grams", "sentences", "kept"):
+        table.add_column(heading, justify="right")
+    for function in phrases.functions:
+        counts = (ngrams[function], mined.n_found[function], kept[function])
+        table.add_row(function, *(f"{count:,}" for count in counts))
+    n_papers, clear = found.report.papers - found.n_excluded, sum(mined.n_found.values())
+    lines = [f"{mined.n_sentences:,} sentences of {n_papers:,} papers; {found.n_excluded:,} papers left out."]
+    lines.append(
+        f"{clear:,} hold phrases of one function, {mined.n_unclear:,} of several: those are left out."
+    )
+    if found.report.broken:
+        lines.append(f"{found.report.broken:,} broken rows, the first: {found.report.broken_rows[0]}")
+    if shared := phrases.ambiguous:
+        named = [f"{' '.join(ngram)} ({', '.join(owners)})" for ngram, owners in sorted(shared.items())]
+        more = ", ..." if len(named) > _MOST_SHOWN else ""
+        shown = ", ".join(named[:_MOST_SHOWN]) + more
+        lines.append(f"{len(shared):,} n-grams of several functions dropped: {shown}")
+    return Group(table, *(Text(line) for line in lines))
+
+
+def train_functions(
+    found: FoundExamples,
+    encoder: Encoder,
+    layers: tuple[int, ...],
+    settings: Any,
+    *,
+    out: Path,
+    cache: Path | None,
+    on_progress: ProgressFn,
+) -> str:
+    """Train a head under ``settings`` (HeadSettings), write its weights to ``out``, and say how it went."""
+    training = importlib.import_module("models.training.rhetoric.functions")
+    features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
+    trained = training.train_head(features, settings, measure=_map_at_r, on_progress=on_progress)
+    told = {
+        "encoder": encoder.spec.fingerprint,
+        "encoder_name": encoder.spec.name,
+        "layers": layers,
+        "functions": found.phrases.functions,
+        "phrases_sha256": found.phrases_sha256,
+        "n_examples": len(found.mined.examples),
+        "per_function": found.per_function,
+        **asdict(settings),
+    }
+    content = weights_content(trained.head, told)
+    with storage_errors(out):
+        replace_file(out, content)
+    best = int(np.argmax(trained.held_out))
+    return (
+        f"Kept epoch {best + 1} of {settings.n_epochs}: MAP@R {trained.held_out[best]:.1f} by the "
+        f"{len(found.phrases.functions)} functions, on papers held out. Wrote {out} "
+        f"({len(content) / 1e6:.2f} MB)."
+    )
+
+
+def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
+    """MAP@R, in percent, of each row as a query to all the others."""
+    retrieval = importlib.import_module("evaluation.sets.functions")
+    return float(retrieval.retrieval_by_label(vectors, labels)["MAP@R"].mean())
+
+
+def _features(
+    found: FoundExamples,
+    encoder: Encoder,
+    layers: tuple[int, ...],
+    *,
+    cache: Path | None,
+    on_progress: ProgressFn,
+) -> Any:
+    """The ``Features`` of the examples; from ``cache`` where they have been made before."""
+    training = importlib.import_module("models.training.rhetoric.functions")
+    names, examples = found.phrases.functions, found.mined.examples
+    content = [
+        (e.paper.title, [sentence.text for sentence in e.paper.sentences], e.sentence, e.function)
+        for e in examples
+    ]
+    made_from = orjson.dumps([content, names, encoder.spec.fingerprint, layers])
+    kept = None if cache is None else cache / f"functions-{hashlib.sha256(made_from).hexdigest()[:16]}.npz"
+    if kept is not None and kept.is_file():
+        try:
+            with storage_errors(kept), np.load(kept) as arrays:
+                return training.Features(*(arrays[name] for name in _FEATURES))
+        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(f"{kept} is damaged ({error}); delete it and run again.") from error
+    features = training.encode_examples(examples, names, encoder, layers=layers, on_progress=on_progress)
+    if kept is not None:
+        stream = io.BytesIO()
+        np.savez(stream, **{name: getattr(features, name) for name in _FEATURES})
+        with storage_errors(kept):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(kept, stream.getvalue())
+    return features

@@ -1,0 +1,167 @@
+"""A run of ``akin train CONFIG.toml``: begun or resumed, measured, kept, and written as an encoder."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import orjson
+
+from akin.cli.training.card import model_card
+from akin.cli.training.config import RunConfig, settings_of
+from akin.cli.training.curve import curve
+from evaluation.sets.pairs import read_set
+from indexer.files.durable import replace_file, storage_errors
+from models.checkpoints.checkpoints import locate_checkpoint
+from models.encoders.changes import changes_content
+from models.errors import InputError
+from models.new_folder import new_folder
+from models.registry import resolve
+from models.training.batches import Mixing, Schedule
+from models.training.examples import TrainingSet
+from models.training.export import averaged, write_encoder
+from models.training.held_out import measure_held_out
+from models.training.loop import History, LoopSettings, State, Training
+from models.training.objectives import OBJECTIVES
+from models.training.objectives.batch import RetrievalObjective
+from models.training.storage import read_state, state_content
+from models.training.trainable import LowRank, Trainable
+from models.types import ProgressFn
+
+LAST, BEST, CURVE, FIGURES = "last.safetensors", "best.safetensors", "curve.svg", "figures.json"
+ENCODER, CHANGES, CARD = "encoder", "changes.safetensors", "README.md"
+
+
+class Run:
+    """One run in the folder ``out``; raises InputError where the folder holds a run of something else."""
+
+    def __init__(self, config: RunConfig, out: Path, *, device: str) -> None:
+        self.config, self._out = config, out
+        self.sets = [read_set(own.path) for own in config.sets]
+        self.held_out = None if config.held_out is None else read_set(config.held_out.path)
+        self._objectives = [build_objective(own.objective) for own in config.sets]
+        if config.mixing is Mixing.IN_BATCH and len({str(own.objective) for own in config.sets}) > 1:
+            raise InputError(
+                "mixing = in-batch takes one objective for all sets; give each set the same, or alternate."
+            )
+        if config.steps.patience is not None and config.held_out is None:
+            raise InputError(
+                "patience needs something to measure by; add a [held_out] table, or leave it out."
+            )
+        self.digest = _digest(config, [*self.sets, *([self.held_out] if self.held_out else [])])
+        self.settings: LoopSettings = settings_of(config.steps, LoopSettings)
+        low_rank = None if config.low_rank is None else settings_of(config.low_rank, LowRank)
+        self.model = Trainable(
+            locate_checkpoint(config.encoder),
+            low_rank=low_rank,
+            max_tokens=config.max_tokens,
+            batch_tokens=config.batch_tokens,
+            dropout=config.dropout,
+            device=device,
+            seed=config.steps.seed,
+        )
+
+    def train(self, *, on_progress: ProgressFn) -> History:
+        """Begin, or go on where the last checkpoint ends; raises InputError or StorageError."""
+        with storage_errors(self._out):
+            self._out.mkdir(parents=True, exist_ok=True)
+        settings = self.settings
+        schedule = Schedule(
+            [len(own.examples) for own in self.sets],
+            [own.weight for own in self.config.sets],
+            mixing=self.config.mixing,
+            batch=settings.batch,
+            n_steps=settings.n_steps * settings.accumulate,
+            seed=settings.seed,
+        )
+        training = Training(self.model, self.sets, self._objectives, schedule, settings)
+        state = self._state(LAST) if (self._out / LAST).exists() else None
+        return training.run(state, measure=self._measure, keep=self._keep, on_progress=on_progress)
+
+    def finish(self) -> str:
+        """Write the best checkpoint as the run's encoder, where none is yet, and say so."""
+        folder = self._out / ENCODER
+        if folder.exists():
+            return f"{folder} is there already. Use it with: --encoder {folder}"
+        return self.write(folder, share=self.config.share)
+
+    def write(self, folder: Path, *, share: float, last: bool = False) -> str:
+        """Write a checkpoint as an encoder with its card, low-rank changes beside it; says what it did."""
+        state = self.restore(LAST if last or not (self._out / BEST).exists() else BEST)
+        self.export(folder, share=share, card=model_card(self.config, self.sets, state, share=share))
+        if self.model.low_rank is not None:
+            told = {"encoder": self.config.encoder, "run": self.digest, "share": f"{share:g}"}
+            beside = folder.with_name(f"{folder.name}-{CHANGES}")
+            with storage_errors(beside):
+                replace_file(beside, changes_content(self.model.changes(), share=share, told=told))
+        better = " Held out, the encoder begun with measured better." if state.history.best == 0 else ""
+        return f"Wrote the weights of step {state.step:,}.{better} Use them with: --encoder {folder}"
+
+    def export(self, folder: Path, *, share: float = 1.0, card: str = "") -> None:
+        """Write the encoder with the weights as they are to a new folder, ``card`` as its README.md.
+
+        ``share`` of the change is kept. Raises StorageError where ``folder`` has files or cannot be written.
+        """
+        checkpoint = self.model.checkpoint
+        with new_folder(folder) as prepared:
+            weights = averaged(checkpoint, self.model.merged(), share=share)
+            write_encoder(prepared, checkpoint.folder, weights, checkpoint.pooling)
+            (prepared / CARD).write_text(card, encoding="utf-8")
+
+    def restore(self, name: str) -> State:
+        """Give the model the weights of a checkpoint, LAST or BEST."""
+        state = self._state(name)
+        self.model.restore(state.weights)
+        return state
+
+    def _state(self, name: str) -> State:
+        return read_state(self._out / name, config=self.digest)
+
+    def _measure(self) -> Mapping[str, float]:
+        if self.held_out is None or self.config.held_out is None:
+            return {}
+        return measure_held_out(
+            self.model, self.held_out, self.config.held_out.distances, tau=self.config.tau
+        )
+
+    def _keep(self, state: State, is_best: bool) -> None:
+        content = state_content(state, config=self.digest)
+        with storage_errors(self._out):
+            replace_file(self._out / LAST, content)
+            if is_best:
+                replace_file(self._out / BEST, content)
+            figures = {"losses": state.history.losses, "measured": state.history.measured}
+            replace_file(self._out / FIGURES, orjson.dumps(figures))
+            replace_file(self._out / CURVE, curve(state.history).encode())
+
+
+def build_objective(given: Mapping[str, object]) -> RetrievalObjective:
+    """The objective that a configuration names; raises UnknownNameError, or InputError for its settings."""
+    name = given.get("name")
+    if not isinstance(name, str):
+        raise InputError(f"The objective {dict(given)!r} has no name; known: {', '.join(OBJECTIVES)}.")
+    kind = resolve(OBJECTIVES, name, "objective")
+    settings = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in given.items()
+        if key != "name"
+    }
+    try:
+        built: RetrievalObjective = kind(**settings)
+    except TypeError as error:
+        raise InputError(f"The objective {name!r} does not take {settings}: {error}.") from error
+    return built
+
+
+def _digest(config: RunConfig, sets: list[TrainingSet]) -> str:
+    """SHA-256 (hex) of what decides the trained weights: settings, texts and examples, not their paths."""
+    told = config.model_dump(mode="json", exclude={"name", "share"})
+    for own in (*told["sets"], *([told["held_out"]] if told["held_out"] else [])):
+        own.pop("path")
+        own.pop("licence", None)
+    digest = hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS))
+    for own_set in sets:
+        for name, paper in own_set.texts.items():
+            digest.update(orjson.dumps([name, paper.title, [s.text for s in paper.sentences]]))
+        digest.update(orjson.dumps([asdict(example) for example in own_set.examples]))
+    return digest.hexdigest()

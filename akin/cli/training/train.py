@@ -1,0 +1,192 @@
+"""``akin train``: make the small models that read an encoder's hidden layers."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.evaluation.scores import facet_tables
+from akin.cli.options import Device
+from akin.cli.progress import make_room_for, show_progress
+from akin.cli.training.config import read_config
+from akin.cli.training.data import app as data_app
+from akin.cli.training.facets import read_labelled, train_facets
+from akin.cli.training.functions import examples_table, find_examples, layer_numbers, train_functions
+from models.encoder import load_encoder
+from models.errors import InputError
+from models.training.rhetoric.phrases import PHRASES
+
+
+class _ConfigOrCommand(TyperGroup):
+    """Takes what is no command's name for a configuration: ``akin train CONFIG.toml``."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0].endswith(".toml"):
+            args = ["run", *args]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_ConfigOrCommand,
+    help="Train an encoder (akin train CONFIG.toml), or the small models that read one.",
+    no_args_is_help=True,
+)
+app.add_typer(data_app, name="data")
+
+
+@app.command(name="run")
+def run(
+    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="Checkpoints, curve and weights go here.", file_okay=False)],
+    device: Device = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="Of the processor; default: torch's.")] = None,
+) -> None:
+    """Train an encoder, or go on with the run that OUT holds; `akin train CONFIG.toml` is the same."""
+    read = read_config(config)
+    # torch takes seconds to import.
+    if threads is not None:
+        importlib.import_module("torch").set_num_threads(threads)
+    running = importlib.import_module("akin.cli.training.run").Run(read, out, device=device)
+    with show_progress(stderr) as on_progress:
+        running.train(on_progress=on_progress)
+    stdout.print(running.finish(), markup=False, soft_wrap=True)
+
+
+@app.command()
+def export(
+    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="The folder of the run.", file_okay=False)],
+    to: Annotated[Path, typer.Option(help="The new folder of the encoder.", file_okay=False)],
+    share: Annotated[float, typer.Option(min=0.01, max=1, help="How much of the change is kept.")] = 1.0,
+    last: Annotated[bool, typer.Option("--last", help="The last checkpoint, not the best measured.")] = False,
+) -> None:
+    """Write a checkpoint of a run as an encoder, also while the run goes on."""
+    running = importlib.import_module("akin.cli.training.run").Run(read_config(config), out, device="cpu")
+    stdout.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
+
+
+@app.command()
+def functions(
+    corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped, of any format.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write the weights here; without a target, only count the sentences.")
+    ] = None,
+    tune_encoder: Annotated[
+        Path | None,
+        typer.Option(help="Fine-tune the whole encoder instead, into this new folder.", file_okay=False),
+    ] = None,
+    phrases: Annotated[
+        Path, typer.Option(help="A phrase list of your own (TOML).", show_default="Akin's", dir_okay=False)
+    ] = PHRASES,
+    exclude: Annotated[
+        Path | None, typer.Option(help="A file of paper ids to leave out, one a line.", dir_okay=False)
+    ] = None,
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    layers: Annotated[str, typer.Option(help="Hidden layers to read; 0 is the embeddings.")] = "1,2,3,4",
+    objective: Annotated[
+        str, typer.Option(help="softmax, triplet, arcface, multi-similarity or nt-xent.")
+    ] = "softmax",
+    per_function: Annotated[int, typer.Option(min=2, help="Sentences of each function at most.")] = 300,
+    epochs: Annotated[int, typer.Option(min=1, help="The best by the papers held out is kept.")] = 5,
+    dim: Annotated[int, typer.Option(min=2, help="Of the function vectors.")] = 128,
+    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Read so many papers at most.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
+    ] = None,
+    device: Device = "auto",
+) -> None:
+    """Train an encoder of what sentences do, on those of CORPORA that use the phrases of a list.
+
+    `akin evaluate functions PATH --functions FILE` measures the result; docs/functions.md tells more.
+    """
+    if out is not None and tune_encoder is not None:
+        raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
+    make_room_for(out)
+    # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
+    training = importlib.import_module("models.training.rhetoric.functions")
+    settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
+    importlib.import_module("models.training.rhetoric.objectives").build_loss(
+        objective, n_functions=2, dim=dim
+    )
+    read_layers = layer_numbers(layers)
+    with show_progress(stderr) as on_progress:
+        found = find_examples(
+            corpora,
+            phrases,
+            exclude=exclude,
+            limit=limit,
+            per_function=per_function,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    stdout.print(examples_table(found))
+    if out is None and tune_encoder is None:
+        return
+    found.require_examples()
+    with show_progress(stderr) as on_progress:
+        if tune_encoder is not None:
+            tuning = importlib.import_module("models.training.rhetoric.tuning")
+            tuning.tune_encoder(
+                found.mined.examples,
+                found.phrases.functions,
+                encoder,
+                tune_encoder,
+                tuning.TuningSettings(objective=objective, n_epochs=epochs, seed=seed),
+                device=device,
+                on_progress=on_progress,
+            )
+            told = f"Use it with: --encoder {tune_encoder}"
+        if out is not None:
+            loaded = load_encoder(encoder, device=device)
+            told = train_functions(
+                found, loaded, read_layers, settings, out=out, cache=cache, on_progress=on_progress
+            )
+    stdout.print(told, markup=False, soft_wrap=True)
+
+
+@app.command()
+def facets(
+    labelled: Annotated[
+        Path,
+        typer.Argument(
+            help="CSAbstruct's folder (its train.jsonl), a file of that layout, or a corpus whose abstracts "
+            "have labelled sections, as PubMed's."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Write the weights here.", dir_okay=False)],
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    text_alone: Annotated[
+        bool, typer.Option("--text-alone", help="Read no encoder at all: fits every encoder, knows less.")
+    ] = False,
+    held_out: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Keep this share of the papers back, and measure on them.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Train a tagger of facets on abstracts whose sentences are labelled, or whose sections are.
+
+    With --held-out it is measured beside the tagger that comes with Akin, on papers it has not seen; else
+    `akin evaluate facets PATH --tagger FILE` measures it. `akin index --tagger FILE` uses it.
+    """
+    make_room_for(out)
+    training = importlib.import_module("models.training.facets")
+    settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
+    papers = read_labelled(labelled, held_out=held_out)
+    loaded = None if text_alone else load_encoder(encoder, device=device)
+    with show_progress(stderr) as on_progress:
+        measured = train_facets(papers, loaded, settings, out=out, on_progress=on_progress)
+    if measured is not None:
+        stdout.print(facet_tables(measured))
+    told = "" if measured else f" Measure it with: akin evaluate facets PATH --tagger {out}"
+    size = f"{out.stat().st_size / 1e6:.2f} MB"
+    stdout.print(
+        f"Learnt from {len(papers.learnt):,} abstracts. Wrote {out} ({size}).{told}",
+        markup=False,
+        soft_wrap=True,
+    )

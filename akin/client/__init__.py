@@ -1,0 +1,1 @@
+"""The client of a running service, for programs: requests, answers, retries."""

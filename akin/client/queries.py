@@ -1,0 +1,193 @@
+"""What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NotRequired, Required, TypedDict
+
+FacetName = Literal["background", "objective", "method", "result", "other"]
+DetailName = Literal["abstract", "sentences", "alignments", "highlights"]
+ScorerName = Literal["ot", "single", "mean_min", "attention", "exact_ot"]
+
+
+class Unlike(TypedDict, total=False):
+    """The respect in which papers should differ: ``sentences`` or ``facet`` of the query, and its weight."""
+
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    weight: float
+
+
+class ListFilters(TypedDict, total=False):
+    """Which papers are listed; years are inclusive, names match whatever their case."""
+
+    year_from: int
+    year_to: int
+    venues: Sequence[str]
+    fields: Sequence[str]
+    authors: Sequence[str]
+    has_facets: Sequence[FacetName]
+
+
+class Filters(ListFilters, total=False):
+    """Which papers may be returned."""
+
+    ids: Sequence[str]
+    exclude_ids: Sequence[str]
+
+
+class Results(TypedDict, total=False):
+    """Which papers to return, ``limit`` a page, and what of them: details to ``include``, alignments."""
+
+    filters: Filters
+    limit: int
+    include: Sequence[DetailName]
+    max_alignments: int
+
+
+class SearchShape(Results, total=False):
+    """What of a query counts, and what to return."""
+
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    unlike: Unlike
+    focus: float
+    scorer: ScorerName
+    tau: float
+    words: float
+    specificity: float
+
+
+class SearchRequest(SearchShape, total=False):
+    """A paper (``paper_id``, or ``title`` and ``abstract``) or a short ``text``; what counts; what to return.
+
+    ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
+    """
+
+    paper_id: str
+    title: str
+    abstract: str | Sequence[str]
+    text: str
+    cursor: str
+
+
+class Seed(TypedDict, total=False):
+    """A paper or a short ``text``, the respect in which others should be akin to it, how much it counts."""
+
+    paper_id: str
+    title: str
+    abstract: str | Sequence[str]
+    text: str
+    sentences: Sequence[int]
+    facet: FacetName | Sequence[FacetName]
+    unlike: Unlike
+    focus: float
+    weight: float
+
+
+class Draft(TypedDict):
+    """A title, if there is one, and an abstract as text or as the list of its sentences."""
+
+    title: NotRequired[str]
+    abstract: str | Sequence[str]
+
+
+class NewPaper(TypedDict):
+    """A paper to add, or to put in the place of the one with its id; ``facets`` are one a sentence."""
+
+    id: str
+    title: str
+    abstract: str | Sequence[str]
+    facets: NotRequired[Sequence[FacetName | None]]
+    year: NotRequired[int | None]
+    venue: NotRequired[str | None]
+    authors: NotRequired[Sequence[str]]
+    url: NotRequired[str | None]
+    doi: NotRequired[str | None]
+    fields: NotRequired[Sequence[str]]
+
+
+class RecommendationsRequest(Results, total=False):
+    """Papers to start from, by name or as a ``Seed``, papers to keep away from, and what to return.
+
+    ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
+    """
+
+    seeds: Sequence[str | Seed]
+    negatives: Sequence[str | Seed]
+    akin_to: Literal["some", "all"]
+    negative_weight: float
+    words: float
+    specificity: float
+    cursor: str
+
+
+class SentenceRequest(TypedDict, total=False):
+    """A sentence (``text``, or number ``sentence`` of ``paper_id``), in what others should be like it."""
+
+    text: str
+    paper_id: str
+    sentence: int
+    by: Literal["meaning", "function"]
+    facet: FacetName | Sequence[FacetName]
+    filters: Filters
+    limit: int
+
+
+class Assign(TypedDict, total=False):
+    """How many profiles each submission is assigned, and how many submissions a profile at most."""
+
+    per_submission: int
+    per_profile: int
+    aim: Literal["total", "worst"]
+
+
+class MatchRequest(TypedDict, total=False):
+    """``conflicts`` are numbers of submissions with names of profiles, ``quotas`` are by name.
+
+    Told are the ``limit`` nearest profiles of each submission, with as many ``reasons``; ``nearest`` says how
+    many papers of a profile make its affinity.
+    """
+
+    conflicts: Sequence[tuple[int, str]]
+    quotas: Mapping[str, int]
+    assign: Assign
+    limit: int
+    reasons: int
+    nearest: int
+
+
+class BatchMatch(TypedDict, total=False):
+    """A match of thousands of submissions with profiles, as in ``match`` but for quotas and assignments.
+
+    ``limit`` may be the number of profiles where ``reasons`` is 0.
+    """
+
+    submissions: Required[Sequence[str | Seed]]
+    profiles: Required[Mapping[str, Sequence[str] | None]]
+    conflicts: Sequence[tuple[int, str]]
+    limit: int
+    reasons: int
+    nearest: int
+
+
+class NamedRecommendations(RecommendationsRequest, total=False):
+    """Recommendations, and what their result is known by."""
+
+    name: str
+
+
+class BatchRequest(SearchShape, total=False):
+    """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
+
+    Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
+    of papers (``None``: those kept under the name), which share ``negatives``, ``akin_to``,
+    ``negative_weight`` and what to return. Or a ``match``, of which each submission is a query.
+    """
+
+    seeds: Sequence[str | Seed]
+    match: BatchMatch
+    queries: Sequence[SearchRequest]
+    recommendations: Sequence[NamedRecommendations]
+    profiles: Mapping[str, Sequence[str] | None]
+    negatives: Sequence[str | Seed]
+    akin_to: Literal["some", "all"]
+    negative_weight: float

@@ -1,0 +1,88 @@
+"""What a service answers about saved queries, as values of the client."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from akin.client.answers import (
+    AnswerWarning,
+    Highlight,
+    Omitted,
+    Paper,
+    SeedAlignment,
+    Strength,
+    Unresolved,
+    Words,
+    matching,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQueryHead:
+    """A saved query; ``kind`` is search or recommendations, times are in UTC.
+
+    Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the path of its feed,
+    ``None`` where there is none.
+    """
+
+    id: str
+    name: str
+    kind: str
+    created_at: datetime
+    seen_at: datetime | None
+    seen_up_to: int
+    feed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQuery(SavedQueryHead):
+    """A saved query with what it asks: the body of a search or of recommendations."""
+
+    search: dict[str, Any] | None
+    recommendations: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQueryList:
+    """The saved queries of one key."""
+
+    queries: tuple[SavedQueryHead, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPaper:
+    """A paper that came into the collection at ``added_at``, as a recommendation."""
+
+    paper: Paper
+    score: float
+    alignments: tuple[SeedAlignment, ...]
+    omitted: tuple[Omitted, ...]
+    highlights: tuple[Highlight, ...]
+    words: Words
+    converged: bool
+    added_at: datetime
+    strength: Strength | None = None
+
+    def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
+        """As ``Result.matching``."""
+        return matching(self.paper, self.highlights, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Papers that are new to a saved query, best first; ``reason`` and ``detail`` say why there are none.
+
+    ``added`` papers came in since; to ``mark_seen`` up to ``seen_up_to`` says that these were read.
+    """
+
+    id: str
+    name: str
+    results: tuple[NewPaper, ...]
+    added: int
+    seen_up_to: int
+    unresolved: tuple[Unresolved, ...]
+    generation: str
+    reason: str | None
+    detail: str | None
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float

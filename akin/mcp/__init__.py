@@ -1,0 +1,1 @@
+"""``akin mcp``: the search as tools for language models (Model Context Protocol)."""

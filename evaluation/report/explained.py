@@ -1,0 +1,143 @@
+"""Rankings of single queries, explained: which sentences of each paper matched, and how relevant it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.report.charts import heat_map
+from models.errors import InputError
+from models.types import Alignment, RankedPaper
+
+MOST_PAPERS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedRanking:
+    """What ``system`` found for one query, best first; grades are those of the collection.
+
+    Papers without alignments (a system that has no plan) are shown without shading.
+    """
+
+    query_id: str
+    system: str
+    papers: tuple[RankedPaper, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableSentence:
+    """A sentence as shown: its number, its text, and its share of the match relative to the heaviest."""
+
+    number: int
+    text: str
+    share: float
+    shade: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadablePaper:
+    """One paper of an explained ranking, ready to be shown; ``chart`` is empty without alignments."""
+
+    title: str
+    id: str
+    year: int | None
+    score: float
+    grade: int | None
+    relevant: bool
+    sentences: tuple[ReadableSentence, ...]
+    chart: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableRanking:
+    """An explained ranking, ready to be shown; ``selected`` is empty where the whole abstract counts."""
+
+    query: EvalQuery
+    system: str
+    selected: frozenset[int]
+    found: tuple[ReadablePaper, ...]
+    n_relevant: int
+
+
+def readable(collection: Collection, explained: ExplainedRanking, *, name: str) -> ReadableRanking:
+    """The first MOST_PAPERS papers of ``explained`` with grades and charts; ``name`` makes their ids unique.
+
+    Raises InputError where the query is not in the collection.
+    """
+    query = next((query for query in collection.queries if query.id == explained.query_id), None)
+    if query is None:
+        raise InputError(
+            f"A ranking explains query {explained.query_id!r}, which {collection.name} does not hold; "
+            "explain queries of the collection that is reported."
+        )
+    grades = collection.qrels.get(query.id, {})
+    papers = explained.papers[:MOST_PAPERS]
+    # The same columns beside every paper, so that they compare.
+    columns = sorted({column for paper in papers for _, column in _cells(paper.alignments)})
+    return ReadableRanking(
+        query=query,
+        system=explained.system,
+        selected=frozenset(query.selected or ()),
+        found=tuple(
+            _found(
+                ranked,
+                columns,
+                grade=grades.get(ranked.paper.id),
+                from_grade=collection.relevant_from,
+                name=f"{name}-{rank}",
+            )
+            for rank, ranked in enumerate(papers)
+        ),
+        n_relevant=sum(grade >= collection.relevant_from for grade in grades.values()),
+    )
+
+
+def _found(
+    ranked: RankedPaper, columns: Sequence[int], *, grade: int | None, from_grade: int, name: str
+) -> ReadablePaper:
+    cells = _cells(ranked.alignments)
+    shares = _shares(cells)
+    heaviest = max(shares.values(), default=1.0)
+    numbers = range(len(ranked.paper.sentences))
+    chart = Markup()
+    if cells:
+        chart = heat_map(
+            cells,
+            numbers,
+            columns,
+            name=name,
+            title=f"Alignment with {ranked.paper.title or ranked.paper.id}, weights in percent",
+        )
+    return ReadablePaper(
+        title=ranked.paper.title,
+        id=ranked.paper.id,
+        year=ranked.paper.year,
+        score=ranked.score,
+        grade=grade,
+        relevant=grade is not None and grade >= from_grade,
+        sentences=tuple(
+            ReadableSentence(
+                i, ranked.paper.sentences[i].text, shares.get(i, 0.0), shares.get(i, 0.0) / heaviest
+            )
+            for i in numbers
+        ),
+        chart=chart,
+    )
+
+
+def _cells(alignments: Sequence[Alignment]) -> dict[tuple[int, int], tuple[float, float]]:
+    """Weight and distance by (sentence, query sentence); none where whole papers were compared."""
+    return {
+        (a.sentence, a.query_sentence): (a.weight, a.distance)
+        for a in alignments
+        if a.sentence is not None and a.query_sentence is not None
+    }
+
+
+def _shares(cells: Mapping[tuple[int, int], tuple[float, float]]) -> dict[int, float]:
+    """The share of the match that each sentence of the paper carries."""
+    shares: dict[int, float] = {}
+    for (sentence, _), (weight, _) in cells.items():
+        shares[sentence] = shares.get(sentence, 0.0) + weight
+    return shares

@@ -1,0 +1,1 @@
+"""What is compared: word baselines, and what the vectors of encoders allow."""

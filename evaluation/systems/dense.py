@@ -1,0 +1,181 @@
+"""Dense systems: a query's sentence vectors against those of its pool, by any scorer of models.transport."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+
+from evaluation.collection import EvalQuery
+from evaluation.systems.vectors import CollectionVectors
+from models.errors import UnknownNameError
+from models.transport import SERVING, Scorer, TransportSettings, score_papers
+from models.types import NO_WORDS, EncodedPaper, Facet, Paper, RankedPaper, Unit
+from service.search.aspect import Aspect, Part, focused
+from service.search.explain import explain as explain_plan
+from service.search.words import QueryVectors, QueryWords
+
+# Papers compared in one call; bounds memory where the pool is a whole collection.
+_BLOCK_PAPERS = 8_192
+
+
+class Choice(StrEnum):
+    """Which of the query's sentence vectors are compared."""
+
+    SELECTED = "selected"  # those the query selects (ASPIRE's aspect query, semantics 3.5)
+    WHOLE = "whole"  # all (ASPIRE's whole-abstract query, semantics 2)
+    FOCUS = "focus"  # the selected, turned away from the rest, as the service does
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSystem:
+    """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
+
+    ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
+    tagger's facets, not by those the collection gives (``tagged``). ``words``: shared words count
+    beside the vectors, and specific sentences more than others, as in the service.
+    """
+
+    scorer: Scorer | None
+    choice: Choice = Choice.SELECTED
+    alone: bool = False
+    tagged: bool = False
+    words: bool = False
+
+
+_WITHOUT_WORDS: dict[str, DenseSystem] = {
+    "document": DenseSystem(None),
+    **{f"alone:{scorer}": DenseSystem(scorer, alone=True) for scorer in Scorer},
+    **{f"{scorer}": DenseSystem(scorer) for scorer in Scorer},
+    **{f"{scorer}:whole": DenseSystem(scorer, Choice.WHOLE) for scorer in Scorer},
+    **{f"{scorer}:focus": DenseSystem(scorer, Choice.FOCUS) for scorer in Scorer},
+    **{f"{scorer}:tagged": DenseSystem(scorer, tagged=True) for scorer in Scorer},
+    **{f"{scorer}:focus:tagged": DenseSystem(scorer, Choice.FOCUS, tagged=True) for scorer in Scorer},
+}
+# A system is named ENCODER:SUFFIX.
+SUFFIXES = _WITHOUT_WORDS | {
+    f"{suffix}:words": replace(system, words=True)
+    for suffix, system in _WITHOUT_WORDS.items()
+    if system.scorer is not None and not system.alone
+}
+# Encoders may be folders, whose names hold anything; of two suffixes that fit, the longer is meant.
+_NAME = re.compile(rf"(.+?):({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})")
+
+
+def parse_name(system: str) -> tuple[str, str]:
+    """The encoder and the suffix of a dense system's name; raises UnknownNameError."""
+    match = _NAME.fullmatch(system)
+    if match is None:
+        raise UnknownNameError(
+            f"Unknown system {system!r}; a system of vectors is ENCODER:{{{', '.join(SUFFIXES)}}}."
+        )
+    return match[1], match[2]
+
+
+def score_pool(
+    system: DenseSystem,
+    vectors: CollectionVectors,
+    query: EvalQuery,
+    positions: Int64[np.ndarray, " k"],
+    *,
+    settings: TransportSettings = SERVING,
+    words: QueryVectors | None = None,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
+) -> Float64[np.ndarray, " k"]:
+    """The score of each paper of the pool, all -inf where none of the selected sentences has a vector.
+
+    ``words`` are those of the query, where they count; ``log_weights`` what its sentences weigh.
+    """
+    encoded = vectors.queries[query.id]
+    if system.scorer is None:
+        away = vectors.documents[positions] - encoded.document
+        distances: Float64[np.ndarray, " k"] = np.linalg.norm(away.astype(np.float64), axis=1)
+        return -distances
+    chosen = query_vectors(query, encoded, system.choice)
+    if len(chosen) == 0:
+        return np.full(len(positions), -np.inf)
+    scores = np.empty(len(positions))
+    for start in range(0, len(positions), _BLOCK_PAPERS):
+        block = slice(start, start + _BLOCK_PAPERS)
+        rows, offsets = vectors.papers.gather(positions[block])
+        plans = score_papers(
+            chosen, rows, offsets, scorer=system.scorer, settings=settings, log_weights=log_weights
+        )
+        scores[block] = plans.scores
+    return scores if words is None else scores - words.weight * words.distances(positions)[0]
+
+
+def explain(
+    system: DenseSystem,
+    vectors: CollectionVectors,
+    query: EvalQuery,
+    ranked: Mapping[int, Paper],
+    *,
+    settings: TransportSettings = SERVING,
+    words: QueryVectors | None = None,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
+) -> tuple[RankedPaper, ...]:
+    """The few papers ``ranked`` (by position), in that order, with the alignments behind their scores.
+
+    ``system`` must have a scorer and the query a sentence that takes part.
+    """
+    encoded = vectors.queries[query.id]
+    chosen = query_vectors(query, encoded, system.choice)
+    rows, offsets = vectors.papers.gather(np.array(list(ranked), dtype=np.int64))
+    scorer = system.scorer or Scorer.OT
+    plans = score_papers(chosen, rows, offsets, scorer=scorer, settings=settings, log_weights=log_weights)
+    numbers = chosen_sentences(query, len(encoded.sentences), system.choice)
+    part = Part(chosen, tuple(numbers))
+    whole = np.ones(1)  # how much the one part counts
+    distances = np.zeros(len(ranked)) if words is None else words.distances(np.array(list(ranked)))[0]
+    return tuple(
+        explain_plan(
+            paper,
+            [part],
+            [(0, plans[i])],
+            whole,
+            unit=Unit.SENTENCE,
+            words=NO_WORDS
+            if words is None
+            else words.matched(position, whole, distance=float(distances[i]), paper=paper),
+        )
+        for i, (position, paper) in enumerate(ranked.items())
+    )
+
+
+def picks_sentences(query: EvalQuery, choice: Choice) -> bool:
+    """Whether sentences were chosen by number, not by facet: such count alike, as in the service."""
+    return query.selected is not None and choice is not Choice.WHOLE and _aspect(query).sentences is not None
+
+
+def query_words(query: EvalQuery, choice: Choice) -> QueryWords:
+    """The words of the query that count, as in the service."""
+    if query.selected is None or choice is Choice.WHOLE:
+        return QueryWords(query.paper)
+    return QueryWords(query.paper, tuple(query.selected), _aspect(query).chosen_words)
+
+
+def chosen_sentences(query: EvalQuery, n_vectors: int, choice: Choice) -> list[int]:
+    """The numbers of the query's sentences that take part; those past the token limit have no vector."""
+    if query.selected is None or choice is Choice.WHOLE:
+        return list(range(n_vectors))
+    return sorted({number for number in query.selected if number < n_vectors})
+
+
+def query_vectors(
+    query: EvalQuery, encoded: EncodedPaper, choice: Choice
+) -> Float32[np.ndarray, "n_query dim"]:
+    """The vectors of the query's sentences that take part."""
+    kept = chosen_sentences(query, len(encoded.sentences), choice)
+    if not kept or query.selected is None or choice is not Choice.FOCUS:
+        return encoded.sentences[kept]
+    return focused(encoded.sentences, kept, focus=_aspect(query).turn)
+
+
+def _aspect(query: EvalQuery) -> Aspect:
+    """What the query chooses, by facet or by number."""
+    if query.facet in list(Facet):
+        return Aspect(facets=(Facet(query.facet),))
+    return Aspect(sentences=query.selected)

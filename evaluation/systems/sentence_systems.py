@@ -1,0 +1,77 @@
+"""The systems that give sentences vectors: an encoder's own, its hidden layers, trained function encoders.
+
+ENCODER:context             the encoder's own vectors, read in the abstract
+ENCODER:context:layer4      its fourth hidden layer, nothing trained; 0 is the embeddings
+ENCODER:context:NAME        the function encoder of weights NAME.safetensors
+ENCODER:alone...            the same where every sentence is read by itself
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float32
+
+from evaluation.systems.vectors import VectorSource, encode_alone
+from models.encoder import Encoder
+from models.errors import EncoderError, InputError
+from models.functions import FunctionEncoder, TrainedFunctionEncoder, load_function_encoder, read_metadata
+from models.types import EncodedPaper, EncoderSpec, Paper, Unit
+
+SentenceVectors = Float32[np.ndarray, "n_sentence dim"]
+
+
+def sentence_vectors(
+    papers: Sequence[Paper], source: VectorSource, *, functions: Sequence[Path] = ()
+) -> Mapping[str, list[SentenceVectors]]:
+    """The vectors of each paper's sentences, in order, under every system of one encoder; it reads twice.
+
+    ``functions`` are weights of function encoders, of which those that fit this encoder count; without any,
+    the shipped one. Raises WeightsError for a file that holds none, InputError for two of one name.
+    """
+    spec = source.encoder.spec
+    layers = hidden_layers(source.encoder)
+    trained = function_encoders(spec, functions)
+    names = [head.spec.name for head in trained] + [f"layer{layer}" for layer in layers]
+    if len(set(names)) < len(names):
+        raise InputError(f"Two systems would share a name ({', '.join(names)}); rename a file of weights.")
+    stage = f"{spec.name}, sentences alone"
+    views = {"alone": encode_alone(papers, source, stage=stage, layers=layers)}
+    if spec.unit is Unit.SENTENCE:
+        views["context"] = source.of(papers, stage=spec.name, layers=layers)
+    found = {}
+    for view, encoded in views.items():
+        found[f"{spec.name}:{view}"] = [paper.sentences for paper in encoded]
+        for layer in layers[:-1]:  # the last, pooled, is the encoder's own vectors
+            found[f"{spec.name}:{view}:layer{layer}"] = [_of(paper, (layer,))[0] for paper in encoded]
+        for head in trained:
+            vectors = [head.vectors(_of(paper, head.spec.layers)) for paper in encoded]
+            found[f"{spec.name}:{view}:{head.spec.name}"] = vectors
+    return found
+
+
+def hidden_layers(encoder: Encoder) -> tuple[int, ...]:
+    """Every hidden layer that ``encoder`` gives of sentences, by asking; empty for one that gives none."""
+    layers: tuple[int, ...] = ()
+    while True:
+        try:
+            encoder.encode((), layers=(len(layers),))
+        except EncoderError:
+            return layers
+        layers = (*layers, len(layers))
+
+
+def function_encoders(encoder: EncoderSpec, paths: Sequence[Path]) -> list[FunctionEncoder]:
+    """Those of ``paths`` that read the layers of ``encoder``; the shipped one, if any, without paths."""
+    if not paths:
+        shipped = load_function_encoder(encoder)
+        return [] if shipped is None else [shipped]
+    fitting = [path for path in paths if read_metadata(path)["encoder"] == encoder.fingerprint]
+    return [TrainedFunctionEncoder(path, encoder) for path in fitting]
+
+
+def _of(paper: EncodedPaper, layers: tuple[int, ...]) -> Float32[np.ndarray, "n_layers n_sentence dim"]:
+    """Some of the hidden layers of a paper that was read with all of them."""
+    if paper.layers is None:
+        raise EncoderError("The encoder gave no hidden layers although it has some; this is a fault in it.")
+    return paper.layers[list(layers)]

@@ -1,0 +1,301 @@
+"""The systems a table compares, by name: word baselines and everything an encoder's vectors allow.
+
+    bm25, tfidf, word2vec, word2vec-tfidf      title and abstract as the query
+    bm25-facet, tfidf-facet, ...               the selected sentences alone as the query
+    ENCODER:alone:SCORER                       the selected sentences, each encoded by itself
+    ENCODER:SCORER                             the selected sentences, read in context (semantics 3.5)
+    ENCODER:SCORER:whole                       all sentences of the query
+    ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
+    ENCODER:SCORER:tagged, ...:focus:tagged    selected by the facets that the encoder's tagger gives
+    ...:words                                  any of the last four, as in the service: shared words count
+                                               beside the vectors, and specific sentences more than others
+    ENCODER:document                           L2 distance of the document vectors
+
+Candidates always count with title and whole abstract.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from gensim.models import KeyedVectors
+from jaxtyping import Float64, Int64
+
+from evaluation.collection import Collection, EvalQuery
+from evaluation.run import Run
+from evaluation.systems.dense import (
+    SUFFIXES,
+    Choice,
+    DenseSystem,
+    explain,
+    parse_name,
+    picks_sentences,
+    query_vectors,
+    query_words,
+    score_pool,
+)
+from evaluation.systems.lexical import Bm25, TfIdf, Words, paper_text, words
+from evaluation.systems.tagged import has_facet, retag
+from evaluation.systems.vectors import CollectionVectors, VectorSource, encode_collection
+from evaluation.systems.word_vectors import WordVectors, train
+from indexer.words.collection import CollectionWords
+from indexer.words.file import words_of
+from models.annotator import Annotator
+from models.checksums import hash64
+from models.errors import InputError, UnknownNameError
+from models.facets import FacetTagger, load_tagger
+from models.text.words import count_words
+from models.transport import SERVING, Scorer, TransportSettings
+from models.types import EncoderSpec, RankedPaper, Unit
+from service.search.rerank import SAMPLE_PAPERS, default_specificity, default_tau, specificity_weights
+from service.search.words import QueryVectors, default_weight
+
+# What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
+# collection are measured over all of it (semantics 3.7).
+DEPTH = 1_000
+TEXT_SYSTEMS = ("bm25", "tfidf", "word2vec", "word2vec-tfidf")
+_FACET = "-facet"
+
+TextScorer = Bm25 | TfIdf | WordVectors
+# What scores the papers at some positions of the collection; -inf leaves a paper out.
+PoolScorer = Callable[[EvalQuery, Int64[np.ndarray, " k"]], Float64[np.ndarray, " k"]]
+
+
+def check_name(system: str) -> None:
+    """Raise UnknownNameError unless ``system`` names one; its encoder is not looked for."""
+    if system.removesuffix(_FACET) in TEXT_SYSTEMS:
+        return
+    if ":" not in system:
+        raise UnknownNameError(
+            f"Unknown system {system!r}; known: {', '.join(TEXT_SYSTEMS)}, each also with {_FACET}, and "
+            f"ENCODER:{{{', '.join(SUFFIXES)}}}."
+        )
+    parse_name(system)
+
+
+class Systems:
+    """The systems that rank ``collection``; what several of them need is computed once.
+
+    ``open_source`` gives an encoder's vectors by its name, and is called once for each. ``tau`` is the
+    temperature of the marginals and ``words`` what shared words weigh where they count, both in units of
+    distance, and ``specificity`` how much specific sentences count there (None: what the service takes for
+    that encoder).
+    ``open_tagger`` gives the tagger that fits an encoder.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        open_source: Callable[[str], VectorSource],
+        *,
+        tau: float | None = None,
+        words: float | None = None,
+        specificity: float | None = None,
+        open_tagger: Callable[[EncoderSpec], FacetTagger] = load_tagger,
+    ) -> None:
+        self.collection = collection
+        self._open_source = open_source
+        self._tau = tau
+        self._weight = words
+        self._specificity = specificity
+        self._ids = tuple(collection.papers)
+        self._position = {paper_id: i for i, paper_id in enumerate(self._ids)}
+        self._sources: dict[str, VectorSource] = {}
+        self._vectors: dict[tuple[str, bool], CollectionVectors] = {}
+        self._texts: dict[str, TextScorer] = {}
+        self._open_tagger = open_tagger
+        self._retagged: dict[str, dict[str, EvalQuery]] = {}
+
+    def names(self, encoders: Sequence[str], *, scorers: Sequence[Scorer] = tuple(Scorer)) -> list[str]:
+        """Every system that these encoders and scorers give and that differs from the others here.
+
+        Where no query selects sentences, the systems that only differ in how they use them are left out.
+        """
+        selects = any(query.selected is not None for query in self.collection.queries)
+        names = list(TEXT_SYSTEMS) + [name + _FACET for name in TEXT_SYSTEMS if selects]
+        for encoder in encoders:
+            for suffix, system in SUFFIXES.items():
+                plain = selects or system.choice is Choice.SELECTED
+                asked = system.scorer is None or system.scorer in scorers
+                if plain and asked and not self._hindrance(encoder, system):
+                    names.append(f"{encoder}:{suffix}")
+        return names
+
+    def rank(self, system: str) -> Run:
+        """The run of a system; a query it cannot answer is not in it.
+
+        A query that ranks the whole collection keeps its best 1,000 papers; none keeps its own paper. Raises
+        UnknownNameError, or InputError for a system that the encoder or its vectors do not allow.
+        """
+        scorer = self._scorer(system)
+        ranked = ((query.id, self._rank(query, scorer)) for query in self.collection.queries)
+        return Run(system, {query_id: scores for query_id, scores in ranked if scores})
+
+    def source(self, encoder: str) -> VectorSource:
+        """The vectors of an encoder, opened once."""
+        if encoder not in self._sources:
+            self._sources[encoder] = self._open_source(encoder)
+        return self._sources[encoder]
+
+    def explain(self, run: Run, query: EvalQuery, *, limit: int) -> tuple[RankedPaper, ...]:
+        """The best ``limit`` papers of ``query`` in a run of these systems, with their alignments.
+
+        Empty where the system has no plan: words and document vectors.
+        """
+        if not has_plan(run.system):
+            return ()
+        encoder, suffix = parse_name(run.system)
+        best = run.ranking(query.id)[:limit]
+        ranked = {self._position[paper_id]: self.collection.papers[paper_id] for paper_id in best}
+        vectors = self._encoded(encoder, SUFFIXES[suffix])
+        words = self._query_words(encoder, SUFFIXES[suffix], query)
+        return explain(
+            SUFFIXES[suffix],
+            vectors,
+            query,
+            ranked,
+            settings=self._settings(encoder, text=words is not None and query.is_text),
+            words=words,
+            log_weights=self._log_weights(encoder, SUFFIXES[suffix], query),
+        )
+
+    def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
+        pool = query.pool or self._ids
+        # Judged papers that the collection lacks cannot be ranked; the reader's notes count them.
+        ranked = [self._position[i] for i in pool if i in self._position and i != query.paper.id]
+        positions = np.array(ranked, dtype=np.int64)
+        scores = scorer(query, positions)
+        kept = np.flatnonzero(scores > -np.inf)
+        if query.is_text and not query.pool:
+            names = np.array([self._ids[i] for i in positions[kept]])
+            kept = kept[np.lexsort((names, -scores[kept]))[:DEPTH]]
+        return {self._ids[positions[i]]: float(scores[i]) for i in kept}
+
+    def _scorer(self, system: str) -> PoolScorer:
+        base = system.removesuffix(_FACET)
+        if base in TEXT_SYSTEMS:
+            return self._by_text(base, facet=system != base)
+        check_name(system)
+        return self._by_vectors(*parse_name(system))
+
+    def _by_text(self, name: str, *, facet: bool) -> PoolScorer:
+        if name not in self._texts:
+            self._texts[name] = self._text_scorer(name)
+        scorer = self._texts[name]
+
+        def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+            asked = words(paper_text(query.paper, query.selected if facet else None))
+            return scorer.scores(asked)[positions] if asked else np.full(len(positions), -np.inf)
+
+        return score
+
+    def _text_scorer(self, name: str) -> TextScorer:
+        if name == "bm25":
+            return Bm25(self._documents)
+        if name == "tfidf":
+            return TfIdf(self._documents)
+        return WordVectors(self._documents, self._word_vectors, weighted=name.endswith("tfidf"))
+
+    @cached_property
+    def _documents(self) -> list[Words]:
+        return [words(paper_text(paper)) for paper in self.collection.papers.values()]
+
+    @cached_property
+    def _word_vectors(self) -> KeyedVectors:
+        return train(self._documents)
+
+    def _by_vectors(self, encoder: str, suffix: str) -> PoolScorer:
+        system = SUFFIXES[suffix]
+        if hindrance := self._hindrance(encoder, system):
+            raise InputError(f"{encoder}:{suffix} cannot be computed: {hindrance}")
+        vectors = self._encoded(encoder, system)
+        queries = self._tagged(encoder) if system.tagged else {}
+
+        def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
+            asked = queries.get(query.id, query)
+            words = self._query_words(encoder, system, asked)
+            settings = self._settings(encoder, text=system.words and query.is_text)
+            weights = self._log_weights(encoder, system, asked)
+            return score_pool(
+                system, vectors, asked, positions, settings=settings, words=words, log_weights=weights
+            )
+
+        return score
+
+    @cached_property
+    def _words(self) -> CollectionWords:
+        papers = self.collection.papers.values()
+        counted = words_of(count_words(paper.title, paper.abstract) for paper in papers)
+        return CollectionWords([counted], [np.ones(len(papers), dtype=bool)])
+
+    def _query_words(self, encoder: str, system: DenseSystem, query: EvalQuery) -> QueryVectors | None:
+        """The words of the query beside the collection's; ``None`` where they do not count."""
+        if not system.words:
+            return None
+        usual = default_weight(self.source(encoder).encoder.spec)
+        weight = usual if self._weight is None else self._weight
+        return QueryVectors(self._words, [query_words(query, system.choice)], weight=weight)
+
+    def _log_weights(
+        self, encoder: str, system: DenseSystem, query: EvalQuery
+    ) -> Float64[np.ndarray, " n_query"] | None:
+        """How much specific sentences of the query count more, beside a sample of the collection."""
+        if not system.words or picks_sentences(query, system.choice):
+            return None
+        usual = default_specificity(self.source(encoder).encoder.spec)
+        vectors = self._encoded(encoder, system)
+        encoded = np.flatnonzero(np.diff(vectors.papers.offsets))
+        apart = self._position.get(query.paper.id)
+        sample = sorted(encoded.tolist(), key=lambda i: hash64(self._ids[i]))[:SAMPLE_PAPERS]
+        rows, offsets = vectors.papers.gather(np.array([i for i in sample if i != apart], dtype=np.int64))
+        return specificity_weights(
+            query_vectors(query, vectors.queries[query.id], system.choice),
+            rows,
+            offsets,
+            specificity=usual if self._specificity is None else self._specificity,
+        )
+
+    def _encoded(self, encoder: str, system: DenseSystem) -> CollectionVectors:
+        key = (encoder, system.alone)
+        if key not in self._vectors:
+            source = self.source(encoder)
+            self._vectors[key] = encode_collection(self.collection, source, alone=system.alone)
+        return self._vectors[key]
+
+    def _tagged(self, encoder: str) -> dict[str, EvalQuery]:
+        if encoder not in self._retagged:
+            loaded = self.source(encoder).encoder
+            annotator = Annotator(loaded, tagger=self._open_tagger(loaded.spec))
+            self._retagged[encoder] = retag(self.collection.queries, annotator)
+        return self._retagged[encoder]
+
+    def _settings(self, encoder: str, *, text: bool = False) -> TransportSettings:
+        """How sentences are compared; ``text``: of a short text whose words count."""
+        usual = default_tau(self.source(encoder).encoder.spec, text=text)
+        tau = usual if self._tau is None else self._tau
+        return replace(SERVING, tau=tau)
+
+    def _hindrance(self, encoder: str, system: DenseSystem) -> str:
+        """Why an encoder's vectors do not allow ``system``; empty where they do."""
+        source = self.source(encoder)
+        if source.encoder.spec.unit is Unit.DOCUMENT:
+            return (
+                "" if system.scorer is None else f"{encoder} gives one vector a paper; use {encoder}:document"
+            )
+        if system.scorer is None and source.snapshot is not None:
+            return "a snapshot holds no document vectors; leave out --data"
+        if system.tagged and not any(has_facet(query) for query in self.collection.queries):
+            return f"no query of {self.collection.name} names a facet; leave out :tagged"
+        return ""
+
+
+def has_plan(system: str) -> bool:
+    """Whether a system's scores come from a plan between sentences, which can be shown.
+
+    Not under ``tagged``: beside a query stand the sentences that the collection chooses.
+    """
+    if ":" not in system:
+        return False
+    named = SUFFIXES[parse_name(system)[1]]
+    return named.scorer is not None and not named.tagged

@@ -1,0 +1,1 @@
+"""Measurements with a layout of their own, beside rankings of test collections."""

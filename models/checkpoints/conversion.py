@@ -1,0 +1,109 @@
+"""Converts a published pickle checkpoint into a safetensors folder: ``akin convert SOURCE TARGET``.
+
+The one place where a pickle is opened, on explicit request and with ``weights_only``: it can then hold
+tensors and plain containers, and run no code.
+"""
+
+import pickle
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from models.checkpoints.checkpoints import (
+    CHECKPOINTS,
+    CONFIG,
+    LAYER_MIX,
+    REFUSED_WEIGHTS,
+    SETTINGS,
+    TOKENIZERS,
+    WEIGHTS,
+    Pooling,
+    file_sha256,
+    write_pooling,
+)
+from models.errors import UnknownNameError, WeightsError
+from models.new_folder import expect_new, new_folder
+
+COMPANIONS = (CONFIG, *TOKENIZERS, "tokenizer_config.json", SETTINGS)
+# What torch.load raises for a pickle with calls in it, or for bytes that are no pickle.
+UNREADABLE = (
+    pickle.UnpicklingError,
+    RuntimeError,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
+# ASPIRE's training states wrap the transformer under this name; transformers wants it bare (semantics 3.12).
+WRAPPER = "bert_encoder."
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What a conversion wrote: every tensor of the source, under its name or, for ``renamed`` ones, bare."""
+
+    target: Path
+    n_tensors: int
+    renamed: int
+    copied: tuple[str, ...]
+    sha256: str
+
+
+def convert_checkpoint(source: Path, target: Path, *, like: str | None = None) -> Conversion:
+    """Write ``source``'s pickled weights as safetensors into ``target``, beside its configuration.
+
+    Reads ``pytorch_model.bin`` or ASPIRE's ``model_cur_best.pt``; keeps every tensor, the bi-encoders'
+    learned layer mix included. ``like`` names a checkpoint in CHECKPOINTS whose pooling the folder is to have
+    (written to its ``akin.json``); without it, a folder with a layer mix becomes a document encoder and any
+    other keeps the default.
+
+    Raises WeightsError for a source without weights, configuration or tokenizer and for a pickle that holds
+    more than tensors; UnknownNameError for ``like``; StorageError where ``target`` has files or cannot be
+    written: nothing is left behind then.
+    """
+    if like is not None and like not in CHECKPOINTS:
+        raise UnknownNameError(f"Unknown checkpoint {like!r}; known: {', '.join(sorted(CHECKPOINTS))}.")
+    found = [source / name for name in REFUSED_WEIGHTS if (source / name).is_file()]
+    if not found:
+        raise WeightsError(f"{source} holds none of {', '.join(REFUSED_WEIGHTS)}: nothing to convert.")
+    copied = tuple(name for name in COMPANIONS if (source / name).is_file())
+    if CONFIG not in copied or not set(TOKENIZERS) & set(copied):
+        raise WeightsError(
+            f"{source} needs {CONFIG} and {' or '.join(TOKENIZERS)} beside {found[0].name}; "
+            f"copy them from the checkpoint's repository."
+        )
+    expect_new(target)
+    state = _read_pickle(found[0])
+    # Cloned, because safetensors refuses tensors that share memory, as tied embeddings do.
+    tensors = {name.removeprefix(WRAPPER): tensor.contiguous().clone() for name, tensor in state.items()}
+    if len(tensors) < len(state):
+        raise WeightsError(
+            f"{found[0]} holds tensors with and without the prefix {WRAPPER!r}; which is meant?"
+        )
+    with new_folder(target) as prepared:
+        save_file(tensors, prepared / WEIGHTS, metadata={"format": "pt"})
+        for name in copied:
+            shutil.copyfile(source / name, prepared / name)
+        if like is not None:
+            write_pooling(prepared, CHECKPOINTS[like].pooling)
+        elif LAYER_MIX in tensors and SETTINGS not in copied:
+            write_pooling(prepared, Pooling(kind="document"))
+    renamed = sum(name.startswith(WRAPPER) for name in state)
+    return Conversion(target, len(tensors), renamed, copied, file_sha256(target / WEIGHTS))
+
+
+def _read_pickle(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except UNREADABLE as error:
+        raise WeightsError(
+            f"{path} is not a checkpoint of tensors alone and is not loaded: {error}"
+        ) from error
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise WeightsError(f"{path} must hold a flat mapping of names to tensors (a state dict).")
+    return state

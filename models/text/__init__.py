@@ -1,0 +1,1 @@
+"""Texts: sentences with offsets, words as they are compared, languages."""

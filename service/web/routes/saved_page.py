@@ -1,0 +1,62 @@
+"""``/saved``: searches that are kept under a name, and what is new to each of them.
+
+Nothing is changed here: scripts send what changes them to ``/v1/queries`` as JSON, which no page of another
+origin may.
+"""
+
+from dataclasses import replace
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import RedirectResponse
+
+from models.errors import QueryError
+from service.access.policy import OWN, Dialect, requires
+from service.api.dependencies.callers import CallerDep, owner_of, seen_by
+from service.api.dependencies.engine import EngineDep
+from service.api.middleware.routing import PATH_PATTERN
+from service.api.routes.queries import SavedDep, feed_path, with_news
+from service.api.services import services_of
+from service.saved.news import News
+from service.saved.saved_queries import SavedQuery
+from service.web.render import render
+from service.web.saved import asked_again
+from service.web.views.saved import view_news, view_saved
+
+router = APIRouter(prefix="/saved", include_in_schema=False)
+_OWN_PAGE: Final = replace(OWN, dialect=Dialect.PAGE)
+_QueryId = Annotated[str, Path(pattern=PATH_PATTERN)]
+
+
+@router.get("")
+@requires(_OWN_PAGE)
+def page(request: Request, caller: CallerDep) -> Response:
+    """The saved searches of the caller, by their names."""
+    store = services_of(request.app).saved
+    heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
+    return render("saved.html", saved=[view_saved(head, feed_path(request, head)) for head in heads])
+
+
+@router.get("/{query_id}")
+@requires(_OWN_PAGE)
+async def new_papers(query_id: _QueryId, request: Request, engine: EngineDep, weak: bool = False) -> Response:
+    """What is new to one of them, best first, and the search itself."""
+
+    def shown(saved: SavedQuery, news: News) -> Response:
+        view = view_saved(saved.head, feed_path(request, saved.head))
+        return render("news.html", news=view_news(engine, view, asked_again(saved), news), weak=weak)
+
+    return await with_news(request, engine, query_id, shown, weak=weak)
+
+
+@router.get("/{query_id}/search")
+@requires(_OWN_PAGE)
+def search(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> Response:
+    """The search itself, at its address; raises QueryError where a page has no way to ask it."""
+    asked = asked_again(saved.get(query_id, owner=seen_by(caller)))
+    if asked is None:
+        raise QueryError(
+            "This search was saved by a program and asks more than the page can; see what is new to it, or "
+            "ask it with a program."
+        )
+    return RedirectResponse(asked.address(), 303)

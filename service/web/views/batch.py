@@ -1,0 +1,205 @@
+"""What the page shows of a batch: the lines that name its papers, and what was found for each of these."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from indexer.corpus.library.names import reference_of
+from models.types import Paper, RankedPaper
+from service.api.batch_files import problem_of
+from service.api.schemas.base import PaperOut
+from service.batches.content import BatchResult
+from service.batches.job import Job
+from service.match.answer import MatchedProfile
+from service.search.engine import SearchEngine
+from service.search.lookup import nearest_papers
+from service.search.query import SearchAnswer
+from service.web.asked import Asked
+from service.web.library import Library, Missing
+from service.web.links import Link
+from service.web.views.cards import in_short, web_address
+
+# Lines of which what they may have meant is looked for, how much of it is shown, and papers that are listed.
+_MOST_NEAR: Final = 20
+_NEAR: Final = 3
+_MOST_LISTED: Final = 200
+# Batch results on a page, and of each so many papers.
+RESULTS_A_PAGE: Final = 20
+_MOST_PAPERS: Final = 10
+_WHY: Final = {
+    "doi": "no paper here has this DOI",
+    "arxiv": "no paper here has this arXiv id",
+    "pmid": "no paper here has this PubMed number",
+    "": "no paper here has this title or id",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A paper of the collection: ``about`` says who wrote it, where and when."""
+
+    id: str
+    title: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostLine:
+    """A line that matches no paper, ``why``, and the papers that it may have meant."""
+
+    number: int
+    words: str
+    why: str
+    meant: tuple[Known, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinesView:
+    """Of ``n_lines`` those that match no paper; ``names`` are the ids of the papers of the others, as JSON.
+
+    ``papers`` are the first of these, ``n_repeated`` lines name one of them again, ``n_more`` lines that
+    match none are not listed.
+    """
+
+    n_lines: int
+    n_papers: int
+    names: str
+    papers: tuple[Known, ...]
+    n_repeated: int
+    lost: tuple[LostLine, ...]
+    n_more: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPaper:
+    """A paper that was found for one of a batch; ``start`` starts from it. Of a match it is a profile."""
+
+    title: str
+    about: str
+    strength: str
+    start: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultView:
+    """What was found for the entry ``number`` (from 1) of a batch, or its ``problem``.
+
+    ``heading`` leads to the same search on the page, where it can be asked there.
+    """
+
+    number: int
+    heading: Link
+    problem: str
+    papers: tuple[FoundPaper, ...]
+    n_more: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """The results ``first`` to ``last`` of a batch of ``total``, of which ``n_ready`` can be read."""
+
+    id: str
+    results: tuple[ResultView, ...]
+    first: int
+    last: int
+    n_ready: int
+    total: int
+    previous: str
+    next: str
+
+
+def view_lines(engine: SearchEngine, library: Library) -> LinesView:
+    """The lines of a batch as they were matched; raises DeadlineError."""
+    missing = library.missing
+    lost = [
+        _lost(engine, each, near=library.is_list and number < _MOST_NEAR)
+        for number, each in enumerate(missing)
+    ]
+    return LinesView(
+        n_lines=library.n_entries,
+        n_papers=len(library.papers),
+        names=json.dumps([paper.id for paper in library.papers]),
+        papers=tuple(map(_known, library.papers[:_MOST_LISTED])),
+        n_repeated=library.n_entries - library.n_missing - len(library.papers),
+        lost=tuple(lost),
+        n_more=library.n_missing - len(missing),
+    )
+
+
+def view_results(job: Job, results: Sequence[BatchResult], start: int, n_ready: int) -> BatchView:
+    """A page of the results of ``job``, the first of them number ``start`` (from 0)."""
+
+    def at(number: int) -> str:
+        return f"/batch/{job.id}/papers?start={number}"
+
+    stop = start + len(results)
+    return BatchView(
+        id=job.id,
+        results=tuple(map(_result, results)),
+        first=start + 1,
+        last=stop,
+        n_ready=n_ready,
+        total=job.n_queries,
+        previous=at(max(0, start - RESULTS_A_PAGE)) if start else "",
+        next=at(stop) if results and stop < n_ready else "",
+    )
+
+
+def _lost(engine: SearchEngine, line: Missing, *, near: bool) -> LostLine:
+    reference = reference_of(line.words) or ""
+    name = line.title or (line.words if reference else "")
+    if not name:  # an entry of a file that cannot be read: its words say why
+        return LostLine(line.line, "", line.words, ())
+    meant = nearest_papers(engine, name, limit=_NEAR) if near else []
+    return LostLine(line.line, line.words, _WHY[reference.partition(":")[0]], tuple(map(_known, meant)))
+
+
+def _known(paper: Paper) -> Known:
+    return Known(paper.id, paper.title or paper.id, in_short(paper))
+
+
+def _result(result: BatchResult) -> ResultView:
+    if result.matched is not None:
+        found = [_profile(each) for each in result.matched.profiles]
+        heading = Link(result.matched.paper.title or result.matched.paper.id, "")
+    else:
+        found = [] if result.answer is None else list(map(_found, result.answer.results))
+        heading = _heading(result, result.answer)
+    return ResultView(
+        number=result.seed + 1,
+        heading=heading,
+        problem=problem_of(result) or "",
+        papers=tuple(found[:_MOST_PAPERS]),
+        n_more=max(0, len(found) - _MOST_PAPERS),
+    )
+
+
+def _profile(matched: MatchedProfile) -> FoundPaper:
+    return FoundPaper(matched.name, f"affinity {matched.affinity:.2f}", "", "", "")
+
+
+def _found(ranked: RankedPaper) -> FoundPaper:
+    paper = ranked.paper
+    return FoundPaper(
+        title=paper.title or paper.id,
+        about=in_short(paper),
+        strength=ranked.strength.label if ranked.strength else "",
+        start=Asked(paper=paper.id).address(),
+        out=web_address(PaperOut.model_validate(paper)),
+    )
+
+
+def _heading(result: BatchResult, answer: SearchAnswer | None) -> Link:
+    given = result.name or result.paper_id or "Without a name"
+    if answer is None or len(answer.seeds) != 1 or not answer.seeds[0].paper.id:
+        return Link(given, "")
+    (seed,) = answer.seeds
+    whole = len(seed.selected) in {0, len(seed.paper.sentences)}
+    asked = Asked(
+        paper=seed.paper.id,
+        sentences=() if whole else seed.selected,
+        unlike_sentences=seed.unlike,
+    )
+    return Link(seed.paper.title or seed.paper.id, asked.address())

@@ -1,0 +1,112 @@
+"""What the page shows of saved queries: their list, and of one what is new to it."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from service.api.schemas.search import ResultOut
+from service.saved.news import NewPaper, News
+from service.saved.saved_queries import SavedQueryHead
+from service.search.engine import SearchEngine
+from service.search.query import Reason
+from service.web.asked import Asked
+from service.web.further import Further
+from service.web.views.cards import PaperLinks, paper_links, web_address
+from service.web.views.rows import key_sentences
+from service.web.views.seeds import name_seeds
+from service.web.views.summary import Part, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class SavedView:
+    """A saved query of the list; days are in UTC, ``seen`` is empty where its news were never marked.
+
+    ``feed`` is the address of its feed, empty where it has none.
+    """
+
+    id: str
+    name: str
+    saved: str
+    seen: str
+    feed: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreshPaper:
+    """A paper that is new, when it came, and the sentence that matches best; ``start`` starts from it."""
+
+    title: str
+    about: PaperLinks
+    added: str
+    strength: str
+    match: str
+    start: str
+    out: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewsView:
+    """What is new to a saved query; ``detail`` says why nothing is.
+
+    ``parts`` are its query in words and ``href`` asks it; both are empty where the page has no way to.
+    ``up_to`` is to be sent to mark the news as seen; where all of them ``may_be_weak`` none are shown.
+    """
+
+    saved: SavedView
+    parts: tuple[Part, ...]
+    href: str
+    papers: tuple[FreshPaper, ...]
+    n_added: int
+    up_to: int
+    detail: str
+    may_be_weak: bool
+    warnings: tuple[str, ...]
+
+
+def view_saved(head: SavedQueryHead, feed: str | None) -> SavedView:
+    """A saved query and the address of its feed, if it has one."""
+    seen = "" if head.seen_at is None else _day(head.seen_at)
+    return SavedView(head.id, head.name, _day(head.created_at), seen, feed or "")
+
+
+def view_news(engine: SearchEngine, saved: SavedView, asked: Asked | None, news: News) -> NewsView:
+    """What is new to ``saved``, which ``asked`` asks."""
+    answer = news.answer
+    start = asked or Asked()
+    return NewsView(
+        saved=saved,
+        parts=() if asked is None else _in_words(engine, asked),
+        href="" if asked is None else asked.address(),
+        papers=tuple(_fresh(each, start) for each in news.papers),
+        n_added=news.n_added,
+        up_to=news.up_to,
+        detail=answer.detail or "",
+        may_be_weak=answer.reason is Reason.NO_MATCH_ADDED,
+        warnings=tuple(each.message for each in answer.warnings),
+    )
+
+
+def _in_words(engine: SearchEngine, asked: Asked) -> tuple[Part, ...]:
+    paper = engine.identifiers.position(asked.paper) if asked.paper else None
+    title = asked.title if paper is None else engine.snapshot.paper(paper).title
+    return summarize(asked, title, name_seeds(engine, asked))
+
+
+def _fresh(new: NewPaper, asked: Asked) -> FreshPaper:
+    result = ResultOut.model_validate(new.ranked)
+    paper, best = result.paper, key_sentences(result).match
+    span = None if best is None else paper.sentences[best]
+    facets = {sentence.facet for sentence in paper.sentences}
+    return FreshPaper(
+        title=paper.title or "Without a title",
+        about=paper_links(asked, paper),
+        added=_day(new.added_at),
+        strength=result.strength.label if result.strength else "",
+        match="" if span is None else paper.abstract[span.start : span.end],
+        start=asked.start_from(Further(paper.id), facets).address(),
+        out=web_address(paper),
+    )
+
+
+def _day(unix_s: int) -> str:
+    moment = datetime.fromtimestamp(unix_s, UTC)
+    return f"{moment.day} {moment:%B %Y}"
