@@ -12,8 +12,8 @@ from service.api.dependencies.cursors import Paging
 from service.resolve.titles import fold
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
-from service.web.asked import Asked
-from service.web.given import MAX_NAMES
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_NAMES
 
 _NAMED: Final = 3  # authors that are named where too many are called so
 

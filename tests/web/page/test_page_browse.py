@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
-from service.web.asked import Asked
-from service.web.given import MAX_NAMES
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_NAMES
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
