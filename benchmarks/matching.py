@@ -24,7 +24,7 @@ from models.types import Paper
 from service.match.assignment import Aim
 from service.match.matching import Match, Quotas
 from service.match.papers import matched_papers
-from service.match.program import Program
+from service.match.program.program import Program
 from service.match.report import write_report
 from service.match.tables import write_scores
 

@@ -1,5 +1,7 @@
 """The matrix of affinities in its file: rows once, whatever ends the run."""
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +17,10 @@ from tests.support.builds import quiet
 
 PROFILES = {"a": ["demo:p03-m01", "demo:p03-m02"], "b": ["demo:p01-m02"]}
 SUBMISSIONS = np.arange(4)
+# Their affinities, by the hashing encoder.
+FIGURES = np.array(
+    [[-0.010247, -0.016556], [-0.000318, 0.012866], [-0.004495, 0.007752], [-0.008078, -0.018250]]
+)
 
 
 def _profiles(nearness: Nearness, profiles: Mapping[str, Sequence[str]]) -> dict[str, np.ndarray]:
@@ -98,3 +104,71 @@ def test_other_profiles_are_another_matrix(nearness: Nearness, tmp_path: Path) -
     )
     assert (first[:, 0] != other[:, 0]).any()
     assert (first[:, 1] == other[:, 1]).all()
+
+
+def test_another_meaning_of_an_affinity_is_another_matrix(
+    nearness: Nearness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows do not outlive an upgrade that changes what they mean."""
+    _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
+    monkeypatch.setattr(matrix, "_VERSION", matrix._VERSION + 1)
+    watched = _Watched(nearness, _profiles(nearness, PROFILES))
+    _matrix(nearness, watched, tmp_path)
+    assert 4 == watched.asked
+
+
+def test_what_an_affinity_is_goes_with_its_version(nearness: Nearness, tmp_path: Path) -> None:
+    """Whoever changes these figures raises ``_VERSION``, so that no match mixes old rows with new ones."""
+    found = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
+    assert 1 == matrix._VERSION
+    assert pytest.approx(FIGURES, abs=1e-5) == found
+
+
+def test_rows_of_other_matches_go_when_one_is_complete(nearness: Nearness, tmp_path: Path) -> None:
+    """Also those that were cut short; one that is interrupted removes nothing."""
+    _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
+    (first,) = (tmp_path / "match").iterdir()
+    (tmp_path / "match/0.new").write_bytes(b"cut short")
+    other = _Watched(nearness, _profiles(nearness, {"a": PROFILES["a"]}))
+    other.most = 2
+    with pytest.raises(KeyboardInterrupt):
+        _matrix(nearness, other, tmp_path)
+    assert first.exists()
+    _matrix(nearness, Affinities(nearness, _profiles(nearness, {"a": PROFILES["a"]})), tmp_path)
+    (kept,) = (tmp_path / "match").iterdir()
+    assert first != kept
+
+
+_ON_A_SMALL_DISK = """
+import sys
+from pathlib import Path
+import numpy as np
+from indexer.snapshot.snapshot import open_snapshot
+from models.errors import StorageError
+from service.match.affinity import Affinities
+from service.match.matrix import affinity_matrix
+from service.match.nearness import Nearness
+
+snapshot = open_snapshot(Path(sys.argv[1]))
+nearness = Nearness(snapshot)
+affinities = Affinities(nearness, {f"p{i}": np.array([i % len(snapshot)]) for i in range(5_000)})
+try:
+    affinity_matrix(nearness, affinities, np.arange(4), data=Path(sys.argv[2]), on_progress=lambda *_: None)
+except StorageError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_full_disk_is_a_clear_error(hashed_data: Path, tmp_path: Path) -> None:
+    """On a disk of 64 KiB the 160,000 bytes of the matrix have no room, and no signal ends the process."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    with_disk = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none "$0" && exec "$@"', str(disk)]
+    try:
+        subprocess.run([*with_disk, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("a small disk is made with unshare of util-linux and mount")
+    command = [sys.executable, "-c", _ON_A_SMALL_DISK, str(hashed_data), str(disk)]
+    ended = subprocess.run([*with_disk, *command], check=False, capture_output=True, text=True)
+    assert 1 == ended.returncode, ended.stderr
+    assert "the disk is full; free some space" in ended.stderr

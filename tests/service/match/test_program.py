@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import BrokenRowError, CorpusFormatError, InputError, StorageError
-from service.match.program import Program, Wanted, read_program
+from service.match.program.program import Program, Wanted, read_program
 
 Paper = dict[str, object]
 ReadFn = Callable[..., Program]
