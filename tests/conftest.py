@@ -70,8 +70,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for servers and processes."""
-    return min((os.cpu_count() or 1) + 1, 8)
+    """One more than there are cores for it: many tests wait for servers and processes."""
+    return min(len(os.sched_getaffinity(0)) + 1, 8)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
         for path in sorted(root.rglob("*.py")):
             parts = (package.__name__, *path.relative_to(root).with_suffix("").parts)
             text = path.read_text(encoding="utf-8")
-            if "import re" in text:
+            if re.search(r"^import re$", text, re.MULTILINE):
                 yield ".".join(parts).removesuffix(".__init__"), ast.parse(text)
 
 

@@ -19,6 +19,9 @@ class Output(StrEnum):
     CSV = "csv"
     BIBTEX = "bibtex"
     RIS = "ris"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    TSV = "tsv"
 
 
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
@@ -26,7 +29,11 @@ MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.
 Url = Annotated[str, typer.Option(help="Or the address of a running service, http://...")]
 Key = Annotated[str | None, typer.Option(envvar="AKIN_KEY", help="An API key for --url.")]
 OutputFormat = Annotated[
-    Output, typer.Option(help="text for people; titles alone; or json, csv, bibtex, ris for programs.")
+    Output,
+    typer.Option(
+        help="text for people; titles alone; json, csv, bibtex, ris for programs; a table of problem, method "
+        "and result as markdown, latex or tsv."
+    ),
 ]
 CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]

@@ -1,11 +1,16 @@
-"""Answers as programs read them: JSON, CSV for spreadsheets, BibTeX and RIS for reference managers."""
+"""Answers as programs read them: JSON, CSV, BibTeX and RIS; and as tables to paste into a paper."""
+
+from typing import Final
 
 from pydantic import TypeAdapter
 
 from akin.cli.options import Output
 from akin.client.answers import PaperList, RecommendationsAnswer, SearchAnswer, SentenceAnswer, TitlesAnswer
 from akin.client.match_answers import ComparedPapers
+from models.errors import InputError
 
+# The ending of the file by which the page knows each table.
+_TABLES: Final = {Output.MARKDOWN: "md", Output.LATEX: "tex", Output.TSV: "tsv"}
 _Answer = SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer | SentenceAnswer | ComparedPapers
 
 
@@ -15,9 +20,14 @@ def as_json(answer: _Answer) -> str:
 
 
 def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
-    """An answer in a format for programs; no cell of CSV starts a formula."""
+    """An answer in a format for programs or as a table; no cell of CSV or TSV starts a formula.
+
+    Raises InputError for a table of papers that are listed: only results have sentences that match.
+    """
     if form is Output.JSON:
         return as_json(answer)
+    if form in _TABLES and isinstance(answer, PaperList):
+        raise InputError(f"--output {form} is for results of a search; list papers with --output csv.")
     # Only here: what is shown to a person need not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris  # noqa: PLC0415
     from service.api.schemas.base import PaperOut  # noqa: PLC0415
@@ -27,6 +37,10 @@ def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperLi
         results, papers = [], [PaperOut.model_validate(each) for each in answer.papers]
     else:
         results = [ResultOut.model_validate(each) for each in answer.results]
+        if form in _TABLES:
+            from service.web.tables import TABLES  # noqa: PLC0415
+
+            return TABLES[_TABLES[form]][1](results)
         papers = [each.paper for each in results]
     if form is Output.CSV:
         return papers_csv(papers) if isinstance(answer, PaperList) else to_csv(results)

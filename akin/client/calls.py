@@ -38,7 +38,7 @@ from akin.client.queries import (
 )
 from akin.client.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.vector_answers import Embedding, PaperVectorsAnswer
-from models.errors import ServiceError
+from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
 _SEARCH_ANSWER = TypeAdapter(SearchAnswer)
@@ -92,6 +92,8 @@ def match(
     """Profiles near to submissions."""
     body = _match_body(submissions, profiles, asked)
     quotas = body.pop("quotas", {})
+    if unknown := set(quotas) - set(profiles):
+        raise InputError(f"Quotas name {len(unknown)} profiles that are none of those given; drop them.")
     for profile in body["profiles"]:
         if profile["name"] in quotas:
             profile["quota"] = quotas[profile["name"]]

@@ -94,7 +94,7 @@ class ProfileList:
 
 @dataclass(frozen=True, slots=True)
 class MatchReason:
-    """A paper of a profile; over all that count, 1 plus the sum of ``share`` x ``score`` is the affinity."""
+    """A paper of a profile, and what makes its distance from the submission, which is minus its ``score``."""
 
     paper: PaperHead
     share: float
@@ -108,7 +108,8 @@ class MatchReason:
 class MatchedProfile:
     """A profile beside a submission: 1 is the same text, about 0 no more in common than is usual.
 
-    ``papers`` of its papers are in the collection.
+    The affinity is 1 plus the sum of ``share`` x ``score`` over ``reasons``, plus ``rest``. ``papers`` of the
+    profile's papers are in the collection.
     """
 
     profile: str
@@ -116,6 +117,7 @@ class MatchedProfile:
     papers: int
     assigned: bool
     reasons: tuple[MatchReason, ...]
+    rest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class MatchedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class LostPapers:
-    """Papers of a profile that the collection does not hold."""
+    """Papers and conflicts of a profile that the collection does not hold."""
 
     profile: str
     papers: tuple[str, ...]

@@ -97,6 +97,26 @@ def measure_facets(
     return FacetMeasurement(name, len(papers), tuple(rows), tuple(differences), confusion, tuple(notes))
 
 
+def compare_taggers(
+    papers: Sequence[Paper], encoder: Encoder, taggers: Sequence[FacetTagger], *, on_progress: ProgressFn
+) -> FacetMeasurement:
+    """Measure ``taggers``, the first against each other one, on ``papers`` whose sentences all have a facet.
+
+    Their names differ. Raises what encoder and taggers raise.
+    """
+    tables = {}
+    for tagger in taggers:
+        annotated = _annotate(Annotator(encoder, tagger=tagger), papers, on_progress)
+        tested = Labelled(papers, [each.encoded.sentences for each in annotated])
+        codes = _codes([each.probabilities for each in annotated])
+        tables[tagger.spec.name] = confusions(tested.codes, codes, tested.lengths)
+    rows, differences = summarise_confusions(tables)
+    name = taggers[0].spec.name
+    return FacetMeasurement(
+        name, len(papers), tuple(rows), tuple(differences), tables[name].sum(axis=0), ("Papers held out.",)
+    )
+
+
 def confusions(
     true: Int64[np.ndarray, " n_rows"], predicted: Int64[np.ndarray, " n_rows"], lengths: Sequence[int]
 ) -> Int64[np.ndarray, "n_papers 5 5"]:

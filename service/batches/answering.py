@@ -2,42 +2,73 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from models.errors import DeadlineError, InputError
 from service.batches.content import BatchResult, match_of, queries_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
-from service.match.answer import Matcher, MatchQuery
+from service.match.answer import MatchedSubmission, Matcher, MatchQuery
 from service.search.engine import SearchEngine
 
-
-def results_of(chunk: LeasedChunk, engine: SearchEngine, cursors: Cursors) -> Iterator[BatchResult]:
-    """The outcome of each query, in order, found when it is asked for, within the deadline of that time."""
-    common = match_of(chunk)
-    return _ranked(chunk, engine, cursors) if common is None else _matched(chunk, engine, common)
+# Submissions are compared together as long as there are no more of them: the papers are then read once.
+_MOST_COMPARISONS: Final = 400_000
 
 
-def _ranked(chunk: LeasedChunk, engine: SearchEngine, cursors: Cursors) -> Iterator[BatchResult]:
-    for seed, asked in enumerate(queries_of(chunk), start=chunk.first):
-        result = BatchResult(seed, asked.paper_id, name=asked.name)
-        try:
-            answer = engine.search(asked.query)
-        except (InputError, DeadlineError) as error:
-            yield result.with_error(error)
-        else:
-            following = cursors.following(answer.next_page, asked.query, engine)
-            yield replace(result, answer=answer, next_cursor=following)
+class Answerer:
+    """Answers the queries of chunks; ``cursors`` are those of the service.
 
+    What the submissions of a match share is looked up once for chunks of one batch that follow each other.
+    """
 
-def _matched(chunk: LeasedChunk, engine: SearchEngine, common: MatchQuery) -> Iterator[BatchResult]:
-    matcher: Matcher | None = None
-    for seed, submission in enumerate(submissions_of(chunk), start=chunk.first):
-        result = BatchResult(seed, submission.seed.paper_id, of_match=True)
-        try:
-            # Looked up once for all of them, within the deadline of the first.
-            matcher = matcher or Matcher(engine, common.profiles, common.told)
-            matched = matcher.match_one(submission.seed, submission.conflicts)
-        except (InputError, DeadlineError) as error:
-            yield result.with_error(error)
-        else:
-            yield replace(result, matched=matched)
+    def __init__(self, cursors: Cursors) -> None:
+        self._cursors = cursors
+        self._matcher: tuple[str, Matcher] | None = None
+
+    def let_go(self) -> None:
+        """Forgets the match worked on last, and with it its generation."""
+        self._matcher = None
+
+    def results(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
+        """The outcome of each query, in order, found within the deadline of its own turn.
+
+        Some submissions of a match are compared together, at the turn of the first of them.
+        """
+        common = match_of(chunk)
+        return self._ranked(chunk, engine) if common is None else self._matched(chunk, engine, common)
+
+    def _ranked(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
+        self.let_go()
+        for seed, asked in enumerate(queries_of(chunk), start=chunk.first):
+            result = BatchResult(seed, asked.paper_id, name=asked.name)
+            try:
+                answer = engine.search(asked.query)
+            except (InputError, DeadlineError) as error:
+                yield result.with_error(error)
+            else:
+                following = self._cursors.following(answer.next_page, asked.query, engine)
+                yield replace(result, answer=answer, next_cursor=following)
+
+    def _matched(self, chunk: LeasedChunk, engine: SearchEngine, common: MatchQuery) -> Iterator[BatchResult]:
+        submissions = list(submissions_of(chunk))
+        first = 0
+        while first < len(submissions):
+            lot = submissions[first:]
+            try:
+                matcher = self._matcher_of(chunk.job_id, engine, common)
+                lot = lot[: max(1, _MOST_COMPARISONS // matcher.n_papers)]
+                outcomes = matcher.match_each(lot)
+            except (InputError, DeadlineError) as error:
+                outcomes = [error] * len(lot)
+            for number, (submission, outcome) in enumerate(zip(lot, outcomes, strict=True), start=first):
+                result = BatchResult(chunk.first + number, submission.seed.paper_id, of_match=True)
+                if isinstance(outcome, MatchedSubmission):
+                    yield replace(result, matched=outcome)
+                else:
+                    yield result.with_error(outcome)
+            first += len(lot)
+
+    def _matcher_of(self, job_id: str, engine: SearchEngine, common: MatchQuery) -> Matcher:
+        if self._matcher is None or self._matcher[0] != job_id:
+            self._matcher = (job_id, Matcher(engine, common.profiles, common.told))
+        return self._matcher[1]

@@ -12,11 +12,12 @@ from pydantic import TypeAdapter
 import models.errors
 from models.errors import AkinError
 from service.batches.job import ChunkContent, LeasedChunk, NewJob
-from service.match.answer import MatchedSubmission, MatchQuery
-from service.search.query import SearchAnswer, SearchQuery, Seed
+from service.match.answer import MatchedSubmission, MatchQuery, Submission
+from service.search.query import SearchAnswer, SearchQuery
 
 _CHUNK_QUERIES: Final = 50
 _CHUNK_PAPERS: Final = 500  # of all its answers together: what a worker and a reader hold in memory
+_PROFILE: Final = 0.05  # what a profile without reasons takes, as a share of a paper's answer
 _QUERY: Final = TypeAdapter(SearchQuery)
 _NAME: Final = "name"  # beside the fields of a query, of which none is called so
 _MATCH: Final = TypeAdapter(MatchQuery)
@@ -46,14 +47,6 @@ class NamedQuery:
     def paper_id(self) -> str | None:
         """The paper that a search starts from, where it is one of the collection."""
         return self.query.seeds[0].paper_id if self.name is None else None
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """One query of a batch that is a match: a paper, and the names of profiles that are not for it."""
-
-    seed: Seed
-    conflicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +111,8 @@ def _cut_submissions(asked: MatchQuery) -> Iterator[Sequence[dict[str, Any]]]:
         _SUBMISSION.dump_python(Submission(seed, names), exclude_defaults=True)
         for seed, names in zip(asked.submissions, asked.conflicts_by_submission(), strict=True)
     ]
-    size = max(1, min(_CHUNK_QUERIES, _CHUNK_PAPERS // max(1, asked.told.limit * asked.told.n_reasons)))
+    n_papers = asked.told.limit * max(asked.told.n_reasons, _PROFILE)
+    size = max(1, min(_CHUNK_QUERIES, int(_CHUNK_PAPERS / max(n_papers, 1))))
     for start in range(0, len(submissions), size):
         yield submissions[start : start + size]
 

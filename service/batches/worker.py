@@ -11,7 +11,7 @@ import structlog
 
 from models.errors import EncoderMismatchError, SnapshotError
 from service.background import Repeating
-from service.batches.answering import results_of
+from service.batches.answering import Answerer
 from service.batches.content import BatchResult, stored_results
 from service.batches.job import LeasedChunk
 from service.batches.jobs import Jobs
@@ -76,7 +76,7 @@ class ChunkWorker:
         patience_s: float = USUAL.patience_s,
     ) -> None:
         self._engines = engines
-        self._cursors = cursors
+        self._answerer = Answerer(cursors)
         self._deadline_s = deadline_s
         self._idle = idle
         self._patience_s = patience_s
@@ -91,6 +91,7 @@ class ChunkWorker:
 
     def rest(self) -> None:
         """Nothing is left to do for now: the generation worked on last may be cleared away."""
+        self._answerer.let_go()
         self._engines.let_go()
 
     def work_one(self, jobs: Jobs) -> bool:
@@ -117,7 +118,7 @@ class ChunkWorker:
     def _results(self, engine: SearchEngine, chunk: LeasedChunk, attempt: _Attempt) -> list[BatchResult]:
         """The outcome of each query, as far as the attempt came."""
         results: list[BatchResult] = []
-        outcomes = results_of(chunk, engine, self._cursors)
+        outcomes = self._answerer.results(chunk, engine)
         while len(results) < chunk.n_queries:
             self._give_way(attempt)
             attempt.begin_query()

@@ -7,7 +7,7 @@ nobody in particular. Measured: docs/why.md, "How near a reviewer is".
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,7 @@ N_NEAREST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One paper of a profile that makes its affinity: 1 minus the sum of ``share`` x distance over them.
+    """One paper of a profile that makes its affinity, which is 1 minus the sum of share x distance over them.
 
     ``usual`` is the submission's usual distance; a share is 1 / (number of papers x ``usual``).
     """
@@ -34,10 +34,24 @@ class Reason:
     ranked: RankedPaper
 
 
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """What an affinity is made of: 1 plus the sum of share x score over ``told``, plus ``rest``."""
+
+    told: tuple[Reason, ...]
+    rest: float
+
+
+def itself(submission: ReadPaper) -> Sequence[int]:
+    """The position of a submission that is in the collection."""
+    return () if submission.position is None else (submission.position,)
+
+
 class Affinities:
     """Compares submissions with profiles: names, and the positions of papers of the collection.
 
-    ``n_nearest`` papers of each profile count. Raises InputError for a profile without a paper.
+    ``n_nearest`` papers of each profile count; those at the positions that ``copies`` gives of a submission
+    do not count beside it. Raises InputError for a profile without a paper.
     """
 
     def __init__(
@@ -46,6 +60,7 @@ class Affinities:
         profiles: Mapping[str, Int64[np.ndarray, "..."]],
         *,
         n_nearest: int = N_NEAREST,
+        copies: Callable[[ReadPaper], Sequence[int]] = itself,
     ) -> None:
         if not profiles:
             raise InputError("There is no profile to compare with; give at least one.")
@@ -62,12 +77,10 @@ class Affinities:
         ).hexdigest()
         self._nearness = nearness
         self._n_nearest = n_nearest
-        self._papers = np.unique(np.concatenate([np.empty(0, np.int64), *members.values()]))
-        longest = max(map(len, members.values()), default=0)
-        # Of each profile the numbers of its papers, filled up with one that is infinitely far.
-        self._places = np.full((len(members), longest), len(self._papers))
-        for own, places in zip(members.values(), self._places, strict=True):
-            places[: len(own)] = np.searchsorted(self._papers, own)
+        self._copies = copies
+        self._papers = np.unique(np.concatenate([*members.values()]))
+        # Of each profile the numbers of its papers, one profile after the other.
+        self._places = [np.searchsorted(self._papers, own) for own in members.values()]
 
     def of(
         self, submissions: Sequence[ReadPaper], among: Int64[np.ndarray, " n_profiles"] | None = None
@@ -77,63 +90,75 @@ class Affinities:
         Each paper is compared once with each submission. A profile that holds a submission is compared
         without it; with no other paper, its affinity is -inf. Raises DeadlineError.
         """
-        places = self._places if among is None else self._places[among]
-        distances = self._distances(submissions, places)
-        affinities = np.empty((len(submissions), len(places)))
+        all_places = [self._places[each] for each in among] if among is not None else self._places
+        distances = self._distances(submissions, all_places)
+        flat = np.concatenate([*all_places, np.empty(0, np.int64)])
+        owners = np.repeat(np.arange(len(all_places)), list(map(len, all_places)))
+        affinities = np.empty((len(submissions), len(all_places)))
         for row, own, submission in zip(affinities, distances, submissions, strict=True):
-            row[:] = 1 - _mean_of_nearest(own[places], self._n_nearest) / self._nearness.usual(submission)
+            means = _means_of_nearest(own[flat], owners, len(all_places), self._n_nearest)
+            row[:] = 1 - means / self._nearness.usual(submission)
         return affinities
 
     def reasons(
         self, submission: ReadPaper, profiles: Sequence[int], *, n_told: int | None = None
-    ) -> list[list[Reason]]:
+    ) -> list[Reasons]:
         """For each of the ``profiles`` by number, the papers that its affinity is made of, nearest first.
 
-        The affinity is 1 minus the sum of share x distance over all of them, of which ``n_told`` are told, to
-        rounding; each distance is that sum of its alignments and words. Raises DeadlineError.
+        The affinity is 1 minus the sum of share x distance over all of them, of which ``n_told`` are told and
+        the others are in ``rest``, to rounding; each distance is that sum of its alignments and words. Raises
+        DeadlineError.
         """
-        all_places = self._places[list(profiles)]
-        distances = self._distances([submission], all_places)[0]
+        all_places = [self._places[each] for each in profiles]
+        (distances,) = self._distances([submission], all_places)
         usual = self._nearness.usual(submission)
-        told = []
-        for places in all_places:
-            order = places[np.argsort(distances[places], kind="stable")][: self._n_nearest]
-            nearest = order[np.isfinite(distances[order])]
-            share = 1 / (len(nearest) * usual) if len(nearest) else 0.0
-            told.append(
-                [
-                    Reason(
-                        share, usual, self._nearness.compared(submission, self._nearness.indexed(position))
-                    )
-                    for position in self._papers[nearest[:n_told]].tolist()
-                ]
-            )
-        return told
+        return [self._reasons(submission, places, distances, usual, n_told) for places in all_places]
+
+    def _reasons(
+        self,
+        submission: ReadPaper,
+        places: Int64[np.ndarray, " n_own"],
+        distances: Float64[np.ndarray, " n_papers"],
+        usual: float,
+        n_told: int | None,
+    ) -> Reasons:
+        order = places[np.argsort(distances[places], kind="stable")][: self._n_nearest]
+        nearest = order[np.isfinite(distances[order])]
+        share = 1 / (len(nearest) * usual) if len(nearest) else 0.0
+        told = nearest[:n_told]
+        rest = -share * float(distances[nearest[len(told) :]].sum())
+        read = map(self._nearness.indexed, self._papers[told].tolist())
+        return Reasons(
+            tuple(Reason(share, usual, self._nearness.compared(submission, each)) for each in read), rest
+        )
 
     def _distances(
-        self, submissions: Sequence[ReadPaper], places: Int64[np.ndarray, "..."]
+        self, submissions: Sequence[ReadPaper], places: Sequence[Int64[np.ndarray, "..."]]
     ) -> Float64[np.ndarray, "n_submissions n_papers"]:
-        """From submissions to the papers at ``places``, themselves infinitely far; the last column is inf."""
-        wanted = np.unique(places)
-        wanted = wanted[wanted < len(self._papers)]
+        """From submissions to the papers at ``places``; copies of a submission are infinitely far from it."""
+        wanted = np.unique(np.concatenate([*places, np.empty(0, np.int64)]))
         positions = self._papers[wanted]
-        distances = np.full((len(submissions), len(self._papers) + 1), np.inf)
+        distances = np.full((len(submissions), len(self._papers)), np.inf)
         distances[:, wanted] = self._nearness.distances(submissions, positions)
         for row, submission in zip(distances, submissions, strict=True):
-            if submission.position is not None:
-                row[wanted[positions == submission.position]] = np.inf
+            row[np.isin(self._papers, self._copies(submission))] = np.inf
         return distances
 
 
-def _mean_of_nearest(
-    distances: Float64[np.ndarray, "n_profiles n_papers"], n_nearest: int
-) -> Float64[np.ndarray, " n_profiles"]:
-    """The mean of the ``n_nearest`` least in each row that are finite; inf where there is none."""
-    n_kept = min(n_nearest, distances.shape[1])
-    nearest = np.sort(np.partition(distances, n_kept - 1, axis=1)[:, :n_kept], axis=1)
-    counted = np.isfinite(nearest)
-    n_counted = counted.sum(axis=1)
-    sums = np.where(counted, nearest, 0.0).sum(axis=1)
-    means: Float64[np.ndarray, " n_profiles"] = np.full(len(sums), np.inf)
+def _means_of_nearest(
+    distances: Float64[np.ndarray, " n"], owners: Int64[np.ndarray, " n"], n_owners: int, n_nearest: int
+) -> Float64[np.ndarray, " n_owners"]:
+    """For each owner the mean of its ``n_nearest`` least distances that are finite; inf where it has none.
+
+    ``owners`` are numbers in ascending order.
+    """
+    nearest = np.lexsort((distances, owners))
+    starts = np.searchsorted(owners, np.arange(n_owners))
+    counted = np.arange(len(owners)) - starts[owners] < n_nearest
+    counted &= np.isfinite(distances[nearest])
+    own = owners[counted]  # sorted by owner first, so these are the owners of what was sorted, too
+    sums = np.bincount(own, weights=distances[nearest[counted]], minlength=n_owners)
+    n_counted = np.bincount(own, minlength=n_owners)
+    means: Float64[np.ndarray, " n_owners"] = np.full(n_owners, np.inf)
     np.divide(sums, n_counted, out=means, where=n_counted > 0)
     return means

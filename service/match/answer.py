@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from models.errors import InputError, PaperNotFoundError
+from models.errors import DeadlineError, InputError
 from models.types import Paper
 from service.answer_warnings import AnswerWarning
 from service.match.affinity import N_NEAREST, Affinities, Reason
@@ -83,7 +83,8 @@ class MatchQuery:
 class MatchedProfile:
     """A profile beside a submission, and the papers that make its affinity, nearest first.
 
-    ``n_papers`` of its papers are in the collection.
+    The affinity is 1 plus the sum of share x score over ``reasons``, plus ``rest``, which is that of papers
+    that are not told. ``n_papers`` of the profile's papers are in the collection.
     """
 
     name: str
@@ -91,6 +92,7 @@ class MatchedProfile:
     n_papers: int
     assigned: bool
     reasons: tuple[Reason, ...]
+    rest: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,35 +106,59 @@ class MatchedSubmission:
 
 @dataclass(frozen=True, slots=True)
 class MatchAnswer:
-    """Submissions in the order given. ``unresolved`` are the names, by profile, that no paper here has."""
+    """Submissions in the order given. ``unresolved`` are names that no paper here has, by profile.
+
+    They are of its papers or its conflicts.
+    """
 
     submissions: tuple[MatchedSubmission, ...]
-    unresolved: Mapping[str, tuple[str, ...]]
+    unresolved: Mapping[str, Sequence[str]]
     generation: str
     warnings: tuple[AnswerWarning, ...] = field(default=())
     took_ms: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submission by itself, and the names of profiles that are not for it."""
+
+    seed: Seed
+    conflicts: tuple[str, ...] = ()
+
+
 class Matcher:
     """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to tell.
+
+    A paper of a submission's own title counts as the submission: profiles that hold it are compared without
+    it, and those in conflict with it are in conflict with the submission.
 
     Raises InputError for two profiles of one name and for one without a paper of the collection,
     MissingVectorsError for a collection of document vectors.
     """
 
     def __init__(self, engine: SearchEngine, profiles: Sequence[Profile], told: Told) -> None:
-        self._engine = engine
+        self._same = lru_cache(maxsize=100)(engine.titles.same)  # by title
         self._reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
         self._told = told
         self._members, self.unresolved = _members(engine, profiles)
-        self._affinities = Affinities(Nearness(engine.snapshot), self._members, n_nearest=told.n_nearest)
+        self._affinities = Affinities(
+            Nearness(engine.snapshot), self._members, n_nearest=told.n_nearest, copies=self._copies
+        )
         self._columns = {name: column for column, name in enumerate(self._affinities.names)}
         # The numbers of the profiles that a paper, by its position, is never matched with.
         self._barred: dict[int, list[int]] = {}
-        for column, profile in enumerate(profiles):
-            for name in profile.conflicts:
-                with suppress(PaperNotFoundError):  # a submission that was given is there
-                    self._barred.setdefault(engine.position(name), []).append(column)
+        owners = [column for column, profile in enumerate(profiles) for _ in profile.conflicts]
+        conflicts = [name for profile in profiles for name in profile.conflicts]
+        for column, name, position in zip(owners, conflicts, engine.positions(conflicts), strict=True):
+            if position is None:
+                self.unresolved.setdefault(profiles[column].name, []).append(name)
+            else:
+                self._barred.setdefault(position, []).append(column)
+
+    @property
+    def n_papers(self) -> int:
+        """The papers that each submission is compared with."""
+        return sum(map(len, self._members.values()))
 
     def read(self, submission: Seed) -> ReadPaper:
         """The paper of a submission; raises as ``SeedReader.read`` does."""
@@ -145,8 +171,8 @@ class Matcher:
     def conflicts(self, submission: ReadPaper, names: Iterable[str] = ()) -> Bool[np.ndarray, " n_profiles"]:
         """The profiles that are not for a submission, with those of ``names``; raises InputError."""
         marked = np.zeros(len(self._columns), dtype=bool)
-        if submission.position is not None:
-            marked[self._barred.get(submission.position, [])] = True
+        for position in self._copies(submission):
+            marked[self._barred.get(position, [])] = True
         marked[self.columns(names)] = True
         return marked
 
@@ -156,9 +182,13 @@ class Matcher:
             return [self._columns[name] for name in names]
         except KeyError as error:
             raise InputError(
-                f"A conflict names the profile {error.args[0][:80]!r}, which is none of this request; give "
-                "the name of one of its profiles."
+                "A conflict names a profile that is none of this request; give the name of one of them."
             ) from error
+
+    def _copies(self, submission: ReadPaper) -> Sequence[int]:
+        """The papers of the collection that are the submission itself: the same one, or of the same title."""
+        same = self._same(submission.paper.title)
+        return same if submission.position is None else [submission.position, *same]
 
     def matched(
         self,
@@ -179,16 +209,30 @@ class Matcher:
                 float(affinities[column]),
                 len(self._members[names[column]]),
                 column in assigned,
-                tuple(own),
+                own.told,
+                own.rest,
             )
             for column, own in zip(columns, reasons, strict=True)
         )
         return MatchedSubmission(submission.paper, profiles, submission.warnings)
 
-    def match_one(self, submission: Seed, conflicts: Iterable[str] = ()) -> MatchedSubmission:
-        """One submission by itself; raises InputError and DeadlineError."""
-        read = self.read(submission)
-        return self.matched(read, self.affinities([read])[0], self.conflicts(read, conflicts))
+    def match_each(
+        self, submissions: Sequence[Submission]
+    ) -> list[MatchedSubmission | InputError | DeadlineError]:
+        """Submissions compared together, each with its profiles or why it has none; raises DeadlineError."""
+        read: list[ReadPaper | InputError | DeadlineError] = []
+        for each in submissions:
+            try:
+                read.append(self.read(each.seed))
+            except (InputError, DeadlineError) as error:
+                read.append(error)
+        rows = iter(self.affinities([each for each in read if isinstance(each, ReadPaper)]))
+        return [
+            self.matched(own, next(rows), self.conflicts(own, each.conflicts))
+            if isinstance(own, ReadPaper)
+            else own
+            for each, own in zip(submissions, read, strict=True)
+        ]
 
 
 def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
@@ -226,20 +270,29 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
 
 def _members(
     engine: SearchEngine, profiles: Sequence[Profile]
-) -> tuple[dict[str, Int64[np.ndarray, "..."]], dict[str, tuple[str, ...]]]:
+) -> tuple[dict[str, Int64[np.ndarray, "..."]], dict[str, list[str]]]:
     """The positions of each profile's papers, and the names that no paper has."""
+    named: dict[str, int] = {}
+    for number, profile in enumerate(profiles):
+        if profile.name in named:
+            raise InputError(
+                f"Profiles {named[profile.name]} and {number} have the same name; name each differently."
+            )
+        named[profile.name] = number
+    places = engine.positions([name for profile in profiles for name in profile.papers])
     members: dict[str, Int64[np.ndarray, ...]] = {}
-    unresolved: dict[str, tuple[str, ...]] = {}
+    unresolved: dict[str, list[str]] = {}
+    first = 0
     for profile in profiles:
-        if profile.name in members:
-            raise InputError(f"There are two profiles named {profile.name[:80]!r}; name each differently.")
-        found, lost = [], []
-        for name in profile.papers:
-            try:
-                found.append(engine.position(name))
-            except PaperNotFoundError:
-                lost.append(name)
+        own = places[first : first + len(profile.papers)]
+        first += len(own)
+        found = [place for place in own if place is not None]
         members[profile.name] = np.unique(np.array(found, dtype=np.int64))
-        if lost:
-            unresolved[profile.name] = tuple(lost)
+        if lost := [name for name, place in zip(profile.papers, own, strict=True) if place is None]:
+            unresolved[profile.name] = lost
+    if empty := [number for number, own in enumerate(members.values()) if not len(own)]:
+        raise InputError(
+            f"{len(empty)} of {len(members)} profiles have no paper in this collection, profile {empty[0]} "
+            "(from 0) for one; add their papers or leave them out."
+        )
     return members, unresolved

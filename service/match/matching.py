@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.types import ProgressFn
-from service.match.affinity import N_NEAREST, Affinities, Reason
+from service.match.affinity import N_NEAREST, Affinities, Reasons
 from service.match.assignment import Aim, Assignment, assign
 from service.match.matrix import affinity_matrix
 from service.match.nearness import Nearness
@@ -81,7 +81,7 @@ class Match:
             aim=quotas.aim,
         )
 
-    def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[list[Reason]]:
+    def reasons(self, submission: int, profiles: Sequence[int], *, n_told: int) -> list[Reasons]:
         """For each profile the papers that make its affinity, nearest first; raises DeadlineError."""
         asked = self._nearness.indexed(int(self._positions[submission]))
         return self._affinities.reasons(asked, profiles, n_told=n_told)

@@ -127,7 +127,7 @@ def _submission(match: Match, assignment: Assignment | None, row: int, n_shown: 
                 column,
                 float(match.values[row, column]),
                 column in assigned,
-                tuple(_evidence(paper, reason) for reason in own),
+                tuple(_evidence(paper, reason) for reason in own.told),
             )
             for column, own in zip(columns, reasons, strict=True)
         ),

@@ -2,21 +2,24 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Thread
+from typing import Final
 
 import numpy as np
 from jaxtyping import Bool
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
+from models.errors import PaperNotFoundError
 from models.facets import FACETS, counted_as
 from models.transport import SERVING
 from models.types import RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.cache.digests import generation_digest
-from service.context import stage
+from service.context import check_deadline, stage
 from service.resolve.identifiers import Identifiers
 from service.resolve.titles import Titles
 from service.search.aspect import Part
@@ -39,6 +42,9 @@ from service.search.rerank import Comparison, default_specificity, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
 from service.search.strength import Respect, Strengths, no_good_match
 from service.search.words import QueryVectors, default_weight
+
+# Of names looked up as titles; between such lots the deadline is looked at.
+_TITLES_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +104,7 @@ class SearchEngine:
     @cached_property
     def strengths(self) -> Strengths:
         """The scales that results are held against."""
-        return Strengths(self.snapshot)
+        return Strengths(self.snapshot, self.digest)
 
     @cached_property
     def titles(self) -> Titles:
@@ -115,6 +121,29 @@ class SearchEngine:
         if position is None and " " in name:  # else reading the titles would be for nothing
             position = self.titles.named(name)
         return self.snapshot.position(name) if position is None else position
+
+    def positions(self, names: Sequence[str]) -> list[int | None]:
+        """Where the papers with these names stand, as ``position`` finds each; ``None`` for no such paper.
+
+        Titles are looked up together, in a hundredth of the time. Raises DeadlineError.
+        """
+        found = []
+        for name in names:
+            check_deadline()
+            found.append(self.identifiers.position(name))
+        unknown = [number for number, place in enumerate(found) if place is None]
+        titles = [number for number in unknown if " " in names[number]]
+        for first in range(0, len(titles), _TITLES_AT_ONCE):
+            check_deadline()
+            some = titles[first : first + _TITLES_AT_ONCE]
+            named = self.titles.all_named([names[number] for number in some])
+            for number, place in zip(some, named, strict=True):
+                found[number] = place
+        for number in unknown:
+            if found[number] is None:
+                with suppress(PaperNotFoundError):
+                    found[number] = self.snapshot.position(names[number])
+        return found
 
     def warm_up(self) -> None:
         """Load the encoder and the indexes and answer one query, so that the first user pays for none.

@@ -31,6 +31,7 @@ from tests.support.builds import ROOT, quiet
 from tests.support.commands import flat, run
 from tests.support.examples.bibtex import entries
 from tests.support.servers.loopback import served
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
 ASKED = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background", "--year-from", "2019")
 
@@ -180,6 +181,21 @@ def test_results_are_written_for_other_programs(data: Path) -> None:
     ] == printed("titles").splitlines()
 
 
+def test_results_are_a_table_to_paste(data: Path) -> None:
+    """Markdown, LaTeX and tabs, of a search and of recommendations; a mere list of papers has none."""
+    for asked in (("search", *ASKED), ("recommend", ASKED[1], "demo:p03-m02")):
+        command = (*asked, "--data", data, "--limit", "3")
+        titles = [each["paper"]["title"] for each in answered(*command)["results"]]
+        head, *rows = csv.DictReader(io.StringIO(run(*command, "--output", "tsv")), delimiter="\t")
+        assert titles == [row["Title"] for row in (head, *rows)]
+        assert all(row["Match"] and row["Method"] for row in (head, *rows))
+        first, line, *lines = run(*command, "--output", "markdown").splitlines()
+        assert ("| Paper | Problem | Method | Result |", 3) == (first, len(lines))
+        assert set(line) == set("| -")
+        assert 3 == run(*command, "--output", "latex").count(r"\cite{")
+    assert "list papers with --output csv" in run("papers", "--data", data, "--output", "markdown", status=1)
+
+
 def test_no_cell_is_a_formula() -> None:
     """CSV of papers is as safe in a spreadsheet as that of the service, and has no rank."""
     paper = Paper("=a", "+b", "@c", (), 2020, "-d", ("=e", "f"), None, None, ("=g",))
@@ -195,7 +211,7 @@ def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None
     """Runs a command in a process of its own whose output is a terminal, or a file."""
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "CI", "TERM"}}
     environment |= {"TERM": "xterm", **({"COLUMNS": columns} if columns else {})}
-    command = [sys.executable, "-m", "akin", *map(str, arguments)]
+    command = [sys.executable, *AKIN_WITHOUT_WEIGHTS, *map(str, arguments)]
     subprocess.run(command, stdout=descriptor, env=environment, cwd=ROOT, check=True)
 
 

@@ -15,11 +15,11 @@ def ids_of(snapshot: Snapshot) -> list[str]:
     return sorted(snapshot.paper(int(position)).id for position in snapshot.positions)
 
 
-def found_by(snapshot: Snapshot, paper_id: str, *, limit: int = 20) -> dict[str, float]:
-    """What a search by an indexed paper finds, with scores."""
+def found_by(snapshot: Snapshot, *paper_ids: str, limit: int = 20) -> list[dict[str, float]]:
+    """What a search by each of these indexed papers finds, with scores."""
     engine = SearchEngine(snapshot, hashing_annotator, n_candidates=500)
-    answer = engine.search(SearchQuery((Seed(paper_id),), limit=limit))
-    return {ranked.paper.id: ranked.score for ranked in answer.results}
+    answers = (engine.search(SearchQuery((Seed(paper_id),), limit=limit)) for paper_id in paper_ids)
+    return [{ranked.paper.id: ranked.score for ranked in answer.results} for answer in answers]
 
 
 def assert_same_answers(one: Snapshot, other: Snapshot, ids: Iterable[str], *, limit: int = 20) -> None:
@@ -27,7 +27,8 @@ def assert_same_answers(one: Snapshot, other: Snapshot, ids: Iterable[str], *, l
     assert ids_of(one) == ids_of(other)
     sampled, sampled_there = ([each.paper(int(i)).id for i in each.sample(50)] for each in (one, other))
     assert sampled == sampled_there
-    for paper_id in ids:
-        here, there = found_by(one, paper_id, limit=limit), found_by(other, paper_id, limit=limit)
+    asked = tuple(ids)
+    found = (found_by(each, *asked, limit=limit) for each in (one, other))
+    for here, there in zip(*found, strict=True):
         assert here.keys() == there.keys()
         np.testing.assert_allclose([here[key] for key in there], list(there.values()), atol=1e-6)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tests.support.trials.crashes import OPERATIONS, Outcome, make_collection, spread, trial, unkilled
 
-SAMPLE = 5  # of the steps of each operation
+SAMPLE = 3  # of the steps of each operation
 TRIALS = 7_500
 
 pytestmark = pytest.mark.forks

@@ -53,7 +53,22 @@ GOOD: dict[str, list[dict[str, Any]]] = {
     "/v1/batches": [
         {"queries": [{"query": PASTED, "sentences": [1], "limit": 2}, {"query": INDEXED, "facet": "method"}]},
         {"seeds": [INDEXED["paper_id"]], "unlike": {"sentences": [0]}, "tau": 1.0, "limit": 2},
+        {"profiles": [{"name": "a", "papers": ["demo:p01-m02"]}], "negatives": ["demo:p00-m03"], "limit": 2},
+        {"match": {"submissions": [INDEXED], "profiles": [{"name": "a", "papers": ["demo:p01-m02"]}]}},
     ],
+    "/v1/match": [
+        {
+            "submissions": [INDEXED, PASTED],
+            "profiles": [
+                {"name": "a", "papers": ["demo:p01-m02"], "conflicts": ["demo:p01-m03"]},
+                {"name": "b", "papers": ["demo:p02-m02"], "quota": 2},
+            ],
+            "conflicts": [{"submission": 0, "profile": "a"}],
+            "assign": {"per_submission": 1, "per_profile": 1},
+        }
+    ],
+    "/v1/compare": [{"a": INDEXED, "b": PASTED}],
+    "/v1/embed": [{"papers": [PASTED]}],
     "/v1/queries": [
         {"name": "floods", "search": {"query": PASTED, "sentences": [1], "limit": 2}},
         {"name": "graphs", "recommendations": {"seeds": [INDEXED], "negatives": ["demo:p00-m03"]}},

@@ -31,7 +31,7 @@ def test_from_a_result_to_both_papers(visit: VisitFn) -> None:
 def test_turned_round(visit: VisitFn) -> None:
     """A and B change places; whoever starts from one gets what is akin to it."""
     page = visit(f"/compare?a={quote(ID)}&b={quote(OTHER)}")
-    page.get_by_role("link", name="Turn round").click()
+    page.get_by_role("link", name="Swap A and B").click()
     expect(page.locator("#side-A")).to_contain_text(PAPERS[OTHER]["title"])
     page.locator("#side-B a").click()
     expect(page.locator("article.card").first).to_be_visible()

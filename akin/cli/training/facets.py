@@ -1,51 +1,116 @@
-"""The steps of ``akin train facets``: labelled abstracts, what is read of them, the weights file."""
+"""The steps of ``akin train facets``: labelled abstracts, what is read of them, the weights file, figures."""
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evaluation.sets.files import locate
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.sections import labelled_by_sections
+from indexer.corpus.source import read_head
 from indexer.files.durable import replace_file, storage_errors
+from models.checksums import hash64
 from models.encoder import Encoder
+from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
+from models.facets import load_tagger, read_tagger
 from models.types import Paper, ProgressFn
 
+if TYPE_CHECKING:
+    from evaluation.tasks.facets import FacetMeasurement
 
-def read_labelled(path: Path) -> list[Paper]:
-    """The abstracts of one file, or of the training file of CSAbstruct's folder.
 
-    Raises CollectionMissingError or BrokenRowError.
+# Of each paper with section labels in its text a quarter keeps them, so that both ways to write are known.
+_KEEPING_LABELS = 4
+_LEAST_PAPERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPapers:
+    """Abstracts with a facet on every sentence; ``held_out`` are kept back to measure by."""
+
+    learnt: Sequence[Paper]
+    held_out: Sequence[Paper] = ()
+
+
+def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
+    """The abstracts of CSAbstruct's folder (its train.jsonl), of a file of that layout, or of any corpus.
+
+    Of a corpus those count whose sentences all have a facet, as PubMed's have in labelled sections, and those
+    with section labels in their text. A share ``held_out`` is drawn by id; labels are taken from these.
+    Raises CollectionMissingError, BrokenRowError, InputError where there are too few.
     """
-    reader = importlib.import_module("evaluation.sets.functions").FunctionsSet()
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
+    reader = importlib.import_module("evaluation.sets.functions").FunctionsSet()
     file = path if path.is_file() else locate(reader, path, "train.jsonl")
-    papers = list(reader.load(file).papers.values())
-    if not papers:
-        raise InputError(f"{file} holds no labelled abstract; expected one a line, as CSAbstruct has them.")
-    return papers
+    if path.is_dir() or _has_labels(file):
+        found = {paper.id: (paper, paper) for paper in reader.load(file).papers.values()}
+    else:
+        found = dict(_of_corpus(file))
+    if not found or (held_out and len(found) < _LEAST_PAPERS):
+        raise InputError(
+            f"{file} holds {len(found)} abstracts whose sentences are labelled. Give CSAbstruct's layout, or "
+            "a corpus whose papers have facets or section labels in their text (METHODS: ...)"
+            f"{f', {_LEAST_PAPERS} at least' if found else ''}."
+        )
+    kept = {name for name in found if hash64(f"held-out:{name}") / 2**64 < held_out}
+    return LabelledPapers(
+        tuple(paper for name, (paper, _) in found.items() if name not in kept),
+        tuple(plain for name, (_, plain) in found.items() if name in kept),
+    )
+
+
+def _has_labels(file: Path) -> bool:
+    """Whether a file is of CSAbstruct's layout."""
+    head = read_head(file).lstrip().partition("\n")[0]
+    return head.startswith("{") and '"labels"' in head and '"sentences"' in head
+
+
+def _of_corpus(file: Path) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
+    """By id, papers as they are learnt from, and as they are measured on: without labels in their text."""
+    for paper in read_corpus(file, report=CorpusReport()):
+        if all(sentence.facet is not None for sentence in paper.sentences):
+            yield paper.id, (paper, paper)
+        elif (plain := labelled_by_sections(paper)) is not None:
+            keeps = hash64(f"labels:{paper.id}") % _KEEPING_LABELS == 0
+            learnt = labelled_by_sections(paper, keep_labels=True) if keeps else plain
+            yield paper.id, (learnt or plain, plain)
 
 
 def train_facets(
-    papers: Sequence[Paper], encoder: Encoder | None, settings: Any, *, out: Path, on_progress: ProgressFn
-) -> str:
-    """Train a tagger under ``settings`` (TaggerSettings), write its weights to ``out``, and say how it went.
+    papers: LabelledPapers, encoder: Encoder | None, settings: Any, *, out: Path, on_progress: ProgressFn
+) -> "FacetMeasurement | None":
+    """Train a tagger under ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
 
-    ``encoder`` is ``None`` for a tagger of text alone.
+    ``encoder`` is ``None`` for a tagger of text alone. The figures are of the papers held out, beside those
+    of the tagger that comes with Akin; ``None`` without any. Raises InputError for a file of its name.
     """
+    shipped = load_tagger((encoder or HashingEncoder()).spec)
+    if papers.held_out and shipped.spec.name == out.stem:
+        raise InputError(f"{out} has the name of the weights that come with Akin; give the file another.")
     training = importlib.import_module("models.training.facets")
-    targets = [training.one_hot(paper) for paper in papers]
+    targets = [training.one_hot(paper) for paper in papers.learnt]
     states, fingerprint = [], None
     if encoder is not None:
         fingerprint = encoder.spec.fingerprint
-        states = training.hidden_states(papers, encoder, layers=settings.layers, on_progress=on_progress)
+        states = training.hidden_states(
+            papers.learnt, encoder, layers=settings.layers, on_progress=on_progress
+        )
     content = training.train_tagger(
-        papers, states, targets, settings, encoder=fingerprint, on_progress=on_progress
+        papers.learnt, states, targets, settings, encoder=fingerprint, on_progress=on_progress
     )
     with storage_errors(out):
         replace_file(out, content)
-    return (
-        f"Learnt from {len(papers):,} abstracts. Wrote {out} ({len(content) / 1e6:.2f} MB). Measure it with: "
-        f"akin evaluate facets PATH --tagger {out}"
+    if not papers.held_out:
+        return None
+    measuring = importlib.import_module("evaluation.tasks.facets")
+    found: FacetMeasurement = measuring.compare_taggers(
+        papers.held_out,
+        encoder or HashingEncoder(),
+        [read_tagger(out), shipped],
+        on_progress=on_progress,
     )
+    return found

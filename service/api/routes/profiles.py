@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from models.errors import InputError, PaperNotFoundError
+from models.errors import InputError
 from service.access.policy import OWN, requires
 from service.api.dependencies.callers import CallerDep, owner_of
 from service.api.dependencies.engine import EngineDep
@@ -90,11 +90,7 @@ def delete_profile(name: _Name, request: Request, caller: CallerDep) -> None:
 
 def _ids(engine: SearchEngine, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The ids of papers by their names, each once, and the names that no paper has."""
-    found: dict[str, None] = {}
-    lost = []
-    for name in names:
-        try:
-            found[engine.snapshot.paper(engine.position(name)).id] = None
-        except PaperNotFoundError:
-            lost.append(name)
-    return tuple(found), tuple(lost)
+    positions = engine.positions(names)
+    found = [engine.snapshot.paper(position).id for position in positions if position is not None]
+    lost = [name for name, position in zip(names, positions, strict=True) if position is None]
+    return tuple(dict.fromkeys(found)), tuple(lost)

@@ -22,6 +22,8 @@ from service.search.query import Seed
 
 MOST_QUERIES = 10_000
 MOST_PROFILES = 5_000
+# Submissions x profiles told of each: some 90 bytes of JSON each.
+MOST_PAIRS = 10_000_000
 # Of all recommendations, or all profiles, of a batch together: 5,000 readers of 40 papers each.
 MOST_SEEDS_OF_ALL = 200_000
 
@@ -115,7 +117,8 @@ class ProfilesBatchIn(RecommendationsShapeIn):
         n_seeds = [len(each) + len(self.negatives) for each in seeds]
         if max(n_seeds) > MOST_SEEDS:
             raise QueryError(
-                f"The papers of a profile and the negatives are more than {MOST_SEEDS} together."
+                f"The papers of profile {n_seeds.index(max(n_seeds))} (from 0) and the negatives are "
+                f"{max(n_seeds)}, more than {MOST_SEEDS} together; leave some out."
             )
         _expect_seeds(sum(n_seeds))
         return Asked(
@@ -171,6 +174,11 @@ class MatchBatchIn(Strict):
             raise QueryError(
                 f"{asked.limit} profiles x {asked.reasons} reasons are more than {MOST_REASONS} for a "
                 "submission; lower limit or reasons."
+            )
+        if (n_pairs := len(asked.submissions) * asked.limit) > MOST_PAIRS:
+            raise QueryError(
+                f"{len(asked.submissions)} submissions x {asked.limit} profiles are {n_pairs} pairs, "
+                f"more than {MOST_PAIRS}; lower limit or match them in parts."
             )
         return MatchQuery(
             tuple(each.to_seed() for each in asked.submissions),

@@ -26,6 +26,7 @@ MOST_SUBMISSIONS = 50
 MOST_PROFILES = 1_000
 
 MOST_CONFLICTS = 10_000
+MOST_NEAREST = 100
 # Reasons of one answer, each with up to 64 alignments.
 MOST_REASONS = 2_000
 
@@ -75,10 +76,10 @@ class AssignIn(Strict):
 class MatchShapeIn(Strict):
     """The profiles to match submissions with, and what to tell of each."""
 
-    reasons: Annotated[int, Field(ge=0, le=N_NEAREST), WHOLE] = Field(
+    reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
         default=1, description="The papers told of each of them, nearest first."
     )
-    nearest: Annotated[int, Field(ge=1, le=100), WHOLE] = Field(
+    nearest: Annotated[int, Field(ge=1, le=MOST_NEAREST), WHOLE] = Field(
         default=N_NEAREST, description="How many papers of a profile, the nearest, make an affinity."
     )
 
@@ -133,11 +134,14 @@ def named_alone(profiles: Sequence[ProfileIn]) -> list[str]:
 def to_profiles(
     given: Sequence[ProfileIn], kept: Mapping[str, Profile], *, most_papers: int
 ) -> tuple[Profile, ...]:
-    """Profiles as domain values; raises QueryError where they hold more than ``most_papers`` together."""
+    """Profiles as domain values; raises QueryError for over ``most_papers`` papers or conflicts in all."""
     profiles = tuple(each.to_profile(kept) for each in given)
-    if (n_papers := sum(len(profile.papers) for profile in profiles)) > most_papers:
+    n_papers = sum(len(profile.papers) for profile in profiles)
+    n_conflicts = sum(len(profile.conflicts) for profile in profiles)
+    if max(n_papers, n_conflicts) > most_papers:
         raise QueryError(
-            f"The profiles hold {n_papers} papers, more than {most_papers}; match them in parts."
+            f"The profiles hold {n_papers} papers and {n_conflicts} conflicts, more than {most_papers} of "
+            "one kind; match them in parts."
         )
     return profiles
 
@@ -145,7 +149,7 @@ def to_profiles(
 class ReasonOut(BaseModel):
     """A paper of a profile, and what makes its distance from the submission, which is minus its ``score``.
 
-    Over all papers that count, 1 minus the sum of ``share`` x distance is the affinity.
+    ``share`` is what of the affinity a unit of distance takes.
     """
 
     paper: PaperHeadOut
@@ -159,6 +163,7 @@ class ReasonOut(BaseModel):
 class MatchedProfileOut(BaseModel):
     """A profile: its affinity is 1 for the same text and about 0 where no more is shared than is usual.
 
+    It is 1 plus the sum of share x score over ``reasons``, plus ``rest``: that of papers which are not told.
     ``papers`` of its papers are in the collection.
     """
 
@@ -167,6 +172,7 @@ class MatchedProfileOut(BaseModel):
     papers: int
     assigned: bool
     reasons: list[ReasonOut]
+    rest: float
 
     @classmethod
     def of(cls, matched: MatchedProfile) -> "MatchedProfileOut":
@@ -187,6 +193,7 @@ class MatchedProfileOut(BaseModel):
                 )
                 for each in matched.reasons
             ],
+            rest=matched.rest,
         )
 
 
@@ -210,10 +217,10 @@ class MatchedSubmissionOut(BaseModel):
 
 
 class LostPapersOut(Out):
-    """Papers of a profile that the collection does not hold; they do not count."""
+    """Papers and conflicts of a profile that the collection does not hold; they do not count."""
 
     profile: str
-    papers: tuple[str, ...]
+    papers: Sequence[str]
 
 
 class MatchOut(BaseModel):

@@ -1,6 +1,9 @@
 // Titles below a box while someone types: the pattern of a combobox with a list (WAI-ARIA).
 const WAIT_MS = 80;
 const MOST = 8;
+const TALLEST = 384; // CSS pixels of the list, and of the least that is worth opening
+const LEAST = 200;
+const GAP = 8;
 let boxes = 0;
 
 export function find(box, go) {
@@ -33,6 +36,20 @@ export function find(box, go) {
     box.removeAttribute("aria-activedescendant");
   }
 
+  // Above the box where there is more room, and no taller than what can be seen there.
+  function place() {
+    list.style.maxHeight = `${TALLEST}px`;
+    const wanted = list.offsetHeight;
+    let { above, below } = room(box);
+    if (Math.max(above, below) < Math.min(wanted, LEAST)) {
+      box.scrollIntoView({ block: "center" });
+      ({ above, below } = room(box));
+    }
+    const up = below < wanted && above > below;
+    list.classList.toggle("up", up);
+    list.style.maxHeight = `${Math.floor(Math.min(up ? above : below, TALLEST))}px`;
+  }
+
   function mark(number) {
     const all = [...list.children];
     at = all.length ? (number + all.length) % all.length : -1;
@@ -61,7 +78,7 @@ export function find(box, go) {
         item.setAttribute("aria-selected", "false");
         const title = document.createElement("span");
         title.className = "title";
-        title.textContent = paper.title || paper.id;
+        title.textContent = title.title = paper.title || paper.id;
         const about = document.createElement("span");
         about.className = "about";
         about.textContent = [paper.authors[0], paper.venue, paper.year].filter(Boolean).join(" · ");
@@ -74,6 +91,7 @@ export function find(box, go) {
     at = -1;
     box.removeAttribute("aria-activedescendant");
     list.hidden = !papers.length;
+    if (papers.length) place();
     box.setAttribute("aria-expanded", String(!list.hidden));
   }
 
@@ -112,4 +130,16 @@ export function find(box, go) {
       list.children[at].click();
     }
   });
+}
+
+// CSS pixels above and below a box that are in sight: of the window, and of each part around it that scrolls.
+function room(box) {
+  let [top, bottom] = [0, window.visualViewport?.height ?? innerHeight];
+  for (let part = box.parentElement; part && part !== document.body; part = part.parentElement) {
+    if (getComputedStyle(part).overflowY === "visible") continue;
+    const shown = part.getBoundingClientRect();
+    [top, bottom] = [Math.max(top, shown.top), Math.min(bottom, shown.bottom)];
+  }
+  const at = box.getBoundingClientRect();
+  return { above: at.top - top - GAP, below: bottom - at.bottom - GAP };
 }

@@ -10,8 +10,8 @@ const main = document.getElementById("main");
 const told = document.getElementById("told");
 const SLOW_MS = 150;
 const LONGEST = 60_000; // characters of an address; servers refuse lines of about 64 kB
-const TOO_LONG = "This text is too long to be asked in an address; paste the abstract alone.";
-const BUSY = "The service is too busy now; what you see is from before.";
+const TOO_LONG = "This text is too long for a link; paste only the abstract.";
+const BUSY = "The service is too busy now; you still see the earlier results.";
 let asking = null;
 let shown = location.pathname + location.search;
 // Pages are put in place after the browser has tried to scroll.
@@ -151,11 +151,11 @@ function busy(on) {
   const bar = document.createElement("div");
   bar.className = "loading";
   document.body.append(bar);
-  told.textContent = "Looking …";
+  told.textContent = "Searching …";
 }
 
 // The service does not answer, or is too busy to: what is on the page stays, and can be asked again.
-function failed(ask, why = "The service does not answer; what you see is from before.") {
+function failed(ask, why = "The service does not answer; you still see the earlier results.") {
   const again = document.createElement("button");
   again.type = "button";
   again.textContent = "Try again";

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from indexer.snapshot.snapshot import Snapshot
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
-from service.web.views.years import stretch_in_words, stretch_length
+from service.web.views.results.years import stretch_in_words, stretch_length
 
 # Names that are listed, of venues and of fields.
 _MOST_NAMES: Final = 12
@@ -165,7 +165,7 @@ def _examples(snapshot: Snapshot) -> Iterator[Example]:
         ("Findings like those of", Facet.RESULT, None),
     ]
     if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
-        wishes = [("Papers akin to", None, None)]
+        wishes = [("Papers similar to", None, None)]
     for number, (words, facet, unlike) in enumerate(wishes):
         wanted = [each for each in (facet, unlike) if each is not None]
         found = _first(snapshot, (number + 0.5) / len(wishes), partial(_reads_well, wanted=wanted))
@@ -173,7 +173,7 @@ def _examples(snapshot: Snapshot) -> Iterator[Example]:
             yield Example(words, paper.title, paper_id=paper.id, facet=facet, unlike=unlike)
     for paper in _first(snapshot, 0.3, _opens_shortly):
         text = paper.sentences[0].text
-        yield Example("Words of your own, such as", text, text=text)
+        yield Example("Your own words, such as", text, text=text)
 
 
 def _first(snapshot: Snapshot, place: float, fits: Callable[[Paper], bool]) -> Sequence[Paper]:

@@ -7,9 +7,9 @@ from typing import Final
 from models.facets import counted_as
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
-from service.web.asked import Asked
-from service.web.links import Link, toggled
-from service.web.views.cards import first_authors, web_address
+from service.web.address.asked import Asked
+from service.web.address.links import Link, toggled
+from service.web.views.results.cards import in_short, web_address
 
 _FACETS: Final = (Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER)
 
@@ -50,7 +50,7 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
     out = PaperOut.model_validate(paper)
     return QueryView(
         title=paper.title,
-        about=" · ".join(filter(None, (first_authors(paper.authors), paper.venue, str(paper.year or "")))),
+        about=in_short(paper),
         out=web_address(out),
         sentences=tuple(_query_sentences(asked, paper, n_read)),
         whole=Link(
@@ -66,7 +66,7 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
 def _whole(asked: Asked) -> str:
     if asked.text:
         return "any sentence"
-    return "the rest" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
+    return "everything else" if asked.unlike_facets or asked.unlike_sentences else "whole abstract"
 
 
 def _facet_link(asked: Asked, facet: Facet) -> Link:

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.web.asked import Asked
-from service.web.links import toggled
+from service.web.address.asked import Asked
+from service.web.address.links import toggled
 from service.web.views.seeds import SeedView
 
 # Characters of a title in the line.
@@ -79,7 +79,7 @@ def _own(asked: Asked, title: str) -> Iterator[Part]:
     words = asked.text or title or asked.paper or "your text"
     named = short(words)
     yield Part(
-        "that say something like" if asked.text else "akin to",
+        "that say something like" if asked.text else "similar to",
         f"“{named}”" if asked.text else named,
         rest.address() if asked.like or rest.browses else _START,
         words if named != words else "",
@@ -125,5 +125,5 @@ def _years(asked: Asked) -> str:
 
 def _words(asked: Asked) -> Iterator[Part]:
     if asked.words is not None:
-        words = f"shared words counting {asked.words:g}" if asked.words else "shared words left out"
-        yield Part("with", words, asked.address(words=None))
+        words = f"shared words weighing {asked.words:g}" if asked.words else "shared words"
+        yield Part("with" if asked.words else "without", words, asked.address(words=None))

@@ -105,7 +105,7 @@ def test_a_deleted_paper_is_in_no_answer(data: Path) -> None:
     with pytest.raises(PaperNotFoundError):
         snapshot.position("p3")
     assert [None, None] == snapshot.column("title").to_pylist()[3:5]
-    assert {"p3", "p4"}.isdisjoint(found_by(snapshot, "p5"))
+    assert {"p3", "p4"}.isdisjoint(*found_by(snapshot, "p5"))
     engine = SearchEngine(snapshot, hashing_annotator, n_candidates=200)
     assert all(
         match.position not in {3, 4} for match in engine.titles.like(many_papers(4)[3]["title"], limit=9)
@@ -144,17 +144,17 @@ def test_a_grown_collection_answers_as_one_built_anew(data: Path, tmp_path: Path
 
 
 def test_segments_stay_few_however_often_papers_come(data: Path, hashing: Encoder) -> None:
-    """Forty papers added one by one, and merged as the service does, stand in few; every one is there."""
+    """Twenty papers added one by one, and merged as the service does, stand in few; every one is there."""
     with Catalog.open(data / CATALOG_FILE) as catalog:
-        for i in range(40):
+        for i in range(20):
             text = f"Paper {i} counts whales."
             catalog.add([Paper(f"new{i}", f"Whales {i}", text, (Sentence(text, 0, len(text)),))])
             absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=KEEP)
             merge(data, keep=KEEP)
     snapshot = open_snapshot(data)
-    assert 100 == len(snapshot)
-    assert len(snapshot.segments) <= 1 + 7 + 40 // 8
-    assert all(snapshot.find(f"new{i}") is not None for i in range(40))
+    assert 80 == len(snapshot)
+    assert len(snapshot.segments) <= 1 + 7 + 20 // 8
+    assert all(snapshot.find(f"new{i}") is not None for i in range(20))
 
 
 def test_changes_of_the_catalog_are_taken_up(data: Path, hashing: Encoder) -> None:
@@ -221,7 +221,7 @@ def test_a_paper_deleted_while_it_is_encoded_is_never_served(data: Path, hashing
         assert (1, 60) == (counting.n_times, len(snapshot))
         assert (None, None) == (snapshot.find("gone"), snapshot.find("p3"))
         assert "New." == snapshot.paper(snapshot.position("new")).title
-        assert {"gone", "p3"}.isdisjoint(found_by(snapshot, "new"))
+        assert {"gone", "p3"}.isdisjoint(*found_by(snapshot, "new"))
         catalog.add([paper_of("gone", "Gone."), paper_of("w", "W.")])
         absorb_into(data, Interrupted(hashing, lambda number: catalog.delete(["gone", "w"])))
     assert snapshot.generation == open_snapshot(data).generation

@@ -63,7 +63,8 @@ def pages(client: TestClient, body: dict[str, Any], limits: Iterator[int]) -> It
     """The ids of page after page, to the end of the list."""
     cursor = None
     for limit in limits:
-        page = answer(client, {**body, "limit": limit, **({"cursor": cursor} if cursor else {})})
+        asked = {**body, "limit": limit, "include": []}
+        page = answer(client, {**asked, **({"cursor": cursor} if cursor else {})})
         yield [result["paper"]["id"] for result in page["results"]]
         cursor = page["next_cursor"]
         if cursor is None:
@@ -146,7 +147,7 @@ def test_a_list_ends_at_its_bound(many_data: Path) -> None:
 def test_every_page_counts_the_whole_list(client: TestClient) -> None:
     """``total`` is how many papers pass the filters, the query's own left out; the same on every page."""
     ids = [f"many/{i}" for i in range(10, 260)]
-    body = {**BODY, "filters": {"ids": ids}, "limit": 100}
+    body = {**BODY, "filters": {"ids": ids}, "limit": 100, "include": []}
     totals, cursor = [], None
     while cursor or not totals:
         page = answer(client, {**body, **({"cursor": cursor} if cursor else {})})
@@ -162,7 +163,7 @@ def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> 
     """How many a pasted seed leaves out shows at the list's end; before it no total is given, or the same."""
     paper = client.get("/v1/papers/many/17").json()["paper"]
     pasted = {"title": paper["title"], "abstract": paper["abstract"]}
-    body: dict[str, Any] = {"seeds": [pasted], "limit": 100}
+    body: dict[str, Any] = {"seeds": [pasted], "limit": 100, "include": []}
     assert client.post("/v1/recommendations", json=body).json()["total"] is None
     read: list[str] = []
     totals, cursor = [], None
@@ -181,9 +182,10 @@ def test_papers_that_are_what_was_pasted_are_not_counted(client: TestClient) -> 
 @pytest.mark.parametrize("depth", [625])
 def test_scores_descend_within_a_stretch_and_may_rise_after_it(client: TestClient, depth: int) -> None:
     """The list in pages of a hundred has stretches of 625, each in the order of its scores."""
+    asked = {**BODY, "limit": 100, "include": []}
     scores, cursor = [], None
     while cursor or not scores:
-        page = answer(client, {**BODY, "limit": 100, **({"cursor": cursor} if cursor else {})})
+        page = answer(client, {**asked, **({"cursor": cursor} if cursor else {})})
         scores += [result["score"] for result in page["results"]]
         cursor = page["next_cursor"]
     for start in range(0, len(scores), depth):
@@ -296,7 +298,12 @@ def test_few_papers_left_out_are_left_out_like_many(many_data: Path, n_excluded:
 def test_recommendations_are_read_page_by_page(client: TestClient, akin_to: str) -> None:
     """Pages of any size are one list: every paper but the seeds, none twice."""
     seeds = [{"paper_id": "many/17"}, {"paper_id": "many/400"}]
-    body: dict[str, Any] = {"seeds": seeds, "negatives": [{"paper_id": "many/9"}], "akin_to": akin_to}
+    body: dict[str, Any] = {
+        "seeds": seeds,
+        "negatives": [{"paper_id": "many/9"}],
+        "akin_to": akin_to,
+        "include": [],
+    }
     read: list[str] = []
     cursor, limit, warnings = None, 30, ["none yet"]
     first = client.post("/v1/recommendations", json={**body, "limit": 30}).json()

@@ -201,16 +201,26 @@ def test_profiles_share_everything_else(client: TestClient) -> None:
     [
         ({"recommendations": [{"seeds": [IDS[0]] * 400}] * 501}, "more than 200000"),
         (
-            {"profiles": [{"name": "a", "papers": [IDS[0]] * 400}], "negatives": [IDS[1]] * 101},
-            "more than 500",
+            {
+                "profiles": [{"name": name, "papers": [IDS[0]] * n} for name, n in (("a", 9), ("b", 400))],
+                "negatives": [IDS[1]] * 101,
+            },
+            "The papers of profile 1 (from 0) and the negatives are 501, more than 500",
         ),
         ({"profiles": [{"name": "", "papers": [IDS[0]]}]}, "name"),
         ({"profiles": [], "seeds": [IDS[0]]}, "one of seeds, queries, recommendations, profiles and match"),
         ({"match": MATCH | {"limit": 5_000}}, "5000 profiles x 1 reasons are more than 2000"),
         ({"match": MATCH | {"profiles": [{"name": "a", "papers": ["none"]}]}}, "no paper in this collection"),
         ({"match": MATCH | {"conflicts": [{"submission": 1, "profile": "a"}]}}, "names submission 1"),
-        ({"match": MATCH | {"conflicts": [{"submission": 0, "profile": "b"}]}}, "names the profile 'b'"),
-        ({"match": MATCH | {"profiles": MATCH["profiles"] * 2}}, "two profiles named"),
+        (
+            {"match": MATCH | {"conflicts": [{"submission": 0, "profile": "b"}]}},
+            "names a profile that is none",
+        ),
+        (
+            {"match": {**MATCH, "submissions": MATCH["submissions"] * 2_001, "limit": 5_000, "reasons": 0}},
+            "10005000 pairs, more than 10000000",
+        ),
+        ({"match": MATCH | {"profiles": MATCH["profiles"] * 2}}, "have the same name"),
         (
             {
                 "match": MATCH

@@ -8,7 +8,7 @@ import pytest
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import DeadlineError, InputError
 from service.context import with_deadline
-from service.match.affinity import N_NEAREST, Affinities, Reason
+from service.match.affinity import N_NEAREST, Affinities, Reasons
 from service.match.nearness import Nearness
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -59,8 +59,10 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
     nearness = Nearness(hashed_snapshot)
     affinities = Affinities(nearness, _profiles(nearness, PROFILES))
     submission = nearness.indexed(hashed_snapshot.position(SUBMISSION))
-    reasons, none = affinities.reasons(submission, [0, 2])
+    all_of_them, none = affinities.reasons(submission, [0, 2])
+    reasons = all_of_them.told
     assert N_NEAREST == len(reasons)
+    assert 0 == all_of_them.rest
     assert {each.ranked.paper.id for each in reasons} < set(PROFILES["seven"])
     scores = [each.ranked.score for each in reasons]
     assert sorted(scores, reverse=True) == scores
@@ -72,11 +74,10 @@ def test_reasons_sum_to_the_affinity(hashed_snapshot: Snapshot) -> None:
         assert pytest.approx(-each.ranked.score) == cells + words.weight * words.distance
         total -= each.share * (cells + words.weight * words.distance)
     assert pytest.approx(total) == affinities.of([submission])[0, 0]
-    assert [] == none
-    assert [[reasons[0]]] == [
-        [Reason(each.share, each.usual, each.ranked) for each in own]
-        for own in affinities.reasons(submission, [0], n_told=1)
-    ]
+    assert Reasons((), 0) == none
+    (first,) = affinities.reasons(submission, [0], n_told=1)
+    assert reasons[:1] == first.told
+    assert pytest.approx(sum(each.share * each.ranked.score for each in reasons[1:])) == first.rest
 
 
 def test_many_at_once_are_each_alone(hashed_snapshot: Snapshot) -> None:

@@ -65,6 +65,39 @@ def test_the_answer_is_as_long_as_asked(sentence_client: TestClient) -> None:
     assert first["affinity"] > matched(sentence_client)["submissions"][0]["profiles"][0]["affinity"]
 
 
+def test_what_is_not_told_is_in_the_rest(sentence_client: TestClient) -> None:
+    """However few papers are told, they and the rest make the affinity; up to 100 papers can be."""
+    for asked in ({"reasons": 2, "nearest": 7}, {"reasons": 0}, {"reasons": 7, "nearest": 7, "limit": 3}):
+        (submission,) = matched(sentence_client, **asked)["submissions"]
+        for each in submission["profiles"]:
+            told = sum(reason["share"] * reason["score"] for reason in each["reasons"])
+            assert pytest.approx(each["affinity"]) == 1 + told + each["rest"]
+        (floods,) = [each for each in submission["profiles"] if each["profile"] == "floods"]
+        assert min(asked["reasons"], 7) == len(floods["reasons"])
+        assert (asked["reasons"] == 7) == (floods["rest"] == 0)
+
+
+def test_a_pasted_paper_is_its_own_copy(sentence_client: TestClient) -> None:
+    """Under the title of a paper here it is that paper: not compared with it, and in its conflicts."""
+    paper = sentence_client.get("/v1/papers/demo:p03-m00").json()["paper"]
+    pasted = {"title": paper["title"].upper(), "abstract": paper["abstract"] + " One sentence more."}
+    by_id, copied = matched(sentence_client, {"paper_id": "demo:p03-m00"}, pasted)["submissions"]
+    (own,) = [each for each in copied["profiles"] if each["profile"] == "floods"]
+    assert "demo:p03-m00" not in {each["paper"]["id"] for each in own["reasons"]}
+    (same,) = [each for each in by_id["profiles"] if each["profile"] == "floods"]
+    assert pytest.approx(same["affinity"], abs=0.1) == own["affinity"]
+    barred = {"name": "third", "papers": ["demo:p05-m04"], "conflicts": ["demo:p03-m00"]}
+    answer = matched(sentence_client, pasted, profiles=[PROFILES[0], barred])
+    assert ["floods"] == [each["profile"] for each in answer["submissions"][0]["profiles"]]
+
+
+def test_conflicts_that_nobody_knows_are_told(sentence_client: TestClient) -> None:
+    """Beside the papers that are not there."""
+    profiles = [{"name": "a", "papers": ["demo:p03-m01", "gone"], "conflicts": ["lost", "demo:p03-m07"]}]
+    answer = matched(sentence_client, profiles=profiles)
+    assert [{"profile": "a", "papers": ["gone", "lost"]}] == answer["unresolved"]
+
+
 def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> None:
     """Those assigned come first, also where they are not the nearest."""
     answer = matched(
@@ -86,7 +119,7 @@ def test_assignments_keep_quotas_and_conflicts(sentence_client: TestClient) -> N
     [
         ({"submissions": [{"paper_id": "none"}]}, 404, "No paper"),
         ({"profiles": [{"name": "a", "papers": ["none"]}]}, 422, "profiles have no paper in this collection"),
-        ({"profiles": [PROFILES[0], PROFILES[0]]}, 422, "two profiles named"),
+        ({"profiles": [PROFILES[0], PROFILES[0]]}, 422, "have the same name"),
         ({"conflicts": [{"submission": 1, "profile": "floods"}]}, 422, "A conflict names submission 1"),
         ({"assign": {"per_submission": 4}}, 422, "fewer than 4 reviewers"),
         ({"profiles": [{"name": "a", "papers": ["x"] * 5_000}, PROFILES[0]]}, 422, "more than 5000"),

@@ -1,13 +1,15 @@
 """Papers found by DOIs, arXiv, ACL and PubMed ids, and addresses."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
-from models.errors import PaperNotFoundError
+from models.errors import DeadlineError, PaperNotFoundError
 from service.app import create_app
+from service.context import with_deadline
 from service.resolve.identifiers import Identifiers
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -115,6 +117,24 @@ def test_what_names_no_paper_finds_none(identifiers: Identifiers, given: str) ->
     assert identifiers.position(given) is None
     with pytest.raises(PaperNotFoundError, match="No paper of this collection"):
         identifiers.resolve(given)
+
+
+def test_many_names_are_looked_up_as_each_alone(engine: SearchEngine) -> None:
+    """Ids, DOIs and titles among names that no paper has, in the order given; within the deadline."""
+    title = engine.snapshot.paper(0).title
+    names = [given for given, _ in SAME] + [*OTHERS, title.upper(), f"{title} and no more", "plain:1"]
+    alone: list[int | None] = []
+    for name in names:
+        try:
+            alone.append(engine.position(name))
+        except PaperNotFoundError:
+            alone.append(None)
+    assert alone == engine.positions(names)
+    assert {0, None} < set(alone)
+
+    for name in ("nobody", "no such title"):
+        with pytest.raises(DeadlineError):
+            with_deadline(0.0, partial(engine.positions, [name]))
 
 
 def test_collections_without_dois_and_addresses(hashed_data: Path, plain_engine: object) -> None:

@@ -79,14 +79,14 @@ def test_one_starts_from_a_library(visit: VisitFn, tmp_path: Path, *, scripts: b
     page = visit("/", viewport={"width": 400, "height": 800}, java_script_enabled=scripts)
     page.locator("#library summary").click()
     page.locator("#file").set_input_files(tmp_path / "my.bib")
-    page.get_by_role("button", name="Look for these papers").click()
+    page.get_by_role("button", name="Match these papers").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("1 of 2 papers are in this collection")
     expect(page.locator(".lacking")).to_contain_text("Nobody Has This")
     if scripts:
         assert [] == barriers(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.locator("#each").select_option("their method")
-    page.get_by_role("button", name="Find papers like these").click()
+    page.get_by_role("button", name="Find similar papers").click()
     expect(page.locator(".summary")).to_contain_text("in method")
     expect(page.locator(".seeds li.positive")).to_contain_text(PAPER["title"])
     expect(page.locator("article.card")).to_have_count(10)
@@ -101,7 +101,7 @@ def test_a_file_is_dropped(visit: VisitFn) -> None:
         if event == "dragover":
             expect(page.locator("html.dropping")).to_have_count(1)
     expect(page.get_by_role("heading", level=1)).to_have_text("1 of 2 papers are in this collection")
-    page.get_by_role("button", name="Find papers like these").click()
+    page.get_by_role("button", name="Find similar papers").click()
     expect(page.locator(".summary .part")).to_have_count(3)
     expect(page.locator(".summary")).to_contain_text(PAPER["title"])
     expect(page.locator("#asked a.chip.method.on").first).to_be_visible()
@@ -323,7 +323,7 @@ def test_parts_of_the_query_are_taken_away(visit: VisitFn) -> None:
     expect(page.locator(".summary .part")).to_have_count(3)
     assert page.url.endswith(f"{ASKED.replace(':', '%3A')}&facet=method&like=demo%3Ap01-m00&in=method")
     page.locator(".summary").get_by_role("link", name=PAPER["title"]).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Papers akin to these")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Papers similar to these")
     expect(page.locator("article.card")).to_have_count(10)
 
 
@@ -385,13 +385,13 @@ def test_a_text_too_long_for_an_address_is_not_sent(visit: VisitFn) -> None:
     box = page.locator("#paste").get_by_label("Abstract")
     box.evaluate("box => { box.value = '\u4e2d'.repeat(9000); }")
     page.locator("#paste").get_by_role("button").click()
-    expect(page.get_by_role("alert")).to_contain_text("too long to be asked in an address")
+    expect(page.get_by_role("alert")).to_contain_text("too long for a link")
     page.route(
         "**/?*", lambda route: route.fulfill(status=414, content_type="text/html", body="<h1>414</h1>")
     )
     box.fill("A short one.")
     page.locator("#paste").get_by_role("button").click()
-    expect(page.get_by_role("alert")).to_contain_text("too long to be asked in an address")
+    expect(page.get_by_role("alert")).to_contain_text("too long for a link")
     expect(page.get_by_role("button", name="Try again")).to_have_count(0)
 
 

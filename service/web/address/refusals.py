@@ -20,16 +20,16 @@ from models.errors import (
 from service.api.errors import ProblemPages
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
-from service.web.asked import DEFAULT_LIMIT, Asked
-from service.web.links import Link
+from service.web.address.asked import DEFAULT_LIMIT, Asked
+from service.web.address.links import Link
 from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {
-    CursorExpiredError: "This list is of an earlier state of the collection; begin with its first page.",
+    CursorExpiredError: "The collection has changed since; start again from the first page.",
     PaperNotFoundError: "This paper is not in this collection; paste its title and abstract to ask with it.",
-    CursorError: "The address of this page of the list is not complete, or belongs to another search.",
+    CursorError: "The link to this page of results is incomplete, or belongs to another search.",
 }
-_NO_KEY_SENT: Final = "A page cannot send a key by itself: ask with a program, or where a proxy adds it."
+_NO_KEY_SENT: Final = "A web page cannot send a key: use the API, or a proxy that adds the key."
 # Answers count sentences from 0, people from 1: in a range, and in a list.
 _RANGE = re.compile(r"numbered 0 to (\d+)")
 _LIST = re.compile(r"\[(\d+(?:, \d+)*)\]")
@@ -54,7 +54,7 @@ def mended(asked: Asked, error: InputError) -> Link | None:
         nothing: dict[str, Any] = dict.fromkeys(
             ("sentences", "facets", "unlike_sentences", "unlike_facets"), ()
         )
-        return Link("Look for the whole abstract", asked.address(**nothing))
+        return Link("Search with the whole abstract", asked.address(**nothing))
     without = replace(asked, year_from=None, year_to=None, limit=DEFAULT_LIMIT)
     if without == asked:
         return None
@@ -62,7 +62,7 @@ def mended(asked: Asked, error: InputError) -> Link | None:
         without.settled(()).request()
     except QueryError:
         return None
-    return Link("Look without these years, ten papers a page", without.address())
+    return Link("Search without these years, ten results per page", without.address())
 
 
 def _problem_page(body: ProblemOut, headers: Mapping[str, str]) -> Response:

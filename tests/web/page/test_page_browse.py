@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
-from service.web.asked import Asked
-from service.web.given import MAX_NAMES
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_NAMES
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
@@ -87,7 +87,7 @@ def test_a_listed_paper_is_started_from_among_the_others(client: TestClient) -> 
 def test_filters_that_leave_nothing_are_said(client: TestClient) -> None:
     """The list is empty, and the line above has what to take away."""
     page = page_at(client, "/?field=Alchemy")
-    assert "No paper passes the filters" in page.text
+    assert "No paper matches these filters" in page.text
     assert ["/"] == [each["href"].split("?")[0] for each in page.all("a", id="part-1")]
     page_at(client, "/?field=Hydrology&n=1000", status=422)
     page_at(client, "/?field=Hydrology&cursor=made-up", status=422)
@@ -161,8 +161,8 @@ def test_an_author_is_found_by_a_part_of_the_name(
 def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:
     """With some of them, so that one gives more of the name."""
     page = page_at(authors, "/?author=kim&paper=p0", status=422)
-    assert "21 authors are called so, such as Kim Number00, Kim Number01" in page.text
-    assert "20 are taken" in page.text
+    assert "21 authors have this name, such as Kim Number00, Kim Number01" in page.text
+    assert "at most 20 are allowed" in page.text
 
 
 def test_the_command_line_filters_by_author(authors: TestClient) -> None:

@@ -19,12 +19,12 @@ _PARTS: Final[dict[int | str, str]] = {
     "venues": "The name of a venue",
     "fields": "The name of a field",
     "authors": "The name of an author",
-    "words": "What shared words weigh",
-    "limit": "The number of papers a page",
-    "cursor": "The address of this page of the list",
+    "words": "The weight of shared words",
+    "limit": "The number of results per page",
+    "cursor": "The link to this page of results",
     "sentences": "The list of sentences",
-    "seeds": "The list of papers to be like",
-    "negatives": "The list of papers to be unlike",
+    "seeds": "The list of papers to be similar to",
+    "negatives": "The list of papers to avoid",
 }
 _REFUSED: Final = {
     "string_too_long": "may have {max_length:,} characters",
@@ -48,5 +48,5 @@ def _refusal(first: ErrorDetails) -> str:
     named = [_PARTS[part] for part in first["loc"] if part in _PARTS]
     said = _REFUSED.get(first["type"])
     if not named or said is None:
-        return f"This cannot be asked: {str(first['msg']).removeprefix('Value error, ')}."
+        return f"This search cannot be run: {str(first['msg']).removeprefix('Value error, ')}."
     return f"{named[-1]} {said.format(**limits)}."

@@ -214,15 +214,15 @@ def _pairs(cells: Sequence[Cell]) -> tuple[Cell, ...]:
 
 
 def _left_out(count: int, weight: float) -> str:
-    pairs = "One lighter pair is" if count == 1 else f"{count} lighter pairs are"
-    return f"{pairs} left out; together they count {share_in_words(weight)}."
+    pairs = "One smaller pair is" if count == 1 else f"{count} smaller pairs are"
+    return f"{pairs} not shown; together they make up {share_in_words(weight)}."
 
 
 def _summary(heaviest: Cell, n_rows: int, n_columns: int) -> str:
     asked = "1 sentence of the query" if n_rows == 1 else f"{n_rows} sentences of the query"
     held = "1 sentence" if n_columns == 1 else f"{n_columns} sentences"
     return (
-        f"{asked} against {held} of this paper. The heaviest pair is sentence {heaviest.row.label} of the "
+        f"{asked} against {held} of this paper. The largest pair is sentence {heaviest.row.label} of the "
         f"query with sentence {heaviest.column.label} here: {heaviest.share} of the match, "
         f"at distance {heaviest.distance}."
     )

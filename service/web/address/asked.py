@@ -15,8 +15,8 @@ from models.types import Facet, Sentence
 from service.api.schemas.papers import ListIn
 from service.api.schemas.recommendations import RecommendationsIn
 from service.api.schemas.search import SearchIn
-from service.web.further import Further, facet_of, further_of, held, without
-from service.web.given import (
+from service.web.address.further import Further, facet_of, further_of, held, without
+from service.web.address.given import (
     all_of,
     choice_of,
     expect_within_bounds,
@@ -26,7 +26,7 @@ from service.web.given import (
     one_of,
     weight_of,
 )
-from service.web.validation import validated
+from service.web.address.validation import validated
 
 DEFAULT_LIMIT: Final = 10
 # Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.
@@ -228,11 +228,11 @@ class Asked:
             raise QueryError("Start from one thing: a paper, an abstract, or a few words of your own.")
         if len(self.abstract) > MOST_PASTED:
             raise QueryError(
-                f"This text is too long to be asked in an address: it has {len(self.abstract):,} characters, "
-                f"and {MOST_PASTED:,} are taken; paste the abstract alone, or ask with a program."
+                f"This text is too long for a link: it has {len(self.abstract):,} characters, "
+                f"and {MOST_PASTED:,} are allowed; paste only the abstract, or use the API."
             )
         if self.not_like and not (self.like or self._paper()):
-            raise QueryError("There are papers to be unlike and none to be like; name one of those too.")
+            raise QueryError("There are only papers to avoid; add one to be similar to.")
         if self.of_many:
             return validated(RecommendationsIn, self.body())
         return validated(SearchIn, self.body())

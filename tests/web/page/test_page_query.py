@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from models.types import Facet
-from service.web.asked import Asked
-from service.web.further import Further
+from service.web.address.asked import Asked
+from service.web.address.further import Further
 from service.web.views.summary import short
 from tests.support.builds import DEMO_CORPUS
 from tests.support.clients import client_of
@@ -50,7 +50,7 @@ def summary(client: TestClient, address: str, *, status: int = 200) -> dict[str,
     assert status == answer.status_code
     (line,) = re.findall(r'<p class="summary".*?</p>', answer.text, re.DOTALL)
     parts = line.split('<span class="part">')[1:]
-    texts = [" ".join(Page(part).text.replace("×, take away", "").split()) for part in parts]
+    texts = [" ".join(Page(part).text.replace("×, remove", "").split()) for part in parts]
     return {text: Page(part).all("a")[0]["href"] for text, part in zip(texts, parts, strict=True)}
 
 
@@ -132,7 +132,7 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
     unlike = client.get(f"/v1/papers/{UNLIKE}").json()["paper"]["title"]
     bare = {"paper": "", "facets": (), "unlike_facets": ()}
     expected = {
-        f"Papers akin to {short(title)}": bare,
+        f"Papers similar to {short(title)}": bare,
         "in method": {"facets": (Facet.RESULT,)},
         "and result": {"facets": (Facet.METHOD,)},
         "but different in background": {"unlike_facets": ()},
@@ -142,7 +142,7 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
         "in Akin demo corpus (invented)": {"venues": ()},
         "on Hydrology": {"fields": ("Protein design",)},
         "or Protein design": {"fields": ("Hydrology",)},
-        "with shared words counting 0.5": {"words": None},
+        "with shared words weighing 0.5": {"words": None},
     }
     parts = summary(client, ALL.address())
     assert list(expected) == list(parts)
@@ -159,7 +159,7 @@ def test_the_whole_query_stands_in_a_line(client: TestClient) -> None:
         (f"paper={PAPER}&s=2", "u=1", "but different in sentence 2"),
         (f"paper={PAPER}", "to=2020", "from 2020 or before"),
         (f"paper={PAPER}", "from=2000&to=2020", "from 2000–2020"),
-        (f"paper={PAPER}", "words=0", "with shared words left out"),
+        (f"paper={PAPER}", "words=0", "without shared words"),
         ("text=sepsis", "facet=method", "in their method"),
         ("abstract=We+do.+It+works.", "from=2000", "from 2000 or later"),
     ],
@@ -172,7 +172,7 @@ def test_every_part_is_said(client: TestClient, query: str, part: str, words: st
 
 def test_a_pasted_text_without_a_title_has_a_name(client: TestClient) -> None:
     """It is called what it is."""
-    assert ["Papers akin to your text"] == list(summary(client, "/?abstract=We+do.+It+works."))
+    assert ["Papers similar to your text"] == list(summary(client, "/?abstract=We+do.+It+works."))
 
 
 def test_without_anything_to_be_like_one_starts_again(client: TestClient) -> None:

@@ -221,11 +221,12 @@ def test_few_candidates_hold_the_best(plain_engine: SearchEngine, aspect: Aspect
         SearchEngine(snapshot, plain_engine.load, n_candidates=n) for n in (10, len(snapshot))
     )
     n_found = 0
-    for position in range(len(snapshot)):
+    sample = range(0, len(snapshot), 3)
+    for position in sample:
         query = SearchQuery((Seed(snapshot.paper(position).id, aspect=aspect),), limit=2)
         wanted, found = ([r.paper.id for r in each.search(query).results] for each in (all_of_them, few))
         n_found += len({*wanted} & {*found})
-    assert n_found / (2 * len(snapshot)) > 0.97
+    assert n_found / (2 * len(sample)) > 0.97
 
 
 def test_pages_go_on_with_words(haystack: Path) -> None:

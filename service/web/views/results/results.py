@@ -10,15 +10,15 @@ import orjson
 
 from service.api.schemas.search import SearchOut
 from service.search.query import Reason
+from service.web.address.asked import Asked, Order, View
+from service.web.address.links import Link
 from service.web.answered import MOST_SAVED, Answered, sources
-from service.web.asked import Asked, Order, View
-from service.web.links import Link
 from service.web.saved import to_keep
-from service.web.views.cards import Card, make_cards
-from service.web.views.rows import Row, make_rows
-from service.web.views.timeline import TimelineView, draw_timeline
+from service.web.views.results.cards import Card, make_cards
+from service.web.views.results.rows import Row, make_rows
+from service.web.views.results.timeline import TimelineView, draw_timeline
 
-_NO_SEED: Final = "None of the papers given can be used; beside each stands why."
+_NO_SEED: Final = "None of these papers can be used; the reason stands next to each."
 _EXPORTS: Final = {"BibTeX": "bib", "RIS": "ris", "CSV": "csv"}
 _TABLES: Final = {"LaTeX": "tex", "Markdown": "md", "TSV": "tsv"}
 
@@ -90,13 +90,13 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         start=asked.address() if answered.first_rank > 1 else "",
         permalink=asked.address(),
         views=_choices(asked, "view", {"Cards": View.CARDS, "Table": View.TABLE}),
-        orders=_choices(asked, "order", {"Strongest first": Order.STRENGTH, "Newest first": Order.YEAR}),
+        orders=_choices(asked, "order", {"Best match first": Order.STRENGTH, "Newest first": Order.YEAR}),
         exports=_files(asked, _EXPORTS),
         whole=_files(asked, _EXPORTS, whole="&whole=1"),
         whole_words=_whole_words(answered),
         tables=_files(asked, _TABLES),
         words=Link(
-            "Shared words count", asked.address(words=None if asked.words == 0 else 0.0), asked.words != 0
+            "Count shared words", asked.address(words=None if asked.words == 0 else 0.0), asked.words != 0
         ),
         kept=orjson.dumps(to_keep(asked)).decode("utf-8", "replace"),
         curl=curl(asked, base_url, keyed=keyed),
@@ -137,8 +137,8 @@ def _whole_words(answered: Answered) -> str:
     if answered.first_rank == 1 and not out.next_cursor:
         return ""
     if total is None or total > MOST_SAVED:
-        return f"The first {MOST_SAVED:,} of the list"
-    return f"All {total:,} of the list"
+        return f"First {MOST_SAVED:,} results"
+    return f"All {total:,} results"
 
 
 def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:

@@ -14,8 +14,8 @@ from indexer.catalog.catalog import CATALOG_FILE
 from models.encoder import Encoder
 from models.types import Facet
 from service.access.api_keys import Keys, Scope
-from service.web.asked import Asked
-from service.web.further import Further
+from service.web.address.asked import Asked
+from service.web.address.further import Further
 from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
@@ -105,7 +105,7 @@ def test_papers_are_found_by_names_and_titles(client: TestClient, name: str) -> 
     assert ["ropes", "arxiv:2212.11867", "pmid:31452104"] == found(page)
     assert "3 of 4 papers are in this collection" in page.text
     assert f"From {name}" in page.text
-    (missing,) = page.all("a", title="akin")
+    (missing,) = page.all("a", title="Similar")
     asked = asked_by(missing["href"])
     if name in {"ids.txt", "my list"}:
         assert Asked(text="Nobody has été") == asked
@@ -210,8 +210,8 @@ def test_a_library_is_bounded(client: TestClient) -> None:
         client, "".join(f"Title {number}\n" for number in range(MOST_ENTRIES + 1)) + "ropes\n", "list.txt"
     )
     assert [] == found(page)
-    assert f"the first {MOST_ENTRIES:,} entries were looked for" in page.text
-    assert MOST_LISTED == len(page.all("a", title="akin"))
+    assert f"only the first {MOST_ENTRIES:,} entries were matched" in page.text
+    assert MOST_LISTED == len(page.all("a", title="Similar"))
     assert f"And {MOST_ENTRIES - MOST_LISTED:,} more." in page.text
 
 
@@ -251,9 +251,9 @@ def test_what_is_asked_is_kept(client: TestClient) -> None:
 def test_long_abstracts_are_not_linked(client: TestClient) -> None:
     """One that no search takes leads to papers that say something like its title; so do those past all."""
     long = send(client, f"@book{{a, title={{Long}}, abstract={{{'word ' * 2_100}}}}}")
-    assert [Asked(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="akin")]
+    assert [Asked(text="Long")] == [asked_by(each["href"]) for each in long.all("a", title="Similar")]
     entries = [f"@book{{k{i}, title={{Title {i}}}, abstract={{{'word ' * 1_000}}}}}\n" for i in range(100)]
-    links = [asked_by(each["href"]) for each in send(client, "".join(entries)).all("a", title="akin")]
+    links = [asked_by(each["href"]) for each in send(client, "".join(entries)).all("a", title="Similar")]
     assert {"", "Title 99"} == {links[0].text, links[99].text}
     assert 100 == len(links)
 
@@ -273,7 +273,7 @@ def test_a_library_needs_a_key_where_there_are_keys(data: Path, tmp_path: Path) 
     with Keys.open(copy / CATALOG_FILE) as keys:
         token = keys.create("reader", scope=Scope.READ, expires_days=1).token
     with client_of(copy) as client:
-        assert "needs a key" in Page(client.get("/library").text).text
+        assert "needs an API key" in Page(client.get("/library").text).text
         file = {"file": ("my.bib", FILES["my.bib"])}
         assert 401 == client.post("/library", files=file).status_code
         known = client.post("/library", files=file, headers={"X-API-Key": token})

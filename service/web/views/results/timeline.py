@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.api.schemas.base import PaperOut
-from service.web.views.years import stretch_in_words, stretch_length
+from service.web.views.results.years import stretch_in_words, stretch_length
 
 # As many columns as fit a telephone; beyond, a column holds several years.
 _MOST_COLUMNS = 10
@@ -74,7 +74,7 @@ def draw_timeline(
     years = [paper.year for paper in papers if paper.year is not None]
     n_undated = len(ranked) - len(years)
     if not years:
-        return TimelineView((), n_undated, "None of these papers states its year", 0.0, 0.0, 0.0)
+        return TimelineView((), n_undated, "None of these papers has a year", 0.0, 0.0, 0.0)
     length = stretch_length(min(years), max(years), most=_MOST_COLUMNS)
     of_stretch: dict[int, list[tuple[int, PaperOut]]] = defaultdict(list)
     for rank, paper in ranked:
@@ -129,5 +129,5 @@ def _summary(years: Sequence[int], n_undated: int, length: int) -> str:
     span = f"in {first}" if first == last else f"from {first} to {last}"
     n_papers = "1 paper" if len(years) == 1 else f"{len(years)} papers"
     undated = f", {n_undated} more without a year" if n_undated else ""
-    columns = f", {length} years to a column" if length > 1 else ""
+    columns = f", {length} years per column" if length > 1 else ""
     return f"{n_papers} {span}{undated}{columns}"

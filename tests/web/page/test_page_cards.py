@@ -15,8 +15,8 @@ from models.encoder import Encoder
 from models.text.words import stems
 from models.types import Facet
 from service.api.schemas.search import ResultOut
-from service.web.asked import Asked
-from service.web.views.sentences import card_sentences
+from service.web.address.asked import Asked
+from service.web.views.results.sentences import card_sentences
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
@@ -114,7 +114,7 @@ def test_shared_words_are_marked_and_listed(client: TestClient) -> None:
     marked = {stem for word in re.findall("<mark>([^<]+)</mark>", html) for stem in stems(unescape(word))}
     assert marked
     assert marked <= {stem for term in terms for stem in stems(term)}
-    (title,) = re.findall(r'title="Start from this paper">(.*?)</a>', html)
+    (title,) = re.findall(r'title="Start from this paper: [^"]*">(.*?)</a>', html)
     assert out["results"][0]["paper"]["title"] == unescape(re.sub("</?mark>", "", title))
     assert "<mark>" in title
     (link,) = page_at(client, address).all("a", id="words")

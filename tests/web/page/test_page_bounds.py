@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
-from service.web.asked import Asked
-from service.web.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, page_at
 from tests.support.growing import grows_too_fast
@@ -37,16 +37,16 @@ def address(**given: object) -> str:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"like": names(700)}, "gives 700 further papers, and 50 are taken"),
-        ({"like": names(30), "not": names(20), "add": "x"}, "gives 51 further papers, and 50 are taken"),
-        ({"paper": PAPER, "venue": names(21)}, "gives 21 venues, and 20 are taken"),
-        ({"paper": PAPER, "field": names(21)}, "gives 21 fields, and 20 are taken"),
-        ({"author": names(21)}, "gives 21 authors, and 20 are taken"),
-        ({"paper": PAPER, "s": range(1_001)}, "gives 1,001 numbers of sentences, and 1,000 are taken"),
-        ({"paper": PAPER, "u": range(1_001)}, "gives 1,001 numbers of sentences to be unlike, and 1,000 are"),
-        ({"paper": "x" * 4_001}, "gives 4,001 characters of ids and names, and 4,000 are taken"),
-        ({"like": ["x" * 2_000, "y" * 2_001]}, "gives 4,001 characters of ids and names, and 4,000 are"),
-        ({"text": "x" * 20_001}, "gives 20,001 characters of text, and 20,000 are taken"),
+        ({"like": names(700)}, "has 700 further papers, and 50 are allowed"),
+        ({"like": names(30), "not": names(20), "add": "x"}, "has 51 further papers, and 50 are allowed"),
+        ({"paper": PAPER, "venue": names(21)}, "has 21 venues, and 20 are allowed"),
+        ({"paper": PAPER, "field": names(21)}, "has 21 fields, and 20 are allowed"),
+        ({"author": names(21)}, "has 21 authors, and 20 are allowed"),
+        ({"paper": PAPER, "s": range(1_001)}, "has 1,001 numbers of sentences, and 1,000 are allowed"),
+        ({"paper": PAPER, "u": range(1_001)}, "has 1,001 numbers of sentences to be unlike, and 1,000 are"),
+        ({"paper": "x" * 4_001}, "has 4,001 characters of ids and names, and 4,000 are allowed"),
+        ({"like": ["x" * 2_000, "y" * 2_001]}, "has 4,001 characters of ids and names, and 4,000 are"),
+        ({"text": "x" * 20_001}, "has 20,001 characters of text, and 20,000 are allowed"),
     ],
 )
 def test_too_much_is_refused_in_words(client: TestClient, given: dict[str, object], said: str) -> None:
@@ -88,7 +88,7 @@ def test_a_text_that_is_too_long_is_shown(client: TestClient) -> None:
     """What somebody pasted is not lost."""
     text = "y" * MAX_SHOWN_CHARS
     page = page_at(client, address(abstract=text), status=422)
-    assert "20,000 characters, and 10,000 are taken" in page.text
+    assert "20,000 characters, and 10,000 are allowed" in page.text
     assert text in page.text
 
 

@@ -24,10 +24,10 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from service.web import render
-from service.web.views.alignment import Source, draw_alignment, share_in_words
 from service.web.views.collection import CollectionView, describe_collection
 from service.web.views.figures import FILE, FiguresView, read_figures
-from service.web.views.timeline import TimelineView, draw_timeline
+from service.web.views.results.alignment import Source, draw_alignment, share_in_words
+from service.web.views.results.timeline import TimelineView, draw_timeline
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 ATTACK = '"><script>alert(1)</script><img src=x onerror=alert(2)>'
@@ -119,7 +119,7 @@ def test_contrast_is_drawn_apart(engine: SearchEngine) -> None:
     assert all(cell.unlike == cell.row.unlike for cell in view.cells)
     assert [False, True] == sorted({pair.unlike for pair in view.pairs})
     html, _ = drawn("alignment", view, "id")
-    assert "held against it" in html
+    assert "counts against it" in html
     assert html.count('<g class="cell against"') == sum(each.weight < 0 for each in result.alignments)
 
 
@@ -186,7 +186,7 @@ def test_long_abstracts_stay_readable(engine: SearchEngine) -> None:
     view = draw_alignment(result, [many])
     assert all(later.at - earlier.at >= view.side for earlier, later in pairwise(view.columns))
     assert view.side >= 2 * max(cell.radius for cell in view.cells)
-    assert ("836 lighter pairs are left out; together they count 93\u00a0%.",) == view.left_out
+    assert ("836 smaller pairs are not shown; together they make up 93\u00a0%.",) == view.left_out
     html, _ = drawn("alignment", view, "id")
     assert 'tabindex="0"' in html
 
@@ -276,8 +276,8 @@ def test_no_years_no_drawing(engine: SearchEngine) -> None:
     """Where no result states its year, that is said and nothing is drawn."""
     html, drawings = drawn("timeline", draw_timeline(papers_of(engine, [None, None])))
     assert [] == drawings
-    assert "None of these papers states its year" in html
-    assert TimelineView((), 0, "None of these papers states its year", 0.0, 0.0, 0.0) == draw_timeline([])
+    assert "None of these papers has a year" in html
+    assert TimelineView((), 0, "None of these papers has a year", 0.0, 0.0, 0.0) == draw_timeline([])
 
 
 def test_the_collection_is_told_as_it_is(engine: SearchEngine) -> None:

@@ -14,10 +14,10 @@ from fastapi.testclient import TestClient
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.search import ResultOut
 from service.api.services import services_of
+from service.web.address.asked import Asked
 from service.web.answered import whole_list
-from service.web.asked import Asked
 from service.web.tables import to_latex, to_markdown, to_tsv
-from service.web.views.rows import key_sentences
+from service.web.views.results.rows import key_sentences
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, page_at, ranked_ids
 
@@ -149,7 +149,7 @@ def test_a_saved_list_is_bounded(client: TestClient) -> None:
 
 def test_the_page_says_what_of_the_list_is_saved(client: TestClient) -> None:
     """All of it where it is short; where the page has it all there is nothing more to save."""
-    assert "All 99 of the list" in page_at(client, f"/?paper={PAPER}").text
+    assert "All 99 results" in page_at(client, f"/?paper={PAPER}").text
     assert "whole=1" not in client.get(f"/?paper={PAPER}&n=100").text
 
 

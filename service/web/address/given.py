@@ -105,6 +105,4 @@ def _values(given: QueryParams, names: Sequence[str]) -> list[str]:
 
 
 def _too_much(what: str, most: int) -> QueryError:
-    return QueryError(
-        f"The address gives {what}, and {most:,} are taken; leave some out, or ask with a program."
-    )
+    return QueryError(f"The link has {what}, and {most:,} are allowed; remove some, or use the API.")

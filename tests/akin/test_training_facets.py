@@ -1,0 +1,85 @@
+"""`akin train facets` on a corpus of one's own, whose abstracts have labelled sections."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from akin.cli.training.facets import read_labelled
+from models.errors import InputError
+from models.facets import read_metadata
+from models.types import Facet
+from tests.support.commands import flat, run
+
+SECTIONS = (
+    "BACKGROUND: {0} is feared. METHODS: We gave {0} to mice. RESULTS: Mice with {0} died. All of them did."
+)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """40 papers with section labels in their text, one with facets of its own, and two without either."""
+    texts = [SECTIONS.format(f"toxin {number}") for number in range(40)]
+    rows: list[dict[str, object]] = [
+        {"id": f"p{number}", "title": f"Toxin {number}", "abstract": text}
+        for number, text in enumerate(texts)
+    ]
+    rows.append(
+        {
+            "id": "own",
+            "title": "T",
+            "abstract": ["Toxins kill.", "So do we."],
+            "facets": ["background", "other"],
+        }
+    )
+    rows += [
+        {"id": f"plain{number}", "title": "P", "abstract": "Toxins kill. All know."} for number in (1, 2)
+    ]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_papers_are_learnt_from_or_measured_on(corpus: Path) -> None:
+    """No paper is both; labels are gone from the text, but in a part of what is learnt from."""
+    read = read_labelled(corpus, held_out=0.3)
+    learnt, held_out = ({paper.id for paper in papers} for papers in (read.learnt, read.held_out))
+    assert {"own", *(f"p{number}" for number in range(40))} == learnt | held_out
+    assert not learnt & held_out
+    assert 4 < len(held_out) < 22
+    assert not [paper for paper in read.held_out if "METHODS" in paper.abstract]
+    assert 0 < len([paper for paper in read.learnt if "METHODS" in paper.abstract]) < len(learnt) // 2
+    (some, *_) = [paper for paper in read.held_out if paper.id != "own"]
+    expected = [Facet.BACKGROUND, Facet.METHOD, Facet.RESULT, Facet.RESULT]
+    assert expected == [sentence.facet for sentence in some.sentences]
+    assert (41, 0) == (len(read_labelled(corpus).learnt), len(read_labelled(corpus).held_out))
+
+
+def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
+    """The new tagger and Akin's own stand side by side, on the papers held out alone."""
+    out = tmp_path / "facets-mine.safetensors"
+    command = ("train", "facets", corpus, "--text-alone", "--held-out", "0.3", "--out", out)
+    shown = flat(run(*command))
+    n_held_out = len(read_labelled(corpus, held_out=0.3).held_out)
+    assert f"of {n_held_out} abstracts" in shown
+    assert f"Learnt from {41 - n_held_out} abstracts" in shown
+    assert 41 - n_held_out == read_metadata(out)["n_papers"]
+    micro = {
+        name: float(re.findall(rf"{name} (\d+\.\d)", shown)[0]) for name in ("facets-mine", "facets-surface")
+    }
+    assert micro["facets-mine"] > micro["facets-surface"]
+    again = ("train", "facets", corpus, "--text-alone", "--out", tmp_path / "facets-surface.safetensors")
+    assert "give the file another" in flat(run(*again, "--held-out", "0.3", status=1))
+
+
+def test_a_corpus_without_labels_says_what_is_needed(tmp_path: Path) -> None:
+    """None at all, or too few to hold some back."""
+    path = tmp_path / "plain.jsonl"
+    path.write_text('{"id": "a", "title": "A", "abstract": "Toxins kill. All know."}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="section labels in their text"):
+        read_labelled(path)
+    few = json.dumps({"id": "a", "title": "A", "abstract": SECTIONS.format("lead")})
+    path.write_text(f"{few}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="20 at least"):
+        read_labelled(path, held_out=0.2)
