@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar, Unpack
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from akin.cli.collection.serving import settings_of
 from akin.client import calls
 from akin.client.answers import (
     FetchedPapers,
@@ -49,6 +48,7 @@ from service.search.engine import SearchEngine
 from service.search.lookup import Listing, fetch_papers, find_titles, list_papers
 from service.search.query import Page, SearchQuery, Seed
 from service.search.sentences import search_sentences
+from service.settings import settings_of
 
 _Answer = TypeVar("_Answer")
 _Body = TypeVar("_Body")

@@ -58,7 +58,8 @@ class Paper:
     """A paper as the corpus gave it, its abstract split into sentences.
 
     ``sentences`` is never empty for a paper that came from a reader or a query; positions in it, from 0,
-    are the sentence numbers every answer speaks of.
+    are the sentence numbers every answer speaks of. ``author_ids`` are what a reviewing system calls the
+    authors, such as ``~Ada_Quill1``; no collection keeps them.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Paper:
     url: str | None = None
     doi: str | None = None
     fields: tuple[str, ...] = ()
+    author_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ from service.secret import read_secret
 from service.settings import Settings
 from service.store import LazyStore
 from service.timings import USUAL, Timings
-from service.web.refusals import PROBLEM_PAGES
+from service.web.address.refusals import PROBLEM_PAGES
 from service.web.routes import batch_page, compare_page, docs, library_page, page, saved_page, static
 
 # Titles come before single papers, whose ids may be anything.

@@ -32,13 +32,14 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.collection.build import KEEP
+from models.errors import InputError
 
 
 class Keyless(StrEnum):
@@ -106,3 +107,12 @@ class Settings(BaseSettings):
     def cors_origin_list(self) -> list[str]:
         """The origins whose pages may call the service."""
         return [origin.strip() for origin in self.cors_origins.split(",") if origin.strip()]
+
+
+def settings_of(**given: Any) -> Settings:
+    """The settings of the environment, but for what is given and not ``None``; raises InputError."""
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error

@@ -35,7 +35,7 @@ _COMMANDS: Final = {
     "embed": "akin.cli.collection.indexing:embed",
     "sentences": "akin.cli.search.sentences:sentences",
     "analyze": "akin.cli.search.analyzing:analyze",
-    "mcp": "akin.mcp.command:mcp",
+    "mcp": "akin.cli.search.mcp:mcp",
     "worker": "akin.cli.collection.worker:worker",
     "keys": "akin.cli.collection.keys:app",
     "evaluate": "akin.cli.evaluation.evaluate:app",

@@ -61,6 +61,7 @@ class RawPaper:
     doi: object = None
     fields: object = None
     facets: object = None
+    author_ids: object = None
     lookup: str | None = None
 
     @property
@@ -90,9 +91,10 @@ def to_paper(raw: RawPaper) -> Paper:
         title=_title(raw.title),
         abstract=abstract,
         sentences=sentences,
-        year=_year(raw.year),
+        year=year_of(raw.year),
         venue=_field(raw.venue, "venue"),
         authors=_names(raw.authors, "authors"),
+        author_ids=_names(raw.author_ids, "author ids"),
         url=_url(raw.url),
         doi=_doi(raw.doi),
         fields=_names(raw.fields, "fields"),
@@ -148,6 +150,19 @@ def id_of(raw: RawPaper) -> str:
     return text
 
 
+def year_of(given: object) -> int | None:
+    """A year that is given as a number or a text, if any; raises InputError for what is none."""
+    if given is None or given == "":
+        return None
+    if isinstance(given, str) and (digits := _YEAR.fullmatch(given)):
+        given = int(digits[1])
+    if isinstance(given, float) and given.is_integer():
+        given = int(given)
+    if isinstance(given, bool) or not isinstance(given, int) or not MIN_YEAR <= given <= MAX_YEAR:
+        raise InputError(f"the year {str(given)[:50]!r} is no whole number from {MIN_YEAR} to {MAX_YEAR}")
+    return given
+
+
 def _title(given: object) -> str:
     return _not_blank(clean(_text(given, "title", MAX_TITLE_CHARS)), "title")
 
@@ -191,18 +206,6 @@ def _facets(given: object) -> list[Facet | None] | None:
         if label is not None and not (isinstance(label, str) and label in known):
             raise InputError(f"unknown facet {str(label)[:50]!r}; known: {', '.join(sorted(known))}, or null")
     return [None if label is None else Facet(label) for label in given]
-
-
-def _year(given: object) -> int | None:
-    if given is None or given == "":
-        return None
-    if isinstance(given, str) and (digits := _YEAR.fullmatch(given)):
-        given = int(digits[1])
-    if isinstance(given, float) and given.is_integer():
-        given = int(given)
-    if isinstance(given, bool) or not isinstance(given, int) or not MIN_YEAR <= given <= MAX_YEAR:
-        raise InputError(f"the year {str(given)[:50]!r} is no whole number from {MIN_YEAR} to {MAX_YEAR}")
-    return given
 
 
 def _field(given: object, name: str) -> str | None:

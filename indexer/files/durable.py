@@ -5,7 +5,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,30 @@ def discard_folder(folder: Path) -> None:
     if folder.exists():
         folder.rename(doomed)
         shutil.rmtree(doomed)
+
+
+@contextmanager
+def replaced_together(folder: Path, names: Sequence[str]) -> Iterator[Path]:
+    """A new folder; what the block writes into it takes the place of all the files ``names`` of ``folder``.
+
+    Those of them that were not written anew are gone then. After an error all is as it was, and a crash while
+    they change places leaves some of the new ones, never new ones beside old ones.
+    """
+    prepared = folder / ".writing"
+    shutil.rmtree(prepared, ignore_errors=True)
+    prepared.mkdir(parents=True)
+    try:
+        yield prepared
+        sync_tree(prepared)
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        sync(folder)
+        for name in names:
+            if (prepared / name).exists():
+                (prepared / name).rename(folder / name)
+        sync(folder)
+    finally:
+        shutil.rmtree(prepared, ignore_errors=True)
 
 
 @contextmanager

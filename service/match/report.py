@@ -9,12 +9,13 @@ from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from indexer.files.durable import replace_file, storage_errors
+from indexer.files.durable import storage_errors
 from models.types import Alignment, Paper, ProgressFn
 from service.match.affinity import Reason
 from service.match.assignment import Assignment
 from service.match.matching import Match
 
+REPORT: Final = "report.html"
 # Papers of a profile that are shown for a pair, and pairs of sentences of each.
 _N_PAPERS: Final = 2
 _N_SENTENCES: Final = 2
@@ -97,7 +98,7 @@ def write_report(
         )
     )
     with storage_errors(path):
-        replace_file(path, _FORBIDDEN.sub("�", html).encode())
+        path.write_bytes(_FORBIDDEN.sub("�", html).encode())
 
 
 def _environment() -> Environment:

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indexer.files.cells import harmless
-from indexer.files.durable import replace_file, storage_errors, sync
+from indexer.files.durable import storage_errors
 from service.match.assignment import Assignment
 from service.match.matching import Match
 
@@ -22,6 +21,7 @@ CMT_SCORES = "cmt-scores.tsv"
 PARQUET = "affinities.parquet"
 ASSIGNMENTS = "assignments.csv"
 CMT_ASSIGNMENTS = "cmt-assignments.xml"
+TABLES: Final = (SCORES, CMT_SCORES, PARQUET, ASSIGNMENTS, CMT_ASSIGNMENTS)
 
 _NAME: Final = pa.dictionary(pa.int32(), pa.string())
 _SCHEMA: Final = pa.schema(
@@ -40,7 +40,7 @@ def write_scores(match: Match, folder: Path) -> None:
     _write_rows(folder / SCORES, _scores(match), ",")
     header = [("Paper ID", "Reviewer Email", "Score")]
     _write_rows(folder / CMT_SCORES, chain(header, _scores(match)), "\t")
-    with _fresh(folder / PARQUET) as path, pq.ParquetWriter(path, _SCHEMA) as writer:
+    with storage_errors(folder / PARQUET), pq.ParquetWriter(folder / PARQUET, _SCHEMA) as writer:
         for first in range(0, len(match.submissions), _N_SUBMISSIONS):
             writer.write_table(_table(match, first, first + _N_SUBMISSIONS))
 
@@ -87,22 +87,12 @@ def write_assignment(match: Match, assignment: Assignment, folder: Path) -> None
     ET.indent(root)
     text = ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
     with storage_errors(folder / CMT_ASSIGNMENTS):
-        replace_file(folder / CMT_ASSIGNMENTS, text.encode("utf-8", errors="replace"))
+        (folder / CMT_ASSIGNMENTS).write_bytes(text.encode("utf-8", errors="replace"))
 
 
 def _write_rows(path: Path, rows: Iterable[Sequence[str]], delimiter: str) -> None:
     with (
-        _fresh(path) as fresh,
-        fresh.open("w", encoding="utf-8", errors="replace", newline="") as file,
+        storage_errors(path),
+        path.open("w", encoding="utf-8", errors="replace", newline="") as file,
     ):
         csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
-
-
-@contextmanager
-def _fresh(path: Path) -> Iterator[Path]:
-    """A place for what replaces ``path`` once all of it is written; raises StorageError."""
-    with storage_errors(path):
-        fresh = path.with_name(f"{path.name}.new")
-        yield fresh
-        sync(fresh)
-        fresh.replace(path)

@@ -104,7 +104,7 @@ class SearchEngine:
     @cached_property
     def strengths(self) -> Strengths:
         """The scales that results are held against."""
-        return Strengths(self.snapshot)
+        return Strengths(self.snapshot, self.digest)
 
     @cached_property
     def titles(self) -> Titles:

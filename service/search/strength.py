@@ -8,9 +8,11 @@ in the same respect. Measured: docs/why.md, "How strong a match is".
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import Final
 
 import numpy as np
+from cachetools import LRUCache
 from jaxtyping import Float64
 
 from indexer.snapshot.snapshot import Snapshot
@@ -56,25 +58,35 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
         yield warning(WarningCode.NO_GOOD_MATCH, strength.label)
 
 
+# By the digest of the generation: one that is opened again, for a cursor or once a change was taken back, is
+# not measured again.
+_scales: Final[LRUCache[tuple[bytes, Respect], Float64[np.ndarray, " n_sampled"]]] = LRUCache(256)
+_at_scales: Final = Lock()
+
+
 class Strengths:
     """The scales of one snapshot, each measured when first needed: a few searches without explanation.
 
-    A scale is the same for the same snapshot. Safe to share between threads: two that need a scale at once
-    measure it twice, alike.
+    A scale is the same for the same snapshot; this process keeps those of the last ones, by the ``digest`` of
+    their generations. Safe to share between threads: two that need a scale at once measure it twice, alike.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, digest: bytes) -> None:
         self._snapshot = snapshot
-        self._scales: dict[Respect, Float64[np.ndarray, " n_sampled"]] = {}
+        self._digest = digest
 
     def of(self, reach: float, respect: Respect) -> Strength | None:
         """How strong a match with that ``reach`` is; ``None`` in a collection too small to tell.
 
         Raises DeadlineError.
         """
-        if respect not in self._scales:
-            self._scales[respect] = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
-        scale = self._scales[respect]
+        key = (self._digest, respect)
+        with _at_scales:
+            scale = _scales.get(key)
+        if scale is None:
+            scale = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
+            with _at_scales:
+                _scales[key] = scale
         if len(scale) < _FEWEST:
             return None
         nearer_than = 1 - float(np.searchsorted(scale, reach, side="right")) / len(scale)

@@ -14,9 +14,9 @@ from service.resolve.identifiers import Names, names_of
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
 from service.search.query import Detail, SearchQuery
-from service.web.asked import Asked
+from service.web.address.asked import Asked
 from service.web.browsed import with_authors
-from service.web.views.alignment import Source
+from service.web.views.results.alignment import Source
 
 # Papers of a list that is saved as a whole, and what of them.
 MOST_SAVED: Final = 1_000

@@ -12,8 +12,8 @@ from service.api.dependencies.cursors import Paging
 from service.resolve.titles import fold
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, list_papers
-from service.web.asked import Asked
-from service.web.given import MAX_NAMES
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_NAMES
 
 _NAMED: Final = 3  # authors that are named where too many are called so
 
@@ -83,6 +83,6 @@ def _authors(engine: SearchEngine, given: str) -> list[str]:
 def _too_many(n_names: int, names: list[str]) -> QueryError:
     some = ", ".join(names[:_NAMED])
     return QueryError(
-        f"{n_names:,} authors are called so, such as {some}; at most {MAX_NAMES} are allowed, "
-        "so give more of the name."
+        f"{n_names:,} authors have this name, such as {some}; at most {MAX_NAMES} are allowed, so give more "
+        "of it."
     )

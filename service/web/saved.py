@@ -12,8 +12,8 @@ from models.types import Facet
 from service.api.schemas.queries import Kind, to_query
 from service.saved.saved_queries import SavedQuery
 from service.search.query import SearchQuery
-from service.web.asked import DEFAULT_LIMIT, Asked
-from service.web.further import Further
+from service.web.address.asked import DEFAULT_LIMIT, Asked
+from service.web.address.further import Further
 
 _Body = Mapping[str, Any]
 

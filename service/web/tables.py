@@ -8,7 +8,7 @@ from indexer.files.cells import harmless
 from service.api.exports import bibtex_keys, latex_text, one_line
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut
-from service.web.views.rows import key_sentences
+from service.web.views.results.rows import key_sentences
 
 _COLUMNS: Final = ("Paper", "Problem", "Method", "Result")
 _SHEET: Final = ("Title", "Authors", "Year", "Venue", "DOI", "Match", "Problem", "Method", "Result")

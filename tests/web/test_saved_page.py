@@ -21,8 +21,8 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
-from service.web.asked import Asked
-from service.web.further import Further
+from service.web.address.asked import Asked
+from service.web.address.further import Further
 from service.web.saved import to_keep
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus

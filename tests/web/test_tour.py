@@ -21,6 +21,8 @@ SIZES = {
     "narrowest": {"viewport": {"width": 360, "height": 740}},
     "dark": {"viewport": {"width": 1280, "height": 800}, "color_scheme": "dark"},
 }
+LONG = "On " + "very " * 80 + "long titles"
+WORD = "Donaudampfschifffahrt" * 20
 METHOD = "/?paper=demo%3Ap03-m07&facet=method"
 
 
@@ -185,6 +187,45 @@ def test_a_collection_is_browsed(tour: Page) -> None:
     looked_at(tour)
 
 
+def test_a_search_is_kept(tour: Page) -> None:
+    """Under a name, with its likes and dislikes; it is listed, shows what is new, opens and is deleted."""
+    tour.goto(f"{METHOD}&like={OTHERS[0]['id']}&not={OTHERS[1]['id']}")
+    asked = tour.locator("#summary .chip").all_text_contents()
+    tour.get_by_text("Save this search").click()
+    tour.get_by_label("Name").fill(f"Causes and {LONG}"[:100].strip())
+    tour.get_by_role("button", name="Save", exact=True).click()
+    expect(tour.locator(".keep .said")).to_have_text("Saved.")
+    looked_at(tour)
+    tour.get_by_role("link", name="Saved searches").click()
+    looked_at(tour)
+    tour.get_by_role("link", name="New papers").click()
+    expect(tour.get_by_role("heading", name="No new papers")).to_be_visible()
+    looked_at(tour)
+    tour.get_by_role("link", name="Open the search").click()
+    expect(tour.locator("#summary .chip")).to_have_text(asked)
+    tour.go_back()
+    tour.once("dialog", lambda dialog: dialog.accept())
+    tour.get_by_role("button", name="Delete").click()
+    expect(tour.get_by_text("Nothing is saved yet")).to_be_visible()
+    looked_at(tour)
+
+
+def test_a_list_of_titles_is_searched_with(tour: Page) -> None:
+    """Lines that match no paper are shown with the nearest title; results are read, and lead to a search."""
+    tour.goto("/batch")
+    lines = [SEED["title"], f"{OTHERS[0]['title']}s", "10.1234/nowhere", OTHERS[1]["id"]]
+    tour.get_by_label("Papers", exact=True).fill("\n".join(lines))
+    expect(tour.locator("#matched .count")).to_contain_text("2 of 4 lines match")
+    expect(tour.locator(".lost li").nth(1)).to_contain_text("no paper here has this DOI")
+    looked_at(tour)
+    tour.get_by_role("button", name=OTHERS[0]["title"]).click()
+    tour.get_by_role("button", name="Start with 3 papers").click()
+    expect(tour.get_by_role("heading", name="Results 1 to 3 of 3")).to_be_visible()
+    looked_at(tour)
+    tour.locator(".found h3 a").first.click()
+    expect(tour.get_by_role("heading", level=1)).to_have_text(SEED["title"])
+
+
 def test_pages_beside_the_search(tour: Page) -> None:
     """Saved searches, the batch, two papers side by side, and an address that is none."""
     for path, title in (
@@ -203,10 +244,6 @@ def test_pages_beside_the_search(tour: Page) -> None:
     looked_at(tour)
     tour.goto("/docs")
     expect(tour.get_by_role("link", name="Akin: find papers on the page")).to_be_visible()
-
-
-LONG = "On " + "very " * 80 + "long titles"
-WORD = "Donaudampfschifffahrt" * 20
 
 
 @pytest.fixture(scope="module")

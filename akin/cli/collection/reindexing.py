@@ -8,7 +8,6 @@ import typer
 from rich.table import Table
 
 from akin.cli.collection.indexing import Dtype, absolute, catalog_place, path_of, quarantined_papers
-from akin.cli.collection.serving import settings_of
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
 from akin.cli.progress import show_progress
@@ -23,6 +22,7 @@ from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn
 from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
+from service.settings import settings_of
 
 
 def reindex(

@@ -10,12 +10,11 @@ from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import typer
 import uvicorn
 from fastapi import FastAPI
-from pydantic import ValidationError
 from rich.console import Console
 
 from akin.cli.collection.indexing import index
@@ -28,7 +27,7 @@ from service.app import create_app
 from service.cache.store import open_cache
 from service.collection.generations import open_warm_engine
 from service.observability.logging import configure_logging
-from service.settings import Keyless, Settings
+from service.settings import Keyless, Settings, settings_of
 
 _KEYLESS_NOTES: Final = {
     Keyless.OFF: "There is no API key, so every request is refused until there is one: `akin keys create`.",
@@ -71,15 +70,6 @@ class _GracefulServer(uvicorn.Server):
         while self._drains and time.monotonic() < ends_at:
             await asyncio.sleep(min(0.05, self._drain_s))
         await super().shutdown(sockets)
-
-
-def settings_of(**given: Any) -> Settings:
-    """The settings of the environment, but for what is given and not ``None``; raises InputError."""
-    try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error
 
 
 def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:

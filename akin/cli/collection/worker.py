@@ -5,7 +5,6 @@ import threading
 from functools import partial
 from typing import Final
 
-from akin.cli.collection.serving import settings_of
 from akin.cli.consoles import stdout
 from akin.cli.options import Data, Device
 from indexer.snapshot.folder import current_generation
@@ -17,6 +16,7 @@ from service.collection.generations import PinnedEngines
 from service.degradation import Degradation
 from service.observability.logging import configure_logging
 from service.secret import read_secret
+from service.settings import settings_of
 
 _POLL_S: Final = 1.0
 _WAITING: Final = Degradation(

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from akin.cli.collection.serving import settings_of
 from akin.cli.consoles import stderr, stdout
 from akin.cli.evaluation.scores import (
     candidate_table,
@@ -31,6 +30,7 @@ from evaluation.collection import SETS
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 from models.transport import Scorer
+from service.settings import settings_of
 
 # What a system's name may hold and a file's had better not.
 _FILE_NAME = re.compile(r"[^\w.]+")

@@ -3,6 +3,8 @@
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +17,16 @@ from rich.text import Text
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import Device, EncoderName
 from akin.cli.progress import show_progress
+from indexer.files.durable import folder_lock, replaced_together, storage_errors
 from models.annotator import load_annotator
-from models.errors import InputError
+from models.errors import BuildLockedError, InputError
 from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim, Assignment
 from service.match.matching import Match, Quotas
 from service.match.papers import matched_papers
 from service.match.program.program import Program, Wanted, read_program
-from service.match.report import write_report
-from service.match.tables import write_assignment, write_scores
+from service.match.report import REPORT, write_report
+from service.match.tables import TABLES, write_assignment, write_scores
 
 
 def match(
@@ -44,9 +47,14 @@ def match(
         Path | None, typer.Option(help="CSV of submissions and reviewers never to be paired.", dir_okay=False)
     ] = None,
     reviewers: Annotated[
-        int, typer.Option("--reviewers", min=0, help="Assign so many to each submission; 0: assign none.")
+        int,
+        typer.Option(
+            "--reviewers", min=0, max=1_000, help="Assign so many to each submission; 0: assign none."
+        ),
     ] = 0,
-    quota: Annotated[int, typer.Option(min=0, help="The most submissions a reviewer is assigned.")] = 6,
+    quota: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="The most submissions a reviewer is assigned.")
+    ] = 6,
     quotas: Annotated[
         Path | None, typer.Option(help="CSV of reviewers and quotas of their own.", dir_okay=False)
     ] = None,
@@ -89,9 +97,10 @@ def match(
         wanted=Wanted(most, since),
     )
     stderr.print(_read(program))
-    annotator = load_annotator(encoder, device=device)
-    data = out / "collection"
-    with show_progress(stderr) as on_progress:
+    aims = Quotas(reviewers, quota, aim) if reviewers else None
+    command = shlex.join(["akin", *sys.argv[1:]])
+    with _only_match(out), show_progress(stderr) as on_progress:
+        annotator, data = load_annotator(encoder, device=device), out / "collection"
         snapshot = matched_papers(program.papers, data, annotator, device=device, on_progress=on_progress)
         found = Match(
             program,
@@ -101,16 +110,30 @@ def match(
             n_threads=len(os.sched_getaffinity(0)),
             on_progress=on_progress,
         )
-        write_scores(found, out)
-        assignment = None
-        if reviewers:
-            assignment = found.assigned(Quotas(reviewers, quota, aim))
-            write_assignment(found, assignment, out)
-        command = shlex.join(["akin", *sys.argv[1:]])
-        write_report(
-            out / "report.html", found, assignment, n_shown=shown, command=command, on_progress=on_progress
-        )
+        # Before anything is written: where reviewers do not suffice, all stays as it was.
+        assignment = found.assigned(aims) if aims else None
+        with storage_errors(out), replaced_together(out, (*TABLES, REPORT)) as folder:
+            write_scores(found, folder)
+            if assignment:
+                write_assignment(found, assignment, folder)
+            write_report(
+                folder / REPORT, found, assignment, n_shown=shown, command=command, on_progress=on_progress
+            )
     stdout.print(_summary(found, assignment, out))
+
+
+@contextmanager
+def _only_match(out: Path) -> Iterator[None]:
+    """Hold the folder against other matches; raises BuildLockedError."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(folder_lock(out))
+        except BuildLockedError as error:
+            raise BuildLockedError(
+                f"{out}: another akin match is writing into this folder; wait for it to end, or name another "
+                "folder with --out."
+            ) from error
+        yield
 
 
 def _read(program: Program) -> Group:
@@ -144,5 +167,5 @@ def _summary(found: Match, assignment: Assignment | None, out: Path) -> Table:
         table.add_row("Reviews assigned", f"{n_reviews:,}")
         table.add_row("Mean affinity", f"{assignment.total / n_reviews:.3f}")
         table.add_row("Least affinity", f"{assignment.least:.3f}")
-    table.add_row("Read", str(out / "report.html"))
+    table.add_row("Read", str(out / REPORT))
     return table

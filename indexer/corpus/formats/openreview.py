@@ -4,19 +4,22 @@ Both hold ``{"id": ..., "content": {"title": ..., "abstract": ...}}``; values of
 OpenReview has them today, objects with a ``value``.
 """
 
+import datetime as dt
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import orjson
 
 from indexer.corpus.records import JsonObject, first_record, json_rows
-from indexer.corpus.rows import RawPaper, Row
+from indexer.corpus.rows import RawPaper, Row, year_of
 from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
 
 # Submissions are read at once; those of the largest conferences take 100 MB.
 MAX_DOCUMENT_BYTES = 512 * 2**20
 _PIECE_BYTES = 2**20
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DOCUMENT = re.compile(r'\s*\{\s*"[^"\\]{0,200}"\s*:\s*\{\s*"(?:id|content)"\s*:')
 
 
@@ -65,15 +68,32 @@ def _raw(record: JsonObject) -> RawPaper:
     content = record.get("content")
     if not isinstance(content, dict):
         raise InputError('no "content" with a title and an abstract')
-    year = _value(content.get("year"))
     return RawPaper(
         id=record.get("id"),
         title=_value(content.get("title")),
         abstract=_value(content.get("abstract")),
-        year=year if isinstance(year, int) else None,
+        year=_year(record, _value(content.get("year"))),
         venue=_value(content.get("venue")),
         authors=_names(_value(content.get("authors"))),
+        author_ids=_ids(_value(content.get("authorids"))),
     )
+
+
+def _year(record: JsonObject, given: object) -> int | None:
+    """The year given, or that of the first date there is: of publication, of creation, of entry."""
+    with suppress(InputError):
+        if (year := year_of(given)) is not None:
+            return year
+    for name in ("pdate", "cdate", "tcdate"):
+        date_ms = record.get(name)
+        if isinstance(date_ms, (int, float)) and not isinstance(date_ms, bool):
+            with suppress(OverflowError, ValueError, InputError):
+                return year_of((_EPOCH + dt.timedelta(milliseconds=date_ms)).year)
+    return None
+
+
+def _ids(given: object) -> list[str]:
+    return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 
 def _value(given: object) -> object:

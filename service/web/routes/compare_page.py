@@ -8,9 +8,9 @@ from service.api.dependencies.engine import EngineDep
 from service.api.errors import slug_of, status_of
 from service.match.side_by_side import side_by_side
 from service.search.query import Seed
-from service.web.refusals import in_words
+from service.web.address.refusals import in_words
 from service.web.render import render
-from service.web.views.sides import view_sides
+from service.web.views.results.sides import view_sides
 
 router = APIRouter(include_in_schema=False)
 _MAX_NAME_CHARS = 4_000

@@ -11,10 +11,10 @@ from service.access.keys import Caller
 from service.access.policy import LANDING, READ, Dialect, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.errors import slug_of, status_of
-from service.web.asked import Asked
-from service.web.given import MAX_FURTHER_PAPERS
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_FURTHER_PAPERS
+from service.web.address.refusals import in_words
 from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, find_library
-from service.web.refusals import in_words
 from service.web.render import render
 from service.web.uploads import BodyDep, Sent, form_parts
 from service.web.views.library import view_library

@@ -16,20 +16,20 @@ from service.api.formats import Format
 from service.api.services import services_of
 from service.search.engine import SearchEngine
 from service.search.lookup import find_titles
+from service.web.address.asked import Asked
+from service.web.address.further import Further
+from service.web.address.links import Link
+from service.web.address.refusals import in_words, mended
 from service.web.answered import Answered, answer, named, read, whole_list
-from service.web.asked import Asked
 from service.web.browsed import browse
-from service.web.further import Further
 from service.web.library import MAX_LIBRARY_BYTES
-from service.web.links import Link
-from service.web.refusals import in_words, mended
 from service.web.render import render
 from service.web.tables import TABLES
 from service.web.views.browse import view_browsed
 from service.web.views.collection import Example, describe_collection
 from service.web.views.figures import read_figures
 from service.web.views.query import QueryView, view_query
-from service.web.views.results import n_read, view_results
+from service.web.views.results.results import n_read, view_results
 from service.web.views.seeds import SeedView, name_seeds, own_problem, respects, view_seeds
 from service.web.views.summary import filters_of, summarize
 

@@ -15,10 +15,10 @@ from service.match.answer import MatchedProfile
 from service.search.engine import SearchEngine
 from service.search.lookup import nearest_papers
 from service.search.query import SearchAnswer
-from service.web.asked import Asked
+from service.web.address.asked import Asked
+from service.web.address.links import Link
 from service.web.library import Library, Missing
-from service.web.links import Link
-from service.web.views.cards import in_short, web_address
+from service.web.views.results.cards import in_short, web_address
 
 # Lines of which what they may have meant is looked for, how much of it is shown, and papers that are listed.
 _MOST_NEAR: Final = 20

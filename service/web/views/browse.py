@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from service.api.schemas.base import PaperOut
+from service.web.address.further import Further
 from service.web.browsed import Browsed
-from service.web.further import Further
-from service.web.views.cards import PaperLinks, paper_links, web_address
+from service.web.views.results.cards import PaperLinks, paper_links, web_address
 
 
 @dataclass(frozen=True, slots=True)

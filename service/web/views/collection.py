@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from indexer.snapshot.snapshot import Snapshot
 from models.facets import counted_as
 from models.types import Facet, Paper, Unit
-from service.web.views.years import stretch_in_words, stretch_length
+from service.web.views.results.years import stretch_in_words, stretch_length
 
 # Names that are listed, of venues and of fields.
 _MOST_NAMES: Final = 12

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from service.web.asked import MOST_PASTED, Asked
-from service.web.further import Further
-from service.web.given import MAX_FURTHER_PAPERS, MAX_NAME_CHARS
+from service.web.address.asked import MOST_PASTED, Asked
+from service.web.address.further import Further
+from service.web.address.given import MAX_FURTHER_PAPERS, MAX_NAME_CHARS
+from service.web.address.links import Link
 from service.web.library import Library, Missing
-from service.web.links import Link
-from service.web.views.cards import in_short
+from service.web.views.results.cards import in_short
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import Final
 from models.facets import counted_as
 from models.types import Facet, Paper
 from service.api.schemas.base import PaperOut
-from service.web.asked import Asked
-from service.web.links import Link, toggled
-from service.web.views.cards import in_short, web_address
+from service.web.address.asked import Asked
+from service.web.address.links import Link, toggled
+from service.web.views.results.cards import in_short, web_address
 
 _FACETS: Final = (Facet.BACKGROUND, Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT, Facet.OTHER)
 

@@ -8,10 +8,10 @@ from service.saved.news import NewPaper, News
 from service.saved.saved_queries import SavedQueryHead
 from service.search.engine import SearchEngine
 from service.search.query import Reason
-from service.web.asked import Asked
-from service.web.further import Further
-from service.web.views.cards import PaperLinks, paper_links, web_address
-from service.web.views.rows import key_sentences
+from service.web.address.asked import Asked
+from service.web.address.further import Further
+from service.web.views.results.cards import PaperLinks, paper_links, web_address
+from service.web.views.results.rows import key_sentences
 from service.web.views.seeds import name_seeds
 from service.web.views.summary import Part, summarize
 

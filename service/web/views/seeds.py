@@ -8,10 +8,10 @@ from models.errors import PaperNotFoundError
 from models.types import Facet, Paper
 from service.api.schemas.recommendations import RecommendationsOut, UnresolvedOut
 from service.search.engine import SearchEngine
+from service.web.address.asked import Asked
+from service.web.address.further import Further, held, without
+from service.web.address.links import Link
 from service.web.answered import Answered
-from service.web.asked import Asked
-from service.web.further import Further, held, without
-from service.web.links import Link
 
 _EVERYTHING: Final = "everything"
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from service.web.asked import Asked
-from service.web.links import toggled
+from service.web.address.asked import Asked
+from service.web.address.links import toggled
 from service.web.views.seeds import SeedView
 
 # Characters of a title in the line.

@@ -51,3 +51,41 @@ def test_a_document_that_is_cut_short_or_too_large(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(openreview, "MAX_DOCUMENT_BYTES", len(text) - 1)
     with pytest.raises(BrokenFileError, match="write one paper a line"):
         list(read_corpus(_write(tmp_path, text), on_error="fail"))
+
+
+MAY_2019_MS = 1_557_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("record", "year"),
+    [
+        ({"content": {"year": {"value": "2018"}}, "cdate": MAY_2019_MS}, 2018),
+        ({"content": {"year": 2018.0}}, 2018),
+        ({"cdate": MAY_2019_MS, "tcdate": 1_700_000_000_000}, 2019),
+        ({"pdate": MAY_2019_MS, "cdate": 1_700_000_000_000}, 2019),
+        ({"content": {"year": "soon"}, "pdate": None, "tcdate": MAY_2019_MS}, 2019),
+        ({"cdate": -86_400_000_000}, 1967),
+        ({"cdate": 10**30, "tcdate": True}, None),
+        ({"cdate": 10**14, "tcdate": MAY_2019_MS}, 2019),
+        ({}, None),
+    ],
+)
+def test_the_year_is_given_or_that_of_the_first_date(
+    tmp_path: Path, record: dict[str, object], year: int | None
+) -> None:
+    """Of publication, of creation, of entry, in ms since 1970: archives as OpenReview writes them."""
+    content = {**_entry("Rain")["content"], **record.get("content", {})}  # type: ignore[dict-item]  # both are objects
+    path = tmp_path / "~Ada_Quill1.jsonl"
+    path.write_text(json.dumps({"id": "a", **record, "content": content}) + "\n", encoding="utf-8")
+    (found,) = read_corpus(path)
+    assert year == found.year
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_ids_of_authors(tmp_path: Path, version: int) -> None:
+    """As they are, in both versions of OpenReview's interface; what is no text is none."""
+    ids: list[object] = ["~Ada_Quill1", 7]
+    content = {"title": "Rain", "abstract": "It rains.", "authorids": ids if version == 1 else {"value": ids}}
+    entry = {"content": content}
+    (found,) = read_corpus(_write(tmp_path, json.dumps({"a": entry})))
+    assert ("~Ada_Quill1",) == found.author_ids

@@ -14,7 +14,6 @@ from fastapi.testclient import TestClient
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from akin.cli.collection.serving import settings_of
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError
@@ -25,7 +24,7 @@ from service.api.middleware.routing import Resolved, RouteTable, expect_resolved
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.secret import Secret
-from service.settings import Settings
+from service.settings import Settings, settings_of
 from tests.support.servers.loopback import served
 
 REACHED = 418  # what every route answers in the sweep, in place of its own work

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from models import errors
 from models.errors import EncoderError, MissingPackageError, SnapshotError, StorageError
 from service.api.public_details import public_detail
-from service.web.refusals import in_words
+from service.web.address.refusals import in_words
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER
 

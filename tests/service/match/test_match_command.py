@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from akin.cli.search import matching
+from indexer.files.durable import folder_lock
 from indexer.snapshot.snapshot import open_snapshot
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
@@ -125,6 +127,63 @@ def test_the_same_match_again_computes_nothing(matched: Path, files: Path) -> No
     assert before == rows.stat().st_mtime_ns
 
 
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_a_match_wrote_goes_with_the_next(files: Path, tmp_path: Path) -> None:
+    """No assignment of an earlier match stays beside the scores of a later one."""
+    plain = ["affinities.parquet", "cmt-scores.tsv", "collection", "report.html", "scores.csv"]
+    _match(files, tmp_path)
+    (tmp_path / "notes.txt").write_text("one's own")
+    assert sorted([*plain, "assignments.csv", "cmt-assignments.xml", "notes.txt"]) == _names(tmp_path)
+    run(
+        "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, "--encoder", "hashing"
+    )  # fmt: skip
+    assert sorted([*plain, "notes.txt"]) == _names(tmp_path)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_match_that_fails_leaves_all_as_it_was(
+    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, interrupted: bool
+) -> None:
+    """Whether reviewers do not suffice, or the report is not written to its end."""
+    _match(files, tmp_path, "--nearest", "1")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    if interrupted:
+
+        def write(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(matching, "write_report", write)
+        run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *OPTIONS, status=130)
+    else:
+        few = (*OPTIONS[:2], "--reviewers", "3", "--quota", "1")
+        run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *few, status=1)
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    assert sorted([*before, "collection"]) == _names(tmp_path)
+
+
+def test_two_matches_do_not_write_into_one_folder(files: Path, tmp_path: Path) -> None:
+    """The second one is told which folder, and what to do."""
+    with folder_lock(tmp_path):
+        told = run(
+            "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *OPTIONS, status=1
+        )
+    assert f"{tmp_path}: another akin match is writing into this folder; wait for it" in flat(told)
+    assert "--out" in flat(told)
+    assert [] == _names(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "option", [("--quota", "99999999999999999999999"), ("--reviewers", "99999999999999999999999")]
+)
+def test_numbers_have_a_maximum(files: Path, tmp_path: Path, option: tuple[str, str]) -> None:
+    """It is told."""
+    told = run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *option, status=2)
+    assert f"Invalid value for '{option[0]}'" in told
+
+
 def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: Path) -> None:
     """Too few reviewers, no profiles, and a collection that is somebody's."""
     told = run(
@@ -132,7 +191,7 @@ def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: P
         "--encoder", "hashing", "--reviewers", "3", "--quota", "1", status=1,
     )  # fmt: skip
     assert "4 submissions x 3 reviews are more than the 5" in flat(told)
-    assert (tmp_path / "a/scores.csv").exists()
+    assert ["collection"] == _names(tmp_path / "a")
     told = run(
         "match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path / "a",
         "--encoder", "hashing", "--reviewers", "6", status=1,

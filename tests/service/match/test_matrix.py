@@ -120,7 +120,8 @@ def test_another_meaning_of_an_affinity_is_another_matrix(
 def test_what_an_affinity_is_goes_with_its_version(nearness: Nearness, tmp_path: Path) -> None:
     """Whoever changes these figures raises ``_VERSION``, so that no match mixes old rows with new ones."""
     found = _matrix(nearness, Affinities(nearness, _profiles(nearness, PROFILES)), tmp_path)
-    assert (1, FIGURES) == (matrix._VERSION, pytest.approx(found, abs=1e-5))
+    assert 1 == matrix._VERSION
+    assert pytest.approx(FIGURES, abs=1e-5) == found
 
 
 def test_rows_of_other_matches_go_when_one_is_complete(nearness: Nearness, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
-from service.web.asked import Asked
+from service.web.address.asked import Asked
 from service.web.render import PAGE_POLICY
 
 PAPER = "demo:p00-m00"

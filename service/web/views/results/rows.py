@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from models.types import Facet
 from service.api.schemas.search import ResultOut
-from service.web.asked import Asked
-from service.web.views.cards import Card
-from service.web.views.sentences import CardSentence
+from service.web.address.asked import Asked
+from service.web.views.results.cards import Card
+from service.web.views.results.sentences import CardSentence
 
 
 @dataclass(frozen=True, slots=True)

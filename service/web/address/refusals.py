@@ -20,8 +20,8 @@ from models.errors import (
 from service.api.errors import ProblemPages
 from service.api.public_details import public_detail
 from service.api.schemas.operations import ProblemOut
-from service.web.asked import DEFAULT_LIMIT, Asked
-from service.web.links import Link
+from service.web.address.asked import DEFAULT_LIMIT, Asked
+from service.web.address.links import Link
 from service.web.render import render
 
 _WORDS: Final[dict[type[InputError], str]] = {

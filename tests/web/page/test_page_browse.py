@@ -9,8 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from models.encoder import Encoder
-from service.web.asked import Asked
-from service.web.given import MAX_NAMES
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_NAMES
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, asked_by, page_at, ranked_ids
@@ -161,7 +161,7 @@ def test_an_author_is_found_by_a_part_of_the_name(
 def test_too_many_authors_of_a_name_are_refused(authors: TestClient) -> None:
     """With some of them, so that one gives more of the name."""
     page = page_at(authors, "/?author=kim&paper=p0", status=422)
-    assert "21 authors are called so, such as Kim Number00, Kim Number01" in page.text
+    assert "21 authors have this name, such as Kim Number00, Kim Number01" in page.text
     assert "at most 20 are allowed" in page.text
 
 

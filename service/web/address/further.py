@@ -8,7 +8,7 @@ from starlette.datastructures import QueryParams
 
 from models.facets import counted_as
 from models.types import Facet
-from service.web.given import chosen, facets_of, one_of
+from service.web.address.given import chosen, facets_of, one_of
 
 
 @dataclass(frozen=True, slots=True)

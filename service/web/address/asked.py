@@ -15,8 +15,8 @@ from models.types import Facet, Sentence
 from service.api.schemas.papers import ListIn
 from service.api.schemas.recommendations import RecommendationsIn
 from service.api.schemas.search import SearchIn
-from service.web.further import Further, facet_of, further_of, held, without
-from service.web.given import (
+from service.web.address.further import Further, facet_of, further_of, held, without
+from service.web.address.given import (
     all_of,
     choice_of,
     expect_within_bounds,
@@ -26,7 +26,7 @@ from service.web.given import (
     one_of,
     weight_of,
 )
-from service.web.validation import validated
+from service.web.address.validation import validated
 
 DEFAULT_LIMIT: Final = 10
 # Of a pasted abstract: its address, which browsers write three times as long, must fit into a line of HTTP.

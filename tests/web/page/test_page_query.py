@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from models.types import Facet
-from service.web.asked import Asked
-from service.web.further import Further
+from service.web.address.asked import Asked
+from service.web.address.further import Further
 from service.web.views.summary import short
 from tests.support.builds import DEMO_CORPUS
 from tests.support.clients import client_of

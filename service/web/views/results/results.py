@@ -10,13 +10,13 @@ import orjson
 
 from service.api.schemas.search import SearchOut
 from service.search.query import Reason
+from service.web.address.asked import Asked, Order, View
+from service.web.address.links import Link
 from service.web.answered import MOST_SAVED, Answered, sources
-from service.web.asked import Asked, Order, View
-from service.web.links import Link
 from service.web.saved import to_keep
-from service.web.views.cards import Card, make_cards
-from service.web.views.rows import Row, make_rows
-from service.web.views.timeline import TimelineView, draw_timeline
+from service.web.views.results.cards import Card, make_cards
+from service.web.views.results.rows import Row, make_rows
+from service.web.views.results.timeline import TimelineView, draw_timeline
 
 _NO_SEED: Final = "None of these papers can be used; the reason stands next to each."
 _EXPORTS: Final = {"BibTeX": "bib", "RIS": "ris", "CSV": "csv"}

@@ -14,8 +14,8 @@ from indexer.catalog.catalog import CATALOG_FILE
 from models.encoder import Encoder
 from models.types import Facet
 from service.access.api_keys import Keys, Scope
-from service.web.asked import Asked
-from service.web.further import Further
+from service.web.address.asked import Asked
+from service.web.address.further import Further
 from service.web.library import MAX_LIBRARY_BYTES, MOST_ENTRIES, MOST_LISTED
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of

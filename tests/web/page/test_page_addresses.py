@@ -9,8 +9,8 @@ from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
 from models.types import Facet, Sentence
-from service.web.asked import Asked, Order, View
-from service.web.further import Further
+from service.web.address.asked import Asked, Order, View
+from service.web.address.further import Further
 
 
 def test_a_form_that_sends_a_facet_and_its_ticks_means_the_facet() -> None:

@@ -11,7 +11,7 @@ from models.types import Facet
 from service.api.schemas.base import SentenceOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import HighlightOut, ResultOut
-from service.web.views.alignment import share_in_words
+from service.web.views.results.alignment import share_in_words
 
 _LEVELS: Final = 10
 # What the sentences that are marked hold of a match together, at most; the share with the deepest tint.

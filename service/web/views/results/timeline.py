@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from service.api.schemas.base import PaperOut
-from service.web.views.years import stretch_in_words, stretch_length
+from service.web.views.results.years import stretch_in_words, stretch_length
 
 # As many columns as fit a telephone; beyond, a column holds several years.
 _MOST_COLUMNS = 10

@@ -15,8 +15,8 @@ from models.encoder import Encoder
 from models.text.words import stems
 from models.types import Facet
 from service.api.schemas.search import ResultOut
-from service.web.asked import Asked
-from service.web.views.sentences import card_sentences
+from service.web.address.asked import Asked
+from service.web.views.results.sentences import card_sentences
 from tests.support.builds import build_quietly, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids

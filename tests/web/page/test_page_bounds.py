@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
-from service.web.asked import Asked
-from service.web.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
+from service.web.address.asked import Asked
+from service.web.address.given import MAX_FURTHER_PAPERS, MAX_NAMES, MAX_SHOWN_CHARS
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, page_at
 from tests.support.growing import grows_too_fast

@@ -10,7 +10,6 @@ import anyio
 import httpx
 import typer
 
-from akin.cli.collection.serving import settings_of
 from akin.cli.consoles import stderr
 from akin.cli.options import Device
 from akin.client.async_client import AsyncClient
@@ -19,7 +18,7 @@ from models.errors import InputError
 from models.registry import resolve
 from service.app import create_app
 from service.collection.generations import open_engine
-from service.settings import Settings
+from service.settings import Settings, settings_of
 
 # Loaded when asked for: the package behind it is an extra.
 _PROTOCOLS = {"mcp": "akin.mcp.tools:make_server"}

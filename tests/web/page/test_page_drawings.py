@@ -24,10 +24,10 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from service.web import render
-from service.web.views.alignment import Source, draw_alignment, share_in_words
 from service.web.views.collection import CollectionView, describe_collection
 from service.web.views.figures import FILE, FiguresView, read_figures
-from service.web.views.timeline import TimelineView, draw_timeline
+from service.web.views.results.alignment import Source, draw_alignment, share_in_words
+from service.web.views.results.timeline import TimelineView, draw_timeline
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
 ATTACK = '"><script>alert(1)</script><img src=x onerror=alert(2)>'

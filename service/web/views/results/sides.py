@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from models.types import Facet, Sentence
 from service.api.schemas.search import ResultOut
 from service.match.side_by_side import Side, SideBySide
-from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
+from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
 
 # Pairs of facets that are listed.
 _MOST_FACETS = 6

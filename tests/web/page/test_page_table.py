@@ -14,10 +14,10 @@ from fastapi.testclient import TestClient
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.search import ResultOut
 from service.api.services import services_of
+from service.web.address.asked import Asked
 from service.web.answered import whole_list
-from service.web.asked import Asked
 from service.web.tables import to_latex, to_markdown, to_tsv
-from service.web.views.rows import key_sentences
+from service.web.views.results.rows import key_sentences
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, page_at, ranked_ids
 

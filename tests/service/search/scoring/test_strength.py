@@ -13,12 +13,13 @@ from models.checksums import hash64
 from models.encoder import Encoder
 from models.errors import DeadlineError
 from models.transport import Scorer, score_papers
-from models.types import Facet, StrengthLabel
+from models.types import Facet, Strength, StrengthLabel
 from service.context import with_deadline
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.search.strength import Respect, Strengths
+from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of, search
 from tests.support.warned import warned
@@ -118,7 +119,7 @@ def test_recommendations_have_strengths(client: TestClient) -> None:
 def test_few_papers_make_no_scale(tmp_path: Path, hashing: Encoder, n_papers: int, known: bool) -> None:
     """Where a collection is too small to tell, nothing is said."""
     build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(n_papers)), tmp_path / "data", hashing)
-    strengths = Strengths(open_snapshot(tmp_path / "data"))
+    strengths = Strengths(open_snapshot(tmp_path / "data"), str(tmp_path).encode())
     strength = strengths.of(0.0, Respect((), Scorer.OT, words=True))
     assert (strength is not None) is known
     assert strength is None or strength.label is StrengthLabel.STRONG
@@ -126,10 +127,25 @@ def test_few_papers_make_no_scale(tmp_path: Path, hashing: Encoder, n_papers: in
 
 def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> None:
     """And again by the next request, whole."""
-    strengths, respect = Strengths(plain_engine.snapshot), Respect((), Scorer.OT, words=True)
+    strengths, respect = Strengths(plain_engine.snapshot, b"late"), Respect((), Scorer.OT, words=True)
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: strengths.of(0.5, respect))
-    assert strengths.of(0.5, respect) == Strengths(plain_engine.snapshot).of(0.5, respect)
+    assert strengths.of(0.5, respect) == Strengths(plain_engine.snapshot, b"again").of(0.5, respect)
+
+
+def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing: Encoder) -> None:
+    """Its scale is there at once; one of other papers is measured."""
+    respect, data = Respect((), Scorer.OT, words=True), tmp_path / "data"
+
+    def measured(*, deadline_s: float) -> Strength | None:
+        engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+        return with_deadline(deadline_s, lambda: engine.strengths.of(0.4, respect))
+
+    for n_papers in (20, 40):
+        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(n_papers)), data, hashing)
+        with pytest.raises(DeadlineError):
+            measured(deadline_s=0)
+        assert measured(deadline_s=60) == measured(deadline_s=0) is not None
 
 
 @pytest.mark.parametrize("name", ["10.1000/not-there", "arxiv:2101.99999", "https://example.org/a-paper"])

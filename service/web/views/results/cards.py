@@ -10,11 +10,11 @@ from models.types import Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.recommendations import SeedAlignmentOut
 from service.api.schemas.search import ResultOut, StrengthOut
-from service.web.asked import Asked
-from service.web.further import Further, held
-from service.web.links import Link
-from service.web.views.alignment import AlignmentView, Source, draw_alignment, share_in_words
-from service.web.views.sentences import (
+from service.web.address.asked import Asked
+from service.web.address.further import Further, held
+from service.web.address.links import Link
+from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
+from service.web.views.results.sentences import (
     MOST_WORDS,
     CardSentence,
     card_sentences,
@@ -22,7 +22,7 @@ from service.web.views.sentences import (
     shared_stems,
     shown_at_once,
 )
-from service.web.views.sides import address_of
+from service.web.views.results.sides import address_of
 
 _MOST_AUTHORS: Final = 6
 # Characters of an address that stands behind every name: of a pasted text there would be megabytes of them.

@@ -18,11 +18,11 @@ from service.app import create_app
 from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
-from service.web.asked import Asked
-from service.web.further import Further
+from service.web.address.asked import Asked
+from service.web.address.further import Further
 from service.web.render import render
-from service.web.views.cards import web_address
 from service.web.views.query import view_query
+from service.web.views.results.cards import web_address
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 

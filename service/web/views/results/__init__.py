@@ -1,0 +1,1 @@
+"""Results as a page shows them: cards, rows, drawings."""
