@@ -1,18 +1,24 @@
-"""Assignment: which reviewers each submission gets, under quotas and conflicts."""
+"""Assignment: which reviewers each submission gets, under quotas and conflicts.
 
-from dataclasses import dataclass
+A transportation problem: the best of its fractional solutions is whole. It is solved over few of the pairs,
+and those left out are added where they would help (column generation; Dantzig and Wolfe, Operations Research
+8, 1960) until none does. The answer is then the best over all pairs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import linprog
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_flow
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from models.errors import InputError
 
-# Of more pairs only each submission's nearest are weighed, and twice as many while they do not suffice.
-MAX_PAIRS = 400_000
+# What another pair must add to the sum to count, and how exact the solver is.
+_LEAST_GAIN, _TOLERANCE = 1e-9, 1e-10
 
 
 class Aim(StrEnum):
@@ -35,140 +41,176 @@ def assign(
     affinities: Float64[np.ndarray, "n_submissions n_reviewers"],
     *,
     per_submission: int,
-    per_reviewer: int | Int64[np.ndarray, " n_reviewers"],
+    per_reviewer: int | Sequence[int] | Int64[np.ndarray, " n_reviewers"],
     conflicts: Bool[np.ndarray, "n_submissions n_reviewers"] | None = None,
     aim: Aim = Aim.TOTAL,
+    n_weighed: int = 16,
 ) -> Assignment:
     """Give each submission ``per_submission`` reviewers, and none more submissions than its quota.
 
     ``per_reviewer`` is the quota of each, or of all. Pairs in ``conflicts``, and those whose affinity is not
-    finite, are never assigned. Raises InputError where that cannot be done, and says what is short.
+    finite, are never assigned. Of each submission ``n_weighed`` pairs are weighed at first, and as many more
+    at a time; the answer is the same. Raises InputError where it cannot be done, and says what is short.
     """
-    allowed = np.isfinite(affinities)
-    if conflicts is not None:
-        allowed &= ~conflicts
-    n_submissions, n_reviewers = affinities.shape
-    if not n_submissions:
+    if not len(affinities):
         return Assignment((), 0.0, 0.0)
+    allowed = np.isfinite(affinities) if conflicts is None else np.isfinite(affinities) & ~conflicts
+    problem = _Problem(
+        np.where(allowed, affinities, -np.inf),
+        per_submission,
+        _quotas(allowed, per_submission, per_reviewer),
+        n_weighed,
+    )
+    pairs, short_together = problem.grown(problem.nearest(problem.worths))
+    if short_together.any():
+        first = int(np.flatnonzero(short_together)[0]) + 1
+        raise InputError(
+            f"No assignment keeps all quotas and conflicts: {short_together.sum()} submissions, the first is "
+            f"number {first}, have too few reviewers without a conflict together. Raise the quota, lift "
+            "conflicts, or add reviewers."
+        )
+    if aim is Aim.WORST:
+        problem, pairs = problem.of_best_least(pairs)
+    rows, columns = problem.best(pairs)
+    given = affinities[rows, columns]
+    order = np.lexsort((columns, -given, rows))
+    reviewers = columns[order].reshape(-1, per_submission).tolist()
+    return Assignment(tuple(map(tuple, reviewers)), float(given.sum()), float(given.min()))
+
+
+def _quotas(
+    allowed: Bool[np.ndarray, "n_submissions n_reviewers"],
+    per_submission: int,
+    per_reviewer: int | Sequence[int] | Int64[np.ndarray, " n_reviewers"],
+) -> Int64[np.ndarray, " n_reviewers"]:
+    """The quotas, each at most the number of submissions; raises InputError where something is short."""
+    n_submissions, n_reviewers = allowed.shape
     if short := np.flatnonzero(allowed.sum(axis=1) < per_submission).tolist():
         raise InputError(
             f"{len(short)} submissions have fewer than {per_submission} reviewers without a conflict, the "
             f"first is number {short[0] + 1}; lift conflicts, add reviewers, or ask for fewer a submission."
         )
-    quotas = np.broadcast_to(np.asarray(per_reviewer, dtype=np.int64), n_reviewers)
+    each = [per_reviewer] * n_reviewers if isinstance(per_reviewer, int) else per_reviewer
+    quotas = np.array([min(int(quota), n_submissions) for quota in each], dtype=np.int64)
     if n_submissions * per_submission > quotas.sum():
         raise InputError(
             f"{n_submissions} submissions x {per_submission} reviews are more than the {quotas.sum()} that "
             f"the quotas of {n_reviewers} reviewers allow; raise them, add reviewers, or ask for fewer."
         )
-    rows, columns = _pairs(affinities, allowed, per_submission, quotas)
-    if aim is Aim.WORST:
-        least = _best_least(affinities, rows, columns, per_submission, quotas)
-        kept = affinities[rows, columns] >= least
-        rows, columns = rows[kept], columns[kept]
-    chosen = _best_total(affinities, rows, columns, per_submission, quotas)
-    rows, columns = rows[chosen], columns[chosen]
-    given = affinities[rows, columns]
-    order = np.lexsort((columns, -given, rows))
-    reviewers = np.split(columns[order], np.cumsum(np.bincount(rows, minlength=n_submissions))[:-1])
-    return Assignment(tuple(tuple(own.tolist()) for own in reviewers), float(given.sum()), float(given.min()))
+    return quotas
 
 
-def _pairs(
-    affinities: Float64[np.ndarray, "n_submissions n_reviewers"],
-    allowed: Bool[np.ndarray, "n_submissions n_reviewers"],
-    per_submission: int,
-    quotas: Int64[np.ndarray, " n_reviewers"],
-) -> tuple[Int64[np.ndarray, " n_pairs"], Int64[np.ndarray, " n_pairs"]]:
-    """The allowed pairs, or of very many those of each submission's nearest reviewers that suffice."""
-    n_submissions, n_reviewers = affinities.shape
-    ranked = np.where(allowed, affinities, -np.inf)
-    n_each = max(MAX_PAIRS // n_submissions, per_submission)
-    while True:
-        if n_each >= n_reviewers:
-            kept = allowed
-        else:
-            kept = allowed & (ranked >= -np.partition(-ranked, n_each - 1, axis=1)[:, n_each - 1 : n_each])
-        rows, columns = np.nonzero(kept)
-        n_reviews = _reviews(rows, columns, affinities.shape, per_submission, quotas)
-        if n_reviews == n_submissions * per_submission:
-            return rows, columns
-        if n_each >= n_reviewers:
-            raise InputError(
-                "No assignment keeps all quotas and conflicts: the reviewers without conflicts are too few "
-                "for some submissions together. Raise the quota or lift conflicts."
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What each pair is worth, -inf where it is never assigned, and how many pairs there may be.
+
+    Pairs that are weighed are a matrix too, true where one is.
+    """
+
+    worths: Float64[np.ndarray, "n_submissions n_reviewers"]
+    per_submission: int
+    quotas: Int64[np.ndarray, " n_reviewers"]
+    n_weighed: int
+
+    def nearest(
+        self, worths: Float64[np.ndarray, "n_submissions n_reviewers"]
+    ) -> Bool[np.ndarray, "n_submissions n_reviewers"]:
+        """Of each submission the ``n_weighed`` pairs of the largest ``worths``, without those of -inf."""
+        chosen: Bool[np.ndarray, "n_submissions n_reviewers"] = np.isfinite(worths)
+        if self.n_weighed < worths.shape[1]:
+            others = np.argpartition(worths, -self.n_weighed, axis=1)[:, : -self.n_weighed]
+            np.put_along_axis(chosen, others, values=False, axis=1)
+        return chosen
+
+    def grown(
+        self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
+    ) -> tuple[Bool[np.ndarray, "n_submissions n_reviewers"], Bool[np.ndarray, " n_submissions"]]:
+        """``pairs`` and those they lack for an assignment, and which submissions are short where none is.
+
+        A largest flow leaves the submissions from which more could be given apart from the reviewers that
+        could give it. Only pairs across make the flow larger; without any, none of all pairs would.
+        """
+        while True:
+            short, reached = self._cut(pairs)
+            more = self.nearest(np.where(short[:, None] & ~reached & ~pairs, self.worths, -np.inf))
+            if not more.any():
+                return pairs, short
+            pairs = pairs | more
+
+    def _cut(
+        self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
+    ) -> tuple[Bool[np.ndarray, " n_submissions"], Bool[np.ndarray, " n_reviewers"]]:
+        """The submissions and reviewers on the side of a least cut that lacks reviews, none if none does."""
+        n_submissions, n_reviewers = pairs.shape
+        source, sink = n_submissions + n_reviewers, n_submissions + n_reviewers + 1
+        rows, columns = np.nonzero(pairs)
+        begin = np.concatenate([np.full(n_submissions, source), rows, n_submissions + np.arange(n_reviewers)])
+        end = np.concatenate([np.arange(n_submissions), n_submissions + columns, np.full(n_reviewers, sink)])
+        most = np.concatenate(
+            [np.full(n_submissions, self.per_submission), np.ones(len(rows), int), self.quotas]
+        )
+        graph = csr_array((most.astype(np.int32), (begin, end)), shape=(sink + 1, sink + 1))
+        found = maximum_flow(graph, source, sink)
+        reached = np.zeros(sink + 1, dtype=bool)
+        if found.flow_value < n_submissions * self.per_submission:
+            left = graph - found.flow
+            left.eliminate_zeros()
+            reached[breadth_first_order(left, source, return_predecessors=False)] = True
+        return reached[:n_submissions], reached[n_submissions:source]
+
+    def of_best_least(
+        self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
+    ) -> tuple["_Problem", Bool[np.ndarray, "n_submissions n_reviewers"]]:
+        """The same with only the pairs of the largest least worth at which there is an assignment."""
+        worths = self.worths
+        most = np.partition(worths, -self.per_submission, axis=1)[:, -self.per_submission].min()
+        levels = np.unique(worths[np.isfinite(worths) & (worths <= most)])
+        low, high = 0, len(levels) - 1  # at levels[low] there is an assignment
+        while low < high:
+            middle = (low + high + 1) // 2
+            problem, kept = self._from(levels[middle], pairs)
+            grown, short = problem.grown(kept)
+            pairs = pairs | grown
+            low, high = (low, middle - 1) if short.any() else (middle, high)
+        return self._from(levels[low], pairs)
+
+    def _from(
+        self, least: float, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
+    ) -> tuple["_Problem", Bool[np.ndarray, "n_submissions n_reviewers"]]:
+        enough = self.worths >= least
+        return replace(self, worths=np.where(enough, self.worths, -np.inf)), pairs & enough
+
+    def best(
+        self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
+    ) -> tuple[Int64[np.ndarray, " n_reviews"], Int64[np.ndarray, " n_reviews"]]:
+        """The rows and columns of the assignment of the largest sum; ``pairs`` are to hold some assignment.
+
+        Another pair can make the sum larger only where its worth is above what one review more of its
+        submission and one of its reviewer are worth.
+        """
+        n_submissions, n_reviewers = pairs.shape
+        while True:
+            rows, columns = np.nonzero(pairs)
+            numbers, ones = np.arange(len(rows)), np.ones(len(rows))
+            solved = linprog(
+                -self.worths[rows, columns],
+                A_ub=csr_array((ones, (columns, numbers)), shape=(n_reviewers, len(rows))),
+                b_ub=self.quotas,
+                A_eq=csr_array((ones, (rows, numbers)), shape=(n_submissions, len(rows))),
+                b_eq=np.full(n_submissions, self.per_submission),
+                bounds=(0, 1),
+                method="highs-ds",
+                options={
+                    "dual_feasibility_tolerance": _TOLERANCE,
+                    "primal_feasibility_tolerance": _TOLERANCE,
+                },
             )
-        n_each *= 2
-
-
-def _reviews(
-    rows: Int64[np.ndarray, " n_pairs"],
-    columns: Int64[np.ndarray, " n_pairs"],
-    shape: tuple[int, ...],
-    per_submission: int,
-    quotas: Int64[np.ndarray, " n_reviewers"],
-) -> int:
-    """The most reviews that these pairs allow under both quotas."""
-    n_submissions, n_reviewers = shape
-    source, sink = n_submissions + n_reviewers, n_submissions + n_reviewers + 1
-    begin = [np.full(n_submissions, source), rows, n_submissions + np.arange(n_reviewers)]
-    end = [np.arange(n_submissions), n_submissions + columns, np.full(n_reviewers, sink)]
-    most = [
-        np.full(n_submissions, per_submission),
-        np.ones(len(rows), int),
-        quotas,
-    ]
-    graph = csr_array(
-        (np.concatenate(most).astype(np.int32), (np.concatenate(begin), np.concatenate(end))),
-        shape=(sink + 1, sink + 1),
-    )
-    return int(maximum_flow(graph, source, sink).flow_value)
-
-
-def _best_least(
-    affinities: Float64[np.ndarray, "n_submissions n_reviewers"],
-    rows: Int64[np.ndarray, " n_pairs"],
-    columns: Int64[np.ndarray, " n_pairs"],
-    per_submission: int,
-    quotas: Int64[np.ndarray, " n_reviewers"],
-) -> float:
-    """The largest affinity that every pair of some whole assignment has at least."""
-    given = affinities[rows, columns]
-    levels = np.unique(given)
-    low, high = 0, len(levels) - 1  # at levels[low] there is one
-    while low < high:
-        middle = (low + high + 1) // 2
-        kept = given >= levels[middle]
-        whole = len(affinities) * per_submission
-        if _reviews(rows[kept], columns[kept], affinities.shape, per_submission, quotas) == whole:
-            low = middle
-        else:
-            high = middle - 1
-    return float(levels[low])
-
-
-def _best_total(
-    affinities: Float64[np.ndarray, "n_submissions n_reviewers"],
-    rows: Int64[np.ndarray, " n_pairs"],
-    columns: Int64[np.ndarray, " n_pairs"],
-    per_submission: int,
-    quotas: Int64[np.ndarray, " n_reviewers"],
-) -> Bool[np.ndarray, " n_pairs"]:
-    """Which of the pairs make the assignment of the largest sum."""
-    n_submissions, n_reviewers = affinities.shape
-    pairs, ones = np.arange(len(rows)), np.ones(len(rows))
-    by_submission = csr_array((ones, (rows, pairs)), shape=(n_submissions, len(rows)))
-    by_reviewer = csr_array((ones, (columns, pairs)), shape=(n_reviewers, len(rows)))
-    solved = milp(
-        -affinities[rows, columns],
-        integrality=np.ones(len(rows)),
-        bounds=Bounds(0, 1),
-        constraints=[
-            LinearConstraint(by_submission, per_submission, per_submission),
-            LinearConstraint(by_reviewer, 0, quotas),
-        ],
-    )
-    if solved.x is None:
-        raise InputError(f"No assignment was found ({solved.message}); raise the quota or lift conflicts.")
-    chosen: Bool[np.ndarray, " n_pairs"] = solved.x > 0.5
-    return chosen
+            if solved.x is None:
+                raise RuntimeError(f"HiGHS finds no assignment where there is one: {solved.message}")
+            prices = solved.eqlin.marginals[:, None] + solved.ineqlin.marginals
+            gains = self.worths + prices
+            gains[pairs] = -np.inf
+            if gains.max() <= _LEAST_GAIN:
+                chosen = solved.x > 0.5
+                return rows[chosen], columns[chosen]
+            pairs = pairs | self.nearest(gains)

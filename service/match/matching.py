@@ -72,11 +72,10 @@ class Match:
                 f"{len(short)} of {len(free)} submissions have fewer than {quotas.per_submission} reviewers "
                 f"without a conflict: {named}. Add reviewers, lift conflicts, or ask for fewer."
             )
-        per_reviewer = np.array([self.program.quotas.get(each, quotas.per_reviewer) for each in self.names])
         return assign(
             self.values,
             per_submission=quotas.per_submission,
-            per_reviewer=per_reviewer,
+            per_reviewer=[self.program.quotas.get(each, quotas.per_reviewer) for each in self.names],
             conflicts=self.conflicts,
             aim=quotas.aim,
         )

@@ -1,4 +1,4 @@
-"""Assignments under quotas and conflicts, against trying them all."""
+"""Assignments under quotas and conflicts, against trying them all and against integer programming."""
 
 from itertools import combinations, product
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
 
 from models.errors import InputError
-from service.match import assignment
 from service.match.assignment import Aim, Assignment, assign
 
 
@@ -97,20 +98,121 @@ def test_conflicts_that_leave_too_few_together() -> None:
         assign(np.ones((2, 2)), per_submission=1, per_reviewer=1, conflicts=conflicts)
 
 
-def test_of_many_pairs_the_nearest_are_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where they suffice the same assignment is found."""
-    affinities = np.random.default_rng(0).random((6, 30))
-    whole = assign(affinities, per_submission=2, per_reviewer=2)
-    monkeypatch.setattr(assignment, "MAX_PAIRS", 60)
-    assert whole == assign(affinities, per_submission=2, per_reviewer=2)
+def _programmed(
+    affinities: np.ndarray, allowed: np.ndarray, per_submission: int, quotas: np.ndarray
+) -> np.ndarray | None:
+    """The affinities of an assignment of the largest sum, by integer programming over all pairs."""
+    rows, columns = np.nonzero(allowed)
+    numbers, ones = np.arange(len(rows)), np.ones(len(rows))
+    solved = milp(
+        -affinities[rows, columns],
+        integrality=ones,
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(csr_array((ones, (of, numbers)), shape=(n, len(rows))), least, most)
+            for of, n, least, most in (
+                (rows, len(affinities), per_submission, per_submission),
+                (columns, len(quotas), 0, quotas),
+            )
+        ],
+        options={"mip_rel_gap": 0},
+    )
+    return None if solved.x is None else affinities[rows, columns][solved.x > 0.5]
 
 
-def test_where_the_nearest_do_not_suffice_more_are_weighed(monkeypatch: pytest.MonkeyPatch) -> None:
+def _programmed_worst(
+    affinities: np.ndarray, allowed: np.ndarray, per_submission: int, quotas: np.ndarray
+) -> np.ndarray | None:
+    """The same over only the pairs from the largest least affinity on: each of them is tried."""
+    for least in np.unique(affinities[allowed])[::-1]:
+        enough = allowed & (affinities >= least)
+        if (found := _programmed(affinities, enough, per_submission, quotas)) is not None:
+            return found
+    return None
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+    """Affinities, allowed pairs, reviewers a submission, and quotas, often no more than it takes."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n_submissions, n_reviewers = draw(st.integers(2, 9)), draw(st.integers(2, 12))
+    per_submission = draw(st.integers(1, min(3, n_reviewers)))
+    affinities = generator.random((n_submissions, n_reviewers))
+    if draw(st.booleans()):  # some reviewers are near to all
+        affinities += 2 * generator.random(n_reviewers)
+    if draw(st.booleans()):  # many pairs are as near as others
+        affinities = np.round(4 * affinities) / 4
+    allowed = generator.random(affinities.shape) >= draw(st.sampled_from([0, 0.1, 0.3]))
+    n_reviews = n_submissions * per_submission
+    if draw(st.booleans()):
+        quotas = np.full(n_reviewers, -(-n_reviews // n_reviewers))
+    else:
+        quotas = np.bincount(
+            generator.integers(0, n_reviewers, n_reviews + draw(st.integers(0, 3))), minlength=n_reviewers
+        )
+    return affinities, allowed, per_submission, quotas
+
+
+@given(_programs(), st.integers(1, 4), st.sampled_from(Aim))
+@settings(deadline=None, max_examples=150)
+def test_few_pairs_weighed_find_what_all_do(
+    program: tuple[np.ndarray, np.ndarray, int, np.ndarray], n_weighed: int, aim: Aim
+) -> None:
+    """However few at first; where there is no assignment, higher quotas are told only if they help."""
+    affinities, allowed, per_submission, quotas = program
+
+    def asked(quotas: np.ndarray) -> Assignment:
+        return assign(
+            affinities,
+            per_submission=per_submission,
+            per_reviewer=quotas,
+            conflicts=~allowed,
+            aim=aim,
+            n_weighed=n_weighed,
+        )
+
+    best = {Aim.TOTAL: _programmed, Aim.WORST: _programmed_worst}[aim](
+        affinities, allowed, per_submission, quotas
+    )
+    if best is None:
+        with pytest.raises(InputError) as refused:
+            asked(quotas)
+        if "uota" in str(refused.value):
+            asked(np.full_like(quotas, len(affinities)))
+        else:
+            assert (allowed.sum(axis=1) < per_submission).any()
+        return
+    found = asked(quotas)
+    assert all(per_submission == len(set(own)) for own in found.reviewers)
+    assert all(allowed[row, list(own)].all() for row, own in enumerate(found.reviewers))
+    loads = np.bincount(np.concatenate(found.reviewers), minlength=len(quotas))
+    assert (loads <= quotas).all()
+    values = _given(affinities, found.reviewers)
+    assert pytest.approx((sum(values), min(values)), abs=1e-12) == (found.total, found.least)
+    assert pytest.approx(best.sum(), abs=1e-8) == found.total
+    if aim is Aim.WORST:
+        assert best.min() == found.least
+
+
+def test_more_pairs_are_weighed_where_the_nearest_do_not_suffice() -> None:
     """All submissions are nearest to the same two reviewers, of whom each takes one."""
     affinities = np.tile(np.linspace(1, 0, 8), (4, 1))
-    monkeypatch.setattr(assignment, "MAX_PAIRS", 8)
-    found = assign(affinities, per_submission=1, per_reviewer=1).reviewers
+    found = assign(affinities, per_submission=1, per_reviewer=1, n_weighed=2).reviewers
     assert {0, 1, 2, 3} == {each for own in found for each in own}
+
+
+@pytest.mark.parametrize("per_reviewer", [3_000_000_000, 10**23, (10**23, 2**63, 1)])
+def test_a_quota_above_the_number_of_submissions_is_no_bound(per_reviewer: int | tuple[int, ...]) -> None:
+    """However large the number."""
+    affinities = np.array([[0.9, 0.2, 0.1], [0.8, 0.3, 0.1], [0.7, 0.3, 0.6]])
+    found = assign(affinities, per_submission=2, per_reviewer=per_reviewer)
+    assert ((0, 1), (0, 1), (0, 2)) == found.reviewers
+
+
+def test_affinities_that_cannot_be_weighed_are_told() -> None:
+    """The solver takes 1e20 for infinite: no answer is better than a wrong one."""
+    with pytest.raises(RuntimeError, match="finds no assignment where there is one"):
+        assign(np.array([[1e25, 2e25]]), per_submission=1, per_reviewer=1)
 
 
 def test_no_submission() -> None:
