@@ -83,7 +83,7 @@ def read_program(
             program.submissions.append(kept.added(paper, "submission"))
     if not program.submissions:
         raise InputError(f"{', '.join(map(str, submissions))}: there is no submission with an abstract.")
-    kept.submissions = _by_title(program)
+    kept.submissions, submitted = _by_title(program), set(program.submissions)
     named = _of_list(profiles, corpora, program) if profiles.is_file() else _of_folder(profiles, program)
     for name, papers in named:
         counted = wanted.chosen(papers)
@@ -94,7 +94,7 @@ def read_program(
         program.profiles[name] = kept.ids(counted, name)
         # Also by a paper that is too old to count.
         held = {*program.profiles[name], *kept.submitted(papers)}
-        program.conflicts |= {(each, name) for each in held.intersection(program.submissions)}
+        program.conflicts |= {(each, name) for each in held & submitted}
     if not program.profiles:
         raise InputError(f"{profiles}: there is no profile with a paper that counts.")
     people = People(program.profiles)
@@ -179,8 +179,7 @@ def _named(folder: Path) -> dict[str, Path]:
     """The files of a folder by the names of their profiles; raises InputError for any that can be none."""
     with storage_errors(folder):
         paths = sorted(path for path in folder.iterdir() if not _BESIDE.fullmatch(path.name))
-    if len(paths) > MAX_PROFILES:
-        raise InputError(f"{folder} holds {len(paths):,} files, more than {MAX_PROFILES:,}; match in parts.")
+    _check_number(folder, len(paths))
     named: dict[str, Path] = {}
     for path in paths:
         told = f"{folder}: {path.name!a}"
@@ -200,9 +199,16 @@ def _named(folder: Path) -> dict[str, Path]:
     return named
 
 
+def _check_number(source: Path, n_profiles: int) -> None:
+    if n_profiles > MAX_PROFILES:
+        raise InputError(f"{source} has {n_profiles:,} profiles, more than {MAX_PROFILES:,}; match in parts.")
+
+
 def _of_list(path: Path, corpora: Sequence[Path], program: Program) -> Iterator[tuple[str, list[Paper]]]:
     if not corpora:
         raise InputError(f"{path} names papers; give the files that hold them with --corpus.")
     papers = {each.id: each for corpus in corpora for each in read_corpus(corpus, report=program.report)}
-    for name, ids in listed_profiles(path, papers.keys(), program.notes).items():
+    listed = listed_profiles(path, papers.keys(), program.notes)
+    _check_number(path, len(listed))
+    for name, ids in listed.items():
         yield name, [papers[each] for each in ids]
