@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BufferedReader
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal, Protocol, cast, runtime_checkable
 
 from indexer.corpus.records import head_records
@@ -38,6 +38,8 @@ READERS: dict[str, str] = {
 }
 # The format of a file whose beginning does not tell it, by the end of its name.
 EXTENSIONS = {".bib": "bibtex", ".nbib": "nbib", ".ris": "ris"}
+# By which the names of corpus files end, beside .gz.
+_ENDINGS = frozenset({*EXTENSIONS, ".csv", ".json", ".jsonl", ".ndjson", ".tsv", ".txt", ".xml"})
 
 # Enough to see what is wrong with a file; a million broken rows must not fill the memory.
 MAX_REPORTED_ROWS = 20
@@ -212,6 +214,14 @@ def reader_of(head: str, name: str) -> CorpusReader | None:
     if known := EXTENSIONS.get(Path(name.lower().removesuffix(".gz")).suffix):
         return cast("CorpusReader", resolve(READERS, known, "corpus format")())
     return None
+
+
+def without_ending(name: str) -> str:
+    """The name of a corpus file without ``.gz`` and the ending of its format, where it has them."""
+    for endings in ({".gz"}, _ENDINGS):
+        path = PurePath(name)
+        name = path.stem if path.suffix.lower() in endings else name
+    return name
 
 
 def _reader_for(path: Path, head: str) -> CorpusReader:

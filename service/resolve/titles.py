@@ -82,11 +82,11 @@ class Titles:
 
     def all_named(self, titles: Sequence[str]) -> list[int | None]:
         """The same for each of many titles, in a hundredth of the time each."""
-        return [self._named(asked) if asked else None for asked in _folded(titles)]
+        return [self._named(asked) if asked else None for asked in folded(titles)]
 
     def same(self, title: str) -> list[int]:
         """All papers whose title has the same words."""
-        (asked,) = _folded([title])
+        (asked,) = folded([title])
         return list(self._all_named(asked)) if asked else []
 
     def _named(self, asked: str) -> int | None:
@@ -232,18 +232,19 @@ def fold(titles: Any) -> Any:
     return folded.combine_chunks() if isinstance(folded, pa.ChunkedArray) else folded
 
 
-def _folded(texts: Sequence[str]) -> list[str]:
+def folded(texts: Sequence[str]) -> list[str]:
+    """As ``fold``, of plain texts; empty where there is no letter and no digit."""
     # A lone surrogate, which Arrow cannot hold, is no letter anyway.
     readable = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-    folded: list[str] = fold(pa.array(readable, pa.string())).to_pylist()
-    return folded
+    found: list[str] = fold(pa.array(readable, pa.string())).to_pylist()
+    return found
 
 
 def _folded_one(text: str) -> str:
-    (folded,) = _folded([text])
-    if not folded:
+    (found,) = folded([text])
+    if not found:
         raise QueryError("The text given holds no letter and no digit; give words of a title.")
-    return folded
+    return found
 
 
 def _postings(

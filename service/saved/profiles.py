@@ -12,8 +12,8 @@ from indexer.catalog.store import Store
 from indexer.catalog.tables import ProfileRow
 from models.errors import InputError, ProfileNotFoundError
 from service.match.answer import Profile
+from service.match.program.people import check_name
 
-MAX_NAME_CHARS: Final = 300
 MOST_OF_OWNER: Final = 50_000
 # Names that are looked up by one statement.
 _AT_ONCE: Final = 500
@@ -43,8 +43,7 @@ class Profiles(Store):
 
         Raises InputError for a name that is blank, too long or not printable, and where there are too many.
         """
-        if not profile.name.strip() or len(profile.name) > MAX_NAME_CHARS or not profile.name.isprintable():
-            raise InputError(f"The name of a profile has 1 to {MAX_NAME_CHARS} printable characters.")
+        check_name(profile.name)
         which = _of(owner, [profile.name])
         with self._database.writing() as connection:
             replaced = connection.execute(delete(ProfileRow).where(which)).rowcount

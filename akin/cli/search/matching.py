@@ -69,7 +69,8 @@ def match(
         int | None, typer.Option(min=1, help="Only so many of a profile's latest papers.")
     ] = None,
     since: Annotated[
-        int | None, typer.Option(min=1000, max=2100, help="Only papers from this year on.")
+        int | None,
+        typer.Option(min=1000, max=2100, help="Only papers from this year on; those without a year not."),
     ] = None,
     shown: Annotated[
         int, typer.Option(min=1, max=50, help="Reviewers shown a submission in the report.")
@@ -148,6 +149,7 @@ def _read(program: Program) -> Group:
         lines.append(
             Text(f"{report.without_abstract:,} papers have no abstract and do not count.", style="yellow")
         )
+    lines += [Text(note, style="yellow") for note in program.notes]
     if program.left_out:
         named = ", ".join(program.left_out[:5]) + (" ..." if len(program.left_out) > 5 else "")
         lines.append(
@@ -161,6 +163,8 @@ def _summary(found: Match, assignment: Assignment | None, out: Path) -> Table:
     n_submissions, n_reviewers = found.values.shape
     table.add_row("Submissions", f"{n_submissions:,}")
     table.add_row("Reviewers", f"{n_reviewers:,}")
+    if found.program.undated:
+        table.add_row("Papers left out, for no year", f"{found.program.undated:,}")
     table.add_row("Conflicts", f"{int(found.conflicts.sum()):,}")
     if assignment:
         n_reviews = sum(map(len, assignment.reviewers))

@@ -20,7 +20,7 @@ from service.api.schemas.profiles import (
 )
 from service.api.services import services_of
 from service.match.answer import Profile
-from service.saved.profiles import MAX_NAME_CHARS
+from service.match.program.people import MAX_NAME_CHARS
 from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/profiles", tags=["match"], route_class=JSONBodyRoute)

@@ -16,7 +16,7 @@ from service.api.schemas.search import FirstPageIn, QueryIn, SearchShapeIn, Seed
 from service.batches.content import Asked
 from service.batches.job import Job, JobState
 from service.match.answer import MatchQuery, Profile, Told
-from service.saved.profiles import MAX_NAME_CHARS
+from service.match.program.people import MAX_NAME_CHARS
 from service.search.aspect import Aspect
 from service.search.query import Seed
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from service.api.schemas.base import WHOLE, PaperName, Strict
 from service.match.answer import Profile
-from service.saved.profiles import MAX_NAME_CHARS
+from service.match.program.people import MAX_NAME_CHARS
 
 # Of all profiles of a match together: a quarter of a million comparisons, in seconds.
 MOST_PAPERS = 5_000

@@ -1,22 +1,22 @@
 """What there is to match: submissions, profiles of reviewers, conflicts and quotas, read from files."""
 
-import csv
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import orjson
-
-from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.read import MAX_REPORTED_ROWS, CorpusReport, read_corpus, without_ending
 from indexer.files.durable import storage_errors
-from models.errors import BrokenRowError, CorpusFormatError, InputError
+from models.errors import InputError
 from models.types import Paper
+from service.match.program.lists import listed_conflicts, listed_profiles, listed_quotas
+from service.match.program.people import People, check_name, one_form
+from service.resolve.titles import folded
 
 MAX_PROFILES: Final = 50_000
-# A list of names, conflicts or quotas; of a large conference it takes 20 MB.
-_MAX_LIST_BYTES: Final = 256 * 2**20
-_DIGITS: Final = "0123456789"
+# What people leave in a folder beside profiles.
+_BESIDE = re.compile(r"\..*|readme(?:\..*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Wanted:
     since: int | None = None
 
     def chosen(self, papers: Sequence[Paper]) -> list[Paper]:
-        """Those that count, in the order given; a paper without a year is older than every other."""
+        """Those that count, in the order given; what has no year is older than all else."""
         kept = [each for each in papers if self.since is None or (each.year or 0) >= self.since]
         if self.most is None or len(kept) <= self.most:
             return kept
@@ -41,7 +41,8 @@ class Program:
 
     ``conflicts`` are pairs of a submission and a profile; of ``quotas``, how many submissions a profile takes
     at most, a profile may have none. ``report`` says what could not be read, ``left_out`` which profiles have
-    no paper that counts.
+    no paper that counts, ``undated`` how many of their papers have no year and so do not count, ``notes``
+    which lines were taken for headers.
     """
 
     submissions: list[str] = field(default_factory=list)
@@ -51,6 +52,8 @@ class Program:
     quotas: dict[str, int] = field(default_factory=dict)
     report: CorpusReport = field(default_factory=CorpusReport)
     left_out: list[str] = field(default_factory=list)
+    undated: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def read_program(
@@ -67,159 +70,145 @@ def read_program(
     Of a folder each file, of any corpus format, is a profile that has the file's name without its ending. A
     list names papers of ``corpora``: a CSV file with a line for each profile and paper, or a JSON object,
     ``{profile: [paper, ...]}``. ``conflicts`` is a CSV file of submissions and profiles, ``quotas`` one of
-    profiles and numbers; a first line that names no known profile is taken for a header.
+    profiles and numbers; a first line that names nothing known is taken for a header.
 
-    A profile that has a submission among its papers, or the name of one of its authors, is in conflict with
-    it. Raises InputError, CorpusFormatError, BrokenRowError and StorageError.
+    A paper of a profile that has a submission's title is that submission. A profile that holds one, or is
+    that of one of its authors (``People``), is in conflict with it. Raises InputError, CorpusFormatError,
+    BrokenRowError and StorageError.
     """
     program = Program()
-    known: dict[tuple[str, str], str] = {}
+    kept = _Papers(program.papers)
     for path in submissions:
         for paper in read_corpus(path, report=program.report):
-            program.submissions.append(_kept(program, known, paper, origin="submission"))
+            program.submissions.append(kept.added(paper, "submission"))
     if not program.submissions:
         raise InputError(f"{', '.join(map(str, submissions))}: there is no submission with an abstract.")
+    kept.submissions, submitted = _by_title(program), set(program.submissions)
     named = _of_list(profiles, corpora, program) if profiles.is_file() else _of_folder(profiles, program)
     for name, papers in named:
         counted = wanted.chosen(papers)
+        program.undated += wanted.since is not None and sum(each.year is None for each in papers)
         if not counted:
             program.left_out.append(name)
             continue
-        ids = (_kept(program, known, paper, origin=name) for paper in counted)
-        program.profiles[name] = list(dict.fromkeys(ids))
+        program.profiles[name] = kept.ids(counted, name)
+        # Also by a paper that is too old to count.
+        held = {*program.profiles[name], *kept.submitted(papers)}
+        program.conflicts |= {(each, name) for each in held & submitted}
     if not program.profiles:
         raise InputError(f"{profiles}: there is no profile with a paper that counts.")
-    program.conflicts |= set(_own_conflicts(program))
-    if conflicts is not None:
-        program.conflicts |= set(_conflicts(conflicts, program))
-    if quotas is not None:
-        program.quotas = dict(_quotas(quotas, program))
+    people = People(program.profiles)
+    for each in program.submissions:
+        program.conflicts |= {(each, name) for name in people.of(program.papers[each])}
+    _read_lists(program, conflicts, quotas)
     return program
 
 
-def _kept(program: Program, known: dict[tuple[str, str], str], paper: Paper, *, origin: str) -> str:
-    """The id under which a paper is kept: that of the same text, or its own, or one of its own made here."""
-    content = paper.title, paper.abstract
-    if content in known and origin != "submission":
-        return known[content]
-    kept_id, number = paper.id, 1
-    while kept_id in program.papers:
-        number += 1
-        kept_id = f"{origin}/{paper.id}" if number == 2 else f"{origin}/{paper.id}#{number}"
-    program.papers[kept_id] = paper if kept_id == paper.id else replace(paper, id=kept_id)
-    known.setdefault(content, kept_id)
-    return kept_id
+def _read_lists(program: Program, conflicts: Path | None, quotas: Path | None) -> None:
+    names: Container[str] = {*program.profiles, *program.left_out}
+    submissions = set(program.submissions)
+    if conflicts is not None:
+        given = listed_conflicts(conflicts, submissions, names, program.notes)
+        program.conflicts |= {pair for pair in given if pair[1] in program.profiles}
+    if quotas is not None:
+        most = len(submissions)  # which is as good as no bound
+        found = listed_quotas(quotas, names, program.notes, most=most)
+        program.quotas = {name: number for name, number in found.items() if name in program.profiles}
+
+
+def _by_title(program: Program) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    titles = folded([program.papers[each].title for each in program.submissions])
+    for each, title in zip(program.submissions, titles, strict=True):
+        if title:
+            found.setdefault(title, []).append(each)
+    return found
+
+
+class _Papers:
+    """Puts papers into ``papers`` under ids of their own; ``submissions`` are ids by their folded titles."""
+
+    def __init__(self, papers: dict[str, Paper]) -> None:
+        self._papers = papers
+        self._known: dict[tuple[str, str], str] = {}
+        self.submissions: dict[str, list[str]] = {}
+
+    def added(self, paper: Paper, origin: str) -> str:
+        """Its own id, or where another paper has that, one made of ``origin``."""
+        kept_id, number = paper.id, 1
+        while kept_id in self._papers:
+            number += 1
+            kept_id = f"{origin}/{paper.id}" if number == 2 else f"{origin}/{paper.id}#{number}"
+        self._papers[kept_id] = paper if kept_id == paper.id else replace(paper, id=kept_id)
+        self._known.setdefault((paper.title, paper.abstract), kept_id)
+        return kept_id
+
+    def ids(self, papers: Sequence[Paper], name: str) -> list[str]:
+        """The papers of a profile, each as the submission of its title, that of the same text, or itself."""
+        found: dict[str, None] = {}
+        for paper, title in zip(papers, _titles(papers), strict=True):
+            known = self._known.get((paper.title, paper.abstract))
+            same = self.submissions.get(title) or [known or self.added(paper, name)]
+            found |= dict.fromkeys(same)
+        return list(found)
+
+    def submitted(self, papers: Sequence[Paper]) -> Iterator[str]:
+        """The submissions that have the title of one of ``papers``."""
+        for title in _titles(papers):
+            yield from self.submissions.get(title, ())
+
+
+def _titles(papers: Sequence[Paper]) -> list[str]:
+    return folded([each.title for each in papers])
 
 
 def _of_folder(folder: Path, program: Program) -> Iterator[tuple[str, list[Paper]]]:
-    with storage_errors(folder):
-        files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    if len(files) > MAX_PROFILES:
-        raise InputError(f"{folder} holds {len(files):,} files, more than {MAX_PROFILES:,}; match in parts.")
-    for path in files:
+    for name, path in _named(folder).items():
         # Profiles may share papers, so each file has a report of its own.
-        report = CorpusReport()
-        yield path.name.split(".")[0], list(read_corpus(path, report=report))
+        report, papers = CorpusReport(), []
+        if path.stat().st_size:  # OpenReview's of who has no paper are empty
+            papers = list(read_corpus(path, report=report))
+        yield name, papers
         program.report.broken += report.broken
         program.report.without_abstract += report.without_abstract
-        program.report.broken_rows += report.broken_rows[: 20 - len(program.report.broken_rows)]
+        room = max(0, MAX_REPORTED_ROWS - len(program.report.broken_rows))
+        program.report.broken_rows += report.broken_rows[:room]
+
+
+def _named(folder: Path) -> dict[str, Path]:
+    """The files of a folder by the names of their profiles; raises InputError for any that can be none."""
+    with storage_errors(folder):
+        paths = sorted(path for path in folder.iterdir() if not _BESIDE.fullmatch(path.name))
+    _check_number(folder, len(paths))
+    named: dict[str, Path] = {}
+    for path in paths:
+        told = f"{folder}: {path.name!a}"
+        if not path.is_file():
+            raise InputError(f"{told} is no file; a profile is a file of papers, so move others elsewhere.")
+        name = one_form(without_ending(path.name))
+        try:
+            check_name(name)
+        except InputError as error:
+            raise InputError(f"{told}: {error} Rename the file, in UTF-8.") from error
+        if other := named.get(name):
+            raise InputError(
+                f"{folder}: {other.name} and {path.name} are both profiles of {name}; put their papers into "
+                "one file, or rename one."
+            )
+        named[name] = path
+    return named
+
+
+def _check_number(source: Path, n_profiles: int) -> None:
+    if n_profiles > MAX_PROFILES:
+        raise InputError(f"{source} has {n_profiles:,} profiles, more than {MAX_PROFILES:,}; match in parts.")
 
 
 def _of_list(path: Path, corpora: Sequence[Path], program: Program) -> Iterator[tuple[str, list[Paper]]]:
     if not corpora:
         raise InputError(f"{path} names papers; give the files that hold them with --corpus.")
     papers = {each.id: each for corpus in corpora for each in read_corpus(corpus, report=program.report)}
-    profiles: dict[str, list[str]] = {}
-    if path.suffix == ".json":
-        profiles = _json_profiles(path)
-    else:
-        for line, (name, paper_id) in _pairs(path):
-            if paper_id in papers or line > 1:  # else a header
-                profiles.setdefault(name, []).append(paper_id)
-    if lost := [each for ids in profiles.values() for each in ids if each not in papers]:
-        raise InputError(
-            f"{path}: {len(lost)} papers are not in the files given with --corpus, such as {lost[0][:80]!r}."
-        )
-    for name, ids in profiles.items():
+    listed = listed_profiles(path, papers.keys(), program.notes)
+    _check_number(path, len(listed))
+    for name, ids in listed.items():
         yield name, [papers[each] for each in ids]
-
-
-def _json_profiles(path: Path) -> dict[str, list[str]]:
-    try:
-        given = orjson.loads(_read(path))
-    except orjson.JSONDecodeError as error:
-        raise CorpusFormatError(f"{path} holds no valid JSON (line {error.lineno}): {error.msg}.") from error
-    is_of_lists = isinstance(given, dict) and all(
-        isinstance(ids, list) and all(isinstance(each, str) for each in ids) for ids in given.values()
-    )
-    if not is_of_lists:
-        raise CorpusFormatError(f"{path}: expected one object, {{profile: [id of a paper, ...]}}.")
-    profiles: dict[str, list[str]] = given
-    return profiles
-
-
-def _conflicts(path: Path, program: Program) -> Iterator[tuple[str, str]]:
-    submissions = set(program.submissions)
-    for line, (submission, profile) in _pairs(path):
-        if submission in submissions and profile in program.profiles:
-            yield submission, profile
-        elif line > 1 and profile not in program.left_out:
-            what = profile if submission in submissions else submission
-            raise BrokenRowError(str(path), line, f"there is no submission or profile {what[:80]!r}")
-
-
-def _quotas(path: Path, program: Program) -> Iterator[tuple[str, int]]:
-    for line, (profile, quota) in _pairs(path):
-        if profile in program.profiles and quota.isdecimal():
-            yield profile, int(quota)
-        elif line > 1 and profile not in program.left_out:
-            known = profile in program.profiles
-            reason = f"{quota[:20]!r} is no number" if known else f"there is no profile {profile[:80]!r}"
-            raise BrokenRowError(str(path), line, reason)
-
-
-def _pairs(path: Path) -> Iterator[tuple[int, tuple[str, str]]]:
-    """The first two cells of each line, parted by commas or tabs, with its number."""
-    try:
-        text = _read(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise CorpusFormatError(f"{path} is no UTF-8 text (byte {error.start}); convert it first.") from error
-    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    rows = csv.reader(text.splitlines(), delimiter=delimiter)
-    for row in rows:
-        if not row:
-            continue
-        if len(row) < 2:
-            raise BrokenRowError(str(path), rows.line_num, "expected two cells, parted by a comma or a tab")
-        yield rows.line_num, (row[0].strip(), row[1].strip())
-
-
-def _read(path: Path) -> bytes:
-    with storage_errors(path):
-        if path.stat().st_size > _MAX_LIST_BYTES:
-            raise InputError(f"{path} has over {_MAX_LIST_BYTES >> 20} MiB, more than a list of names has.")
-        return path.read_bytes()
-
-
-def _own_conflicts(program: Program) -> Iterator[tuple[str, str]]:
-    """Submissions and the profiles of their authors."""
-    by_person: dict[str, list[str]] = {}
-    for name in program.profiles:
-        by_person.setdefault(_person(name), []).append(name)
-    holders: dict[str, list[str]] = {}
-    for name, ids in program.profiles.items():
-        for paper_id in ids:
-            holders.setdefault(paper_id, []).append(name)
-    for submission in program.submissions:
-        authors = program.papers[submission].authors
-        for name in holders.get(submission, []):
-            yield submission, name
-        for author in authors:
-            for name in by_person.get(_person(author), []):
-                yield submission, name
-
-
-def _person(name: str) -> str:
-    # OpenReview's names of people, ~Ada_Quill1, are those of authors, Ada Quill.
-    bare = name.removeprefix("~").rstrip(_DIGITS)
-    return " ".join(bare.replace("_", " ").casefold().split())

@@ -184,6 +184,24 @@ def test_numbers_have_a_maximum(files: Path, tmp_path: Path, option: tuple[str, 
     assert f"Invalid value for '{option[0]}'" in told
 
 
+def test_what_was_read_is_told(files: Path, tmp_path: Path) -> None:
+    """Papers without a year, and a line that was taken for a header."""
+    (tmp_path / "profiles").mkdir()
+    for number, path in enumerate(sorted((files / "profiles").iterdir())):
+        papers = [json.loads(line) | {"year": 2020} for line in path.read_text().splitlines()]
+        del papers[0]["year"]
+        text = "".join(json.dumps(paper) + "\n" for paper in papers[number:])
+        (tmp_path / "profiles" / path.name).write_text(text)
+    (tmp_path / "conflicts.csv").write_text("paper,person\n")
+    told = run(
+        "match", files / "submissions.jsonl", tmp_path / "profiles", "--out", tmp_path / "out",
+        "--conflicts", tmp_path / "conflicts.csv", "--since", "2019", "--encoder", "hashing",
+    )  # fmt: skip
+    assert f"{tmp_path}/conflicts.csv:1: taken for a header: paper, person" in flat(told)
+    assert "Papers left out, for no year 1 Conflicts" in flat(told)
+    assert "for they have no year: 1." in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
 def test_what_cannot_be_done_is_said(files: Path, tmp_path: Path, hashed_data: Path) -> None:
     """Too few reviewers, no profiles, and a collection that is somebody's."""
     told = run(

@@ -1,12 +1,15 @@
 """Programs from files: submissions, profiles, conflicts and quotas, and what is refused."""
 
+import gzip
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from models.errors import BrokenRowError, CorpusFormatError, InputError, StorageError
+from service.match.program import program as programs
 from service.match.program.program import Program, Wanted, read_program
 
 Paper = dict[str, object]
@@ -47,7 +50,7 @@ def test_papers_of_one_text_are_one_paper(read: ReadFn) -> None:
     """Also a submission; papers of one id and two texts are two."""
     program = read()
     assert ["s1", "s2"] == program.submissions
-    assert ["1", "9", "s2"] == program.profiles["bo@example"]
+    assert ["1", "9", "s2"] == program.profiles["bo@example.org"]
     assert ["9", "2"] == program.profiles["~Ada_Quill1"]
     assert ["~Cy1/1"] == program.profiles["~Cy1"]
     assert "Kelp" == program.papers["~Cy1/1"].title
@@ -58,28 +61,43 @@ def test_papers_of_one_text_are_one_paper(read: ReadFn) -> None:
 
 def test_authors_are_in_conflict_with_what_they_submit(read: ReadFn, tmp_path: Path) -> None:
     """By their names, and by what is in their profiles; others are given in a file, whatever its header."""
-    own = {("s1", "~Ada_Quill1"), ("s2", "bo@example")}
+    own = {("s1", "~Ada_Quill1"), ("s2", "bo@example.org")}
     assert own == read().conflicts
     given = tmp_path / "conflicts.csv"
-    given.write_text("submission,reviewer\ns1,bo@example\ns2,empty\n", encoding="utf-8")
-    assert own | {("s1", "bo@example")} == read(conflicts=given).conflicts
+    given.write_text("submission,reviewer\ns1,bo@example.org\ns2,empty\n", encoding="utf-8")
+    assert own | {("s1", "bo@example.org")} == read(conflicts=given).conflicts
 
 
 def test_quotas(read: ReadFn, tmp_path: Path) -> None:
-    """Parted by commas or tabs."""
+    """Parted by commas or tabs; more than there are submissions is no bound."""
     given = tmp_path / "quotas.tsv"
-    given.write_text("~Ada_Quill1\t2\n\nbo@example\t0\n", encoding="utf-8")
-    assert {"~Ada_Quill1": 2, "bo@example": 0} == read(quotas=given).quotas
+    given.write_text("~Ada_Quill1\t1\n\nbo@example.org\t0\nempty\t3\n", encoding="utf-8")
+    assert {"~Ada_Quill1": 1, "bo@example.org": 0} == read(quotas=given).quotas
+    given.write_text(f"who\tmany\n~Ada_Quill1\t{'9' * 5_000}\nbo@example.org\t3000000000\n", encoding="utf-8")
+    program = read(quotas=given)
+    assert {"~Ada_Quill1": 2, "bo@example.org": 2} == program.quotas
+    assert [f"{given}:1: taken for a header: who, many"] == program.notes
 
 
 @pytest.mark.parametrize(
     ("option", "text", "line", "reason"),
     [
-        ("conflicts", "s1,bo@example\ns3,bo@example\n", 2, "there is no submission or profile 's3'"),
-        ("conflicts", "s1,bo@example\ns1,cy\n", 2, "there is no submission or profile 'cy'"),
+        ("conflicts", "s1,bo@example.org\ns3,bo@example.org\n", 2, "there is no submission 's3'"),
+        ("conflicts", "s1,bo@example.org\ns1,cy\n", 2, "there is no profile 'cy'"),
         ("conflicts", "s1\n", 1, "expected two cells"),
-        ("quotas", "bo@example,2\nbo@example,many\n", 2, "'many' is no number"),
-        ("quotas", "bo@example,2\ncy,1\n", 2, "there is no profile 'cy'"),
+        ("conflicts", "s1,bo@exmaple.org\n", 1, "there is no profile 'bo@exmaple.org'"),
+        ("conflicts", "s01,bo@example.org\n", 1, "there is no submission 's01'"),
+        ("conflicts", "s01,empty\n", 1, "there is no submission 's01'"),
+        ("conflicts", "\nno,one\nno,one\n", 3, "there is no submission 'no'"),
+        ("conflicts", '"s1\nx",bo@example.org\n', 2, "there is no submission"),
+        ("conflicts", "s1,%s\n" % ("x" * 200_000), 1, "field larger than"),
+        ("quotas", "bo@example.org,2\nbo@example.org,many\n", 2, "'many' is no number"),
+        ("quotas", "bo@example.org,2\ncy,1\n", 2, "there is no profile 'cy'"),
+        ("quotas", "bo@example.org,many\n", 1, "'many' is no number"),
+        ("quotas", "empty,many\n", 1, "'many' is no number"),
+        ("quotas", "bo@exmaple.org,2\n", 1, "there is no profile 'bo@exmaple.org'"),
+        ("quotas", "bo@example.org,1\nbo@example.org,2\n", 2, "another quota"),
+        ("quotas", "bo@example.org,²\n", 1, "'²' is no number"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(
@@ -98,7 +116,7 @@ def test_only_some_papers_of_a_profile_count(read: ReadFn) -> None:
     assert ["2"] == read(wanted=Wanted(most=1)).profiles["~Ada_Quill1"]
     since = read(wanted=Wanted(since=2019))
     assert ["Walls", "Lakes"] == [since.papers[each].title for each in since.profiles["~Ada_Quill1"]]
-    assert {"bo@example", "empty", "~Cy1"} == set(since.left_out)
+    assert {"bo@example.org", "empty", "~Cy1"} == set(since.left_out)
 
 
 @pytest.mark.parametrize("name", ["list.json", "list.csv"])
@@ -118,17 +136,135 @@ def test_profiles_as_a_list_of_papers(read: ReadFn, tmp_path: Path, name: str) -
     with pytest.raises(InputError, match="--corpus"):
         read(listed)
     _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")])
-    with pytest.raises(InputError, match="1 papers are not in the files given with --corpus, such as 'c'"):
+    with pytest.raises(InputError, match=f"{name}.*there is no paper 'c' in the files given with --corpus"):
         read(listed, corpora=[corpus])
 
 
-@pytest.mark.parametrize("text", ["[]", '{"ada": "a"}', '{"ada": [1]}', "{"])
+def test_a_first_line_of_a_list_is_a_header_or_an_error(read: ReadFn, tmp_path: Path) -> None:
+    """A paper that is misspelt there is one where the profile has further lines."""
+    corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp"), _paper("b", "Salt")])
+    listed = tmp_path / "list.csv"
+    listed.write_text("ada,aa\nbo,a\nada,b\n", encoding="utf-8")
+    with pytest.raises(BrokenRowError, match="there is no paper 'aa'") as refused:
+        read(listed, corpora=[corpus])
+    assert 1 == refused.value.line
+    listed.write_text("who,what\nada,b\n", encoding="utf-8")
+    program = read(listed, corpora=[corpus])
+    assert ({"ada": ["b"]}, [f"{listed}:1: taken for a header: who, what"]) == (
+        program.profiles,
+        program.notes,
+    )
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "a\nb", "x" * 301])
+def test_names_in_lists_are_printable(read: ReadFn, tmp_path: Path, name: str) -> None:
+    """As those of profiles that are kept."""
+    corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")])
+    listed, table = tmp_path / "list.json", tmp_path / "list.csv"
+    listed.write_text(json.dumps({"ada": ["a"], name: ["a"]}), encoding="utf-8")
+    table.write_text(f'ada,a\n"{name}",a\n', encoding="utf-8")
+    for given in (listed, table):
+        with pytest.raises(InputError, match="1 to 300 printable characters"):
+            read(given, corpora=[corpus])
+
+
+def test_a_name_twice_in_a_json_list(read: ReadFn, tmp_path: Path) -> None:
+    """Its papers would be lost, however its accents are written."""
+    corpus = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp"), _paper("b", "Salt")])
+    listed = tmp_path / "list.json"
+    for second in ("é", "e\u0301"):
+        listed.write_text(f'{{"é": ["a"], "{second}": ["b"]}}', encoding="utf-8")
+        with pytest.raises(InputError, match="'é' stands there twice"):
+            read(listed, corpora=[corpus])
+
+
+def test_names_of_files_lose_known_endings_alone(read: ReadFn, tmp_path: Path) -> None:
+    """Addresses stay whole; what people leave beside profiles is passed over, an empty profile is told."""
+    folder = tmp_path / "more"
+    names = ("ada.quill@uni.edu", "ada.smith@uni.edu", "J. R. Quill", "cy.umber")
+    for number, name in enumerate(names):
+        _write(folder / f"{name}.jsonl", [_paper(str(number), f"Title {number}")])
+    (folder / "zoe.JSONL.gz").write_bytes(gzip.compress((folder / "cy.umber.jsonl").read_bytes()))
+    for beside in ("README", "readme.txt", "Readme.md", ".DS_Store"):
+        (folder / beside).write_text("What is here.")
+    (folder / "dee.jsonl").touch()
+    program = read(folder)
+    assert {*names, "zoe"} == set(program.profiles)
+    assert ["dee"] == program.left_out
+
+
+def test_a_name_in_another_form_is_the_same_name(read: ReadFn, tmp_path: Path) -> None:
+    """macOS writes the accents of file names apart."""
+    folder, quotas = tmp_path / "more", tmp_path / "quotas.csv"
+    _write(folder / "Jose\u0301 Quill.jsonl", [_paper("1", "Kelp")])
+    quotas.write_text("José Quill,1\n", encoding="utf-8")
+    assert {"José Quill": 1} == read(folder, quotas=quotas).quotas
+
+
+def test_a_folder_that_would_lose_somebody(read: ReadFn, tmp_path: Path) -> None:
+    """Two files of one name, a folder, a link to nothing and a name that is no UTF-8 are named."""
+    folder = tmp_path / "more"
+    path = _write(folder / "ada.jsonl", [_paper("1", "Kelp")])
+    other = folder / "ada.jsonl.gz"
+    other.write_bytes(gzip.compress(path.read_bytes()))
+    with pytest.raises(InputError, match=r"ada\.jsonl and ada\.jsonl\.gz are both profiles of ada"):
+        read(folder)
+    other.unlink()
+    (folder / "area chairs").mkdir()
+    with pytest.raises(InputError, match="'area chairs' is no file"):
+        read(folder)
+    (folder / "area chairs").rmdir()
+    (folder / "bo.jsonl").symlink_to("nowhere")
+    with pytest.raises(InputError, match=r"'bo\.jsonl' is no file"):
+        read(folder)
+    (folder / "bo.jsonl").unlink()
+    path.rename(os.fsdecode(os.fsencode(folder) + b"/ad\xe0.jsonl"))
+    with pytest.raises(InputError, match=r"'ad\\udce0\.jsonl': The name of a profile .* in UTF-8"):
+        read(folder)
+
+
+def test_a_paper_of_a_submissions_title_is_that_submission(read: ReadFn, tmp_path: Path) -> None:
+    """Under whatever id, case and punctuation, with another abstract, and if it is too old to count."""
+    folder = tmp_path / "more"
+    preprint = _paper("arxiv:1", "BELLS!", year=2018) | {"abstract": "An earlier text."}
+    _write(folder / "dee.jsonl", [preprint, _paper("2", "Kelp", year=2020)])
+    program = read(folder)
+    assert {("s2", "dee")} == program.conflicts
+    assert ["s2", "2"] == program.profiles["dee"]
+    latest = read(folder, wanted=Wanted(most=1))
+    assert ({("s2", "dee")}, ["2"]) == (latest.conflicts, latest.profiles["dee"])
+
+
+def test_papers_without_a_year(read: ReadFn, tmp_path: Path) -> None:
+    """None is from a year on, and they are counted; of the latest ones they are last."""
+    folder = tmp_path / "more"
+    papers = [_paper("1", "Fog"), _paper("2", "Kelp", year=1990), _paper("3", "Salt")]
+    _write(folder / "dee.jsonl", papers)
+    since = read(folder, wanted=Wanted(since=1950))
+    assert (["2"], 2) == (since.profiles["dee"], since.undated)
+    assert (["1", "2"], 0) == (
+        (latest := read(folder, wanted=Wanted(most=2))).profiles["dee"], latest.undated
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["[]", "{}x", '{"ada": {}}', '{"ada": "a"}', '{"ada": [1]}', "{"])
 def test_a_json_list_of_another_shape(read: ReadFn, tmp_path: Path, text: str) -> None:
     """What was expected is said."""
     listed = tmp_path / "list.json"
     listed.write_text(text, encoding="utf-8")
     with pytest.raises(CorpusFormatError):
         read(listed, corpora=[_write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")])])
+
+
+def test_profiles_have_a_maximum(read: ReadFn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of files and of names in a list."""
+    monkeypatch.setattr(programs, "MAX_PROFILES", 1)
+    corpus, listed = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")]), tmp_path / "list.csv"
+    listed.write_text("ada,a\nbo,a\n", encoding="utf-8")
+    with pytest.raises(InputError, match="has 4 profiles, more than 1"):
+        read()
+    with pytest.raises(InputError, match="has 2 profiles, more than 1"):
+        read(listed, corpora=[corpus])
 
 
 def test_nothing_to_match(read: ReadFn, tmp_path: Path) -> None:
