@@ -86,7 +86,7 @@ def _own(asked: Asked, title: str) -> Iterator[Part]:
     )
     first = "in their" if asked.text else "in"
     if asked.uncounted:
-        first = "in all they say, leaving aside"
+        first = "in any sentence, not just"
     for number, facet in enumerate(asked.facets):
         left = asked.address(facets=toggled(asked.facets, facet))
         yield Part("and" if number else first, facet, left, facet=facet)

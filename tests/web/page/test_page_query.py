@@ -177,10 +177,10 @@ def test_a_facet_of_a_text_is_not_dropped_without_a_word(client: TestClient) -> 
     address = next(each["href"] for each in alone.all("a") if "like=" in each.get("href", ""))
     assert (Facet.METHOD,) == asked_by(address).facets
     parts = summary(client, address)
-    left = asked_by(parts["in all they say, leaving aside method"])
+    left = asked_by(parts["in any sentence, not just method"])
     page = page_at(client, address)
     assert page.all("p", id="uncounted")
-    assert "method does not count for them" in " ".join(page.text.split())
+    assert "compared with every sentence, not just method" in " ".join(page.text.split())
     assert left.address() in [each["href"] for each in page.all("a") if each.get("class") != "chip method"]
     assert () == left.facets
     assert asked_by(address).like == left.like
