@@ -25,7 +25,7 @@ from evaluation.sets.files import json_document, text_lines
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
+from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError, InputError
 from models.types import Paper, ProgressFn
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
@@ -33,6 +33,7 @@ from service.match.papers import matched_papers
 
 # Of all pairs, the main one first. Of the loss less is better.
 LOSS, EASY, HARD = "loss", "easy", "hard"
+_EVALUATIONS = Path("data", "evaluations.csv")
 _N_RATED = 10
 _DATASET = re.compile(r"d_\d+(?:_\d+)+")
 _PREDICTION = re.compile(r"(.+?)_(d_\d+(?:_\d+)+)_(t|ta|f)\.json")
@@ -70,12 +71,24 @@ class ReviewerSet:
 """
 
     def ratings(self, folder: Path) -> dict[str, dict[str, float]]:
-        """What each researcher said of each paper, 1 to 5; raises BrokenRowError, CollectionMissingError."""
-        path = folder / "data" / "evaluations.csv"
+        """What each researcher said of each paper, 1 to 5, in all their rows.
+
+        Raises CollectionMissingError, CorpusFormatError, and BrokenRowError where two ratings of one paper by
+        one researcher differ.
+        """
+        path = folder / _EVALUATIONS
         if not path.is_file():
             raise self._missing(path)
         rows = csv.DictReader((line for _, line in text_lines(path)), delimiter="\t", restval="")
-        return {name: dict(rated) for name, rated in _ratings(path, rows)}
+        ratings: dict[str, dict[str, float]] = {}
+        for name, paper, rating in _ratings(path, rows):
+            before = ratings.setdefault(name, {}).setdefault(paper, rating)
+            if before != rating:
+                reason = (
+                    f"~{name[:80]} rates {paper[:80]!r} {rating:g}, and {before:g} before; keep one of them"
+                )
+                raise BrokenRowError(str(path), rows.line_num, reason)
+        return ratings
 
     def datasets(self, folder: Path, prefix: str = DEFAULT_DATASETS) -> list[Path]:
         """The folders of datasets whose names begin with ``prefix``, in order."""
@@ -104,11 +117,13 @@ def measure_reviewers(
     """Measure affinity on the gold standard in ``folder``, and the predictions that lie there.
 
     ``data`` is a data folder that keeps the papers encoded between runs; each is encoded once, whatever the
-    datasets. Raises CollectionMissingError, BrokenRowError, CorpusFormatError and what ``build`` raises.
+    datasets. Raises CollectionMissingError, BrokenRowError, CorpusFormatError, InputError where no rating
+    counts, and what ``build`` raises.
     """
     reader = ReviewerSet()
     ratings, found = reader.ratings(folder), reader.datasets(folder, datasets)
     read = [_read(path) for path in found]
+    _check_any_counts(ratings, read, folder)
     papers = {paper.id: paper for dataset in read for paper in dataset.papers.values()}
     with TemporaryDirectory() as scratch:
         place = Path(scratch) / "data" if data is None else data
@@ -137,12 +152,11 @@ def measure_reviewers(
     )
 
 
-def _ratings(path: Path, rows: "csv.DictReader[str]") -> Iterator[tuple[str, list[tuple[str, float]]]]:
+def _ratings(path: Path, rows: "csv.DictReader[str]") -> Iterator[tuple[str, str, float]]:
     wanted = ["ParticipantID", "Paper1", "Expertise1"]
     if missing := [name for name in wanted if name not in (rows.fieldnames or ())]:
         raise CorpusFormatError(f"{path} has no column {', '.join(missing)} (separated by tabs).")
     for row in rows:
-        rated = []
         for number in range(1, _N_RATED + 1):
             paper, given = row.get(f"Paper{number}") or "", row.get(f"Expertise{number}") or ""
             if not paper:
@@ -154,8 +168,7 @@ def _ratings(path: Path, rows: "csv.DictReader[str]") -> Iterator[tuple[str, lis
             if not 1 <= rating <= 5:
                 reason = f"Expertise{number} is {given!r}; expected a number from 1 to 5"
                 raise BrokenRowError(str(path), rows.line_num, reason)
-            rated.append((paper, rating))
-        yield row["ParticipantID"].lstrip("~"), rated
+            yield row["ParticipantID"].lstrip("~"), paper, rating
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +197,29 @@ def _read(dataset: Path) -> _Dataset:
         profiles[archive.stem.lstrip("~")] = list(own)
         papers |= own
     return _Dataset(profiles, papers, n_unusable)
+
+
+def _check_any_counts(ratings: Ratings, datasets: Sequence[_Dataset], folder: Path) -> None:
+    """Raise InputError where no researcher of all ``datasets`` rated two of their papers differently."""
+    nameless = [name for name in ratings if not all(each.profiles.get(name) for each in datasets)]
+    papers = dict.fromkeys(paper for rated in ratings.values() for paper in rated)
+    unknown = [paper for paper in papers if not all(paper in each.papers for each in datasets)]
+    lost = set(unknown)
+    for name in ratings.keys() - set(nameless):
+        if len({rating for paper, rating in ratings[name].items() if paper not in lost}) > 1:
+            return
+    raise InputError(
+        f"No two ratings of {folder / _EVALUATIONS} can be compared: it takes two papers that one researcher "
+        f"rated differently. Of {len(ratings)} researchers {len(nameless)} have no profile in each of "
+        f"{len(datasets)} datasets{_some(nameless)}; of {len(papers)} papers {len(unknown)} are not in each"
+        f"{_some(unknown)}. ParticipantID is to be the name of a file in archives without .jsonl, Paper1 and "
+        "so on keys of submissions.json; fetch both from where the ratings are from."
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(each[:80]) for each in names[:3]) + (" ..." if names[3:] else "")
+    return f" ({shown})" if names else ""
 
 
 def _predicted(snapshot: Snapshot, ratings: Ratings, dataset: _Dataset) -> dict[str, dict[str, float]]:

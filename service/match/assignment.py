@@ -132,10 +132,10 @@ class _Problem:
         """
         while True:
             short, reached = self._cut(pairs)
-            more = self.nearest(np.where(short[:, None] & ~reached & ~pairs, self.worths, -np.inf))
-            if not more.any():
+            across = short[:, None] & ~reached & ~pairs & np.isfinite(self.worths)
+            if not across.any():
                 return pairs, short
-            pairs = pairs | more
+            pairs = pairs | self.nearest(np.where(across, self.worths, -np.inf))
 
     def _cut(
         self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]

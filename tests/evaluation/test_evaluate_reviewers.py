@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.tasks.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, measure_reviewers
-from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
+from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError, InputError
 from tests.support.annotators import hashing_annotator
 from tests.support.commands import flat, run
 from tests.support.examples.set_examples import lines, write
@@ -134,6 +134,49 @@ def test_a_rating_out_of_range(folder: Path, expertise: str) -> None:
     with pytest.raises(BrokenRowError, match=r"Expertise1 is .*; expected a number from 1 to 5") as refused:
         _measure(folder)
     assert 3 == refused.value.line
+
+
+def test_all_rows_of_a_researcher_count(folder: Path) -> None:
+    """Also where another researcher's stands between them, and where one paper is rated the same twice."""
+    rows = [
+        _row("a", {"moss1": 5, "moss2": 4}),
+        _row("b", RATED["b"]),
+        _row("a", {"moss2": 4, "bells1": 1, "rain1": 2}),
+    ]
+    whole = _measure(folder)
+    write(folder, "data/evaluations.csv", _evaluations(rows))
+    assert whole == _measure(folder)
+
+
+def test_two_ratings_of_a_paper_that_differ_are_refused(folder: Path) -> None:
+    """With file and line of the second: which is meant cannot be told."""
+    rows = [_row("a", RATED["a"]), _row("b", RATED["b"]), _row("a", {"bells1": 1, "moss1": 3})]
+    write(folder, "data/evaluations.csv", _evaluations(rows))
+    with pytest.raises(BrokenRowError, match=r"~a rates 'moss1' 3, and 5 before") as refused:
+        _measure(folder)
+    assert (str(folder / "data/evaluations.csv"), 4) == (refused.value.path, refused.value.line)
+
+
+@pytest.mark.parametrize(
+    ("rated", "told"),
+    [
+        ({"x": {"moss1": 5, "moss2": 1}}, r"Of 1 researchers 1 have no profile .* \('x'\); of 2 papers 0"),
+        (
+            {"a": {"y1": 5, "moss2": 1, "y2": 2}},
+            r"1 researchers 0 have .* 3 papers 2 are not .* \('y1', 'y2'\)",
+        ),
+        ({"a": {"moss1": 5, "moss2": 5}}, r"two papers that one researcher rated differently"),
+        ({}, r"Of 0 researchers 0 have"),
+    ],
+)
+def test_ratings_of_which_none_counts(
+    folder: Path, rated: Mapping[str, Mapping[str, float]], told: str
+) -> None:
+    """The ids that match nothing are named, and what they should match."""
+    write(folder, "data/evaluations.csv", _evaluations([_row(*each) for each in rated.items()]))
+    with pytest.raises(InputError, match=told) as refused:
+        _measure(folder)
+    assert "the name of a file in archives" in str(refused.value)
 
 
 def test_missing_files_and_columns_say_what_was_expected(folder: Path) -> None:
