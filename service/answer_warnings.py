@@ -28,7 +28,7 @@ class WarningCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AnswerWarning:
-    """What was found and what to do, in one sentence, ``message``; ``about`` are the values it speaks of."""
+    """What was found and what to do, in words, ``message``; ``about`` are the values it speaks of."""
 
     code: WarningCode
     message: str
@@ -64,8 +64,8 @@ _MESSAGES: Final = {
     "is shorter than it might be; narrow it with filters to find others.",
     WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
     "and lacks those of {all} papers; run `akin compact` once to add them.",
-    WarningCode.NO_GOOD_MATCH: "There is no good match, as the papers here have nearer neighbours among each "
-    "other than even the first result is to the query ({all}); ask in other words, or add papers.",
+    WarningCode.NO_GOOD_MATCH: "There is no good match here. Even the first result is {all}; ask in other "
+    "words, or add papers.",
     WarningCode.ONLY_LAST_ADDED: "More papers were added than are looked at together, so only the last {all} "
     "count; mark them as seen more often.",
 }

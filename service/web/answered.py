@@ -1,8 +1,10 @@
 """The answer to what an address asks, from the same engine, cursors and cache as the answers of ``/v1``."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from indexer.corpus.library.names import name_of
 from models.types import Paper
 from service.api.answers import Answers, RankedOut, answer_page
 from service.api.dependencies.cursors import Paging
@@ -20,6 +22,8 @@ from service.web.views.results.alignment import Source
 
 # Papers of a list that is saved as a whole, and what of them.
 MOST_SAVED: Final = 1_000
+# A number by itself is one of PubMed where the collection has that paper; a shorter one is a year.
+_PUBMED_NUMBER: Final = re.compile(r"[0-9]{5,8}", re.ASCII)
 _SAVED: Final = frozenset({Detail.ABSTRACT, Detail.SENTENCES, Detail.HIGHLIGHTS})
 
 
@@ -46,13 +50,17 @@ def named(engine: SearchEngine, asked: Asked) -> Asked:
     """
     asked = with_authors(engine, asked)
     given = asked.paper or asked.text
-    if not given or (asked.paper and asked.text) or (asked.text and any(map(str.isspace, given))):
+    name = name_of(given)
+    if not given or (asked.paper and asked.text):
         return asked
-    position = engine.identifiers.position(given)
-    if position is None:
-        # A name of a paper is no text to search for: the answer says that the collection does not hold it.
-        return replace(asked, paper=given, text="") if names_of(given) != Names() else asked
-    return replace(asked, paper=engine.snapshot.paper(position).id, text="")
+    if asked.text and name is None and any(map(str.isspace, given)):
+        return asked
+    pubmed = f"pmid:{given}" if _PUBMED_NUMBER.fullmatch(given) else None
+    for each in filter(None, (given, name or pubmed)):
+        if (position := engine.identifiers.position(each)) is not None:
+            return replace(asked, paper=engine.snapshot.paper(position).id, text="")
+    # A name of a paper is no text to search for: the answer says that the collection does not hold it.
+    return replace(asked, paper=given, text="") if name or names_of(given) != Names() else asked
 
 
 def read(engine: SearchEngine, asked: Asked) -> Paper | None:

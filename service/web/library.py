@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from indexer.corpus.library.ids import IdsReader
-from indexer.corpus.library.names import reference_of
+from indexer.corpus.library.names import name_of, reference_of
 from indexer.corpus.read import CorpusReader, reader_of
 from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, clean
 from indexer.corpus.source import HEAD_BYTES, Lines
@@ -132,7 +132,7 @@ def _named(content: bytes) -> Iterator[_Entry]:
     """The lines of a list: ids of the collection, DOIs, arXiv ids, PubMed numbers, addresses or titles."""
     for number, line in enumerate(content.decode(errors="replace").split("\n"), start=1):
         if words := clean(line).strip("\"',"):
-            reference = reference_of(words)
+            reference = reference_of(words) or name_of(words)
             names = (words, reference) if reference else (words,)
             yield _Entry(number, words, names, "" if reference else words)
 

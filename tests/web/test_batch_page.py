@@ -206,6 +206,7 @@ knotz
 Kites in Stil Air
 ???
 <script>alert(1)</script>
+P18-9999
 """
 
 
@@ -235,16 +236,17 @@ def test_lines_are_named_as_elsewhere(client: TestClient) -> None:
     page = Page(answer)
     (found,) = page.all("section", id="lines")
     assert ["ropes", "arxiv:2212.11867", "pmid:31452104", "knots"] == json.loads(found["data-names"])
-    assert "7" == found["data-lost"]
+    assert "8" == found["data-lost"]
     text = " ".join(page.text.split())
-    assert "5 of 12 lines match a paper; 1 of them is a repeat." in text
-    why = r"no paper here has this (DOI|arXiv id|PubMed number|title or id)"
+    assert "5 of 13 lines match a paper; 1 of them is a repeat." in text
+    why = r"no paper here has this (DOI|arXiv id|PubMed number|title or id|id of the ACL Anthology)"
     said = re.findall(rf"Line (\d+) (?:(?!Line ).)*?{why}", text)
     assert [
         ("7", "DOI"),
         ("8", "arXiv id"),
         ("9", "PubMed number"),
         *((str(number), "title or id") for number in (10, 11, 12, 13)),
+        ("14", "id of the ACL Anthology"),
     ] == said
     assert "<script>alert" not in answer
     meant = [(each["data-line"], each["data-id"]) for each in page.all("button") if "data-line" in each]

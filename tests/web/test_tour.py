@@ -124,6 +124,17 @@ def test_every_seed_has_its_facet(tour: Page) -> None:
     looked_at(tour)
 
 
+def test_that_nothing_matches_is_said_first(tour: Page) -> None:
+    """On a narrow screen, too, it stands where the results begin, above whatever can be chosen."""
+    tour.goto("/?text=zyx+qwv+plm+okn#results")
+    notice = tour.locator(".notice", has_text="good match")
+    expect(notice).to_be_in_viewport(ratio=1)
+    said, below = notice.bounding_box(), tour.get_by_role("link", name="Cards").bounding_box()
+    assert said
+    assert below
+    assert said["y"] + said["height"] <= below["y"]
+
+
 def test_an_answer_says_how_strong_it_is(tour: Page) -> None:
     """Each result; where all are weak, the page; and what is not there, by its DOI."""
     tour.goto(METHOD)
@@ -148,8 +159,8 @@ def test_results_are_skimmed_and_taken_along(tour: Page) -> None:
     expect(tour.locator("#results-title")).to_contain_text("Papers 11 to 20")
     tour.get_by_role("link", name="Previous papers").click()
     expect(tour.locator("#results-title")).to_contain_text("10 closest")
-    tour.get_by_role("link", name="Newest first").click()
-    expect(tour.get_by_role("link", name="Newest first")).to_have_attribute("aria-current", "true")
+    tour.get_by_role("link", name="These 10, newest first").click()
+    expect(tour.get_by_role("link", name="These 10, newest first")).to_have_attribute("aria-current", "true")
     tour.get_by_role("link", name="Table", exact=True).click()
     rows = tour.locator(".entry")
     expect(rows).to_have_count(10)

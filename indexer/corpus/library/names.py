@@ -17,6 +17,11 @@ _ACL = re.compile(
     r"\b(?:aclanthology\.org|aclweb\.org/anthology)/"
     r"([A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]{1,30}-[a-z0-9]{1,20}\.[0-9]{1,4})"
 )
+_ACL_BARE = re.compile(
+    r"(?:acl:\s{0,5})?([A-Z][0-9]{2}-[0-9]{4,5}|[0-9]{4}\.[a-z0-9_]{1,30}-[a-z0-9]{1,20}\.[0-9]{1,4})",
+    re.IGNORECASE,
+)
+_DOI_BARE = re.compile(r"(?:doi:?\s{0,5})?(10\.\d{4,9}/[^\s\"<>{}]+)", re.IGNORECASE)
 _PMID_BARE = re.compile(r"[0-9]{1,8}")
 # What ends a sentence ends no DOI.
 _NOT_AT_THE_END = ".,;:"
@@ -62,6 +67,22 @@ def reference_of(text: str) -> str | None:
         return f"doi:{doi.lower()}"
     number = text if _PMID_BARE.fullmatch(text) else pmid_in(text)
     return f"pmid:{number}" if number else None
+
+
+def name_of(text: str) -> str | None:
+    """The ``doi:…``, ``arxiv:…``, ``acl:…`` or ``pmid:…`` that ``text`` is, as people write them.
+
+    ``None`` for words, among them those beside a name, and for a number, which may be a year.
+    """
+    text = text.strip()
+    if len(text) > _MAX_CHARS:
+        return None
+    if paper := _ARXIV_BARE.fullmatch(text) or _ARXIV_NAMED.fullmatch(text):
+        return f"arxiv:{paper[1].lower()}"
+    for scheme, pattern in (("doi", _DOI_BARE), ("acl", _ACL_BARE), ("pmid", _PMID_NAMED)):
+        if found := pattern.fullmatch(text):
+            return f"{scheme}:{found[1]}"
+    return None
 
 
 def doi_in(*texts: str | None) -> str | None:

@@ -85,7 +85,12 @@ def delete(paper_id: _PaperId, collection: CollectionDep) -> Response:
 
 
 # ``:path`` because identifiers such as DOIs hold slashes.
-@router.get("/{paper_id:path}", response_model=PaperAnswerOut, responses=documented(*PAPER_FORMATS))
+@router.get(
+    "/{paper_id:path}",
+    summary="Read Paper",
+    response_model=PaperAnswerOut,
+    responses=documented(*PAPER_FORMATS),
+)
 @requires(READ)
 def paper(
     paper_id: _PaperName, engine: EngineDep, request: Request, response: Response

@@ -14,7 +14,12 @@ from service.api.schemas.search import SearchIn, SearchOut
 router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 
 
-@router.post("/search", response_model=SearchOut, responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES})
+@router.post(
+    "/search",
+    summary="Search Papers",
+    response_model=SearchOut,
+    responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES},
+)
 @requires(READ)
 def search(
     body: SearchIn,

@@ -86,7 +86,7 @@ def _recommended(papers: list[Paper], fields: str | None, **more: Any) -> Recomm
     return RecommendedOut(recommendedPapers=[ScholarPaper.of(paper, wanted) for paper in papers], **more)
 
 
-@router.post("/graph/v1/paper/batch", response_model_exclude_unset=True)
+@router.post("/graph/v1/paper/batch", summary="Papers By Name", response_model_exclude_unset=True)
 @requires(SCHOLAR)
 def papers(body: ScholarBatchIn, engine: EngineDep, fields: Fields = None) -> list[ScholarPaper | None]:
     """Papers by their names, in the order given; null for those the collection does not hold."""
@@ -115,7 +115,7 @@ def match_title(
 
 
 # After the routes above, which its path would swallow.
-@router.get("/graph/v1/paper/{paper_id:path}", response_model_exclude_unset=True)
+@router.get("/graph/v1/paper/{paper_id:path}", summary="Paper By Name", response_model_exclude_unset=True)
 @requires(SCHOLAR)
 def paper(paper_id: PaperName, engine: EngineDep, fields: Fields = None) -> ScholarPaper:
     """One paper by any of its names."""

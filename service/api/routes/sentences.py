@@ -12,7 +12,7 @@ from service.search.sentences import search_sentences
 router = APIRouter(prefix="/v1/sentences", tags=["search"], route_class=JSONBodyRoute)
 
 
-@router.post("/search", response_model=SentenceSearchOut)
+@router.post("/search", summary="Search Sentences", response_model=SentenceSearchOut)
 @requires(READ)
 def search(body: SentenceSearchIn, engine: EngineDep, answers: AnswersDep) -> Response:
     """Sentences that mean what the one given means, or that do what it does, whatever their topic."""

@@ -27,7 +27,7 @@ def _each_once(request: Request) -> None:
 router = APIRouter(prefix="/v1/papers", tags=["papers"], dependencies=[Depends(_each_once)])
 
 
-@router.get("", responses=CURSOR_RESPONSES)
+@router.get("", summary="List Papers", responses=CURSOR_RESPONSES)
 @requires(READ)
 def papers(asked: Annotated[ListIn, Query()], paging: PagingDep, engine: EngineDep) -> ListOut | TitlesOut:
     """Papers, page by page, with their number; or those with a title that may be misspelt or cut short."""

@@ -174,7 +174,7 @@ class Out(BaseModel):
 
 
 class WarningOut(Out):
-    """What to know of an answer: ``message`` says in a sentence what was found and what to do.
+    """What to know of an answer: ``message`` says in words what was found and what to do.
 
     ``about`` are the values that the ``code`` speaks of, as texts: facets, sentence numbers from 0, a count.
     """

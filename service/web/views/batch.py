@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from indexer.corpus.library.names import reference_of
+from indexer.corpus.library.names import name_of, reference_of
 from models.types import Paper, RankedPaper
 from service.api.batch_files import problem_of
 from service.api.schemas.base import PaperOut
@@ -30,6 +30,7 @@ _MOST_PAPERS: Final = 10
 _WHY: Final = {
     "doi": "no paper here has this DOI",
     "arxiv": "no paper here has this arXiv id",
+    "acl": "no paper here has this id of the ACL Anthology",
     "pmid": "no paper here has this PubMed number",
     "": "no paper here has this title or id",
 }
@@ -148,7 +149,7 @@ def view_results(job: Job, results: Sequence[BatchResult], start: int, n_ready: 
 
 
 def _lost(engine: SearchEngine, line: Missing, *, near: bool) -> LostLine:
-    reference = reference_of(line.words) or ""
+    reference = reference_of(line.words) or name_of(line.words) or ""
     name = line.title or (line.words if reference else "")
     if not name:  # an entry of a file that cannot be read: its words say why
         return LostLine(line.line, "", line.words, ())

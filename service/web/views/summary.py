@@ -84,12 +84,12 @@ def _own(asked: Asked, title: str) -> Iterator[Part]:
         rest.address() if asked.like or rest.browses else _START,
         words if named != words else "",
     )
-    # A text with further papers is compared with all of each.
-    for number, facet in enumerate(() if asked.text and asked.of_many else asked.facets):
+    first = "in their" if asked.text else "in"
+    if asked.uncounted:
+        first = "in all they say, leaving aside"
+    for number, facet in enumerate(asked.facets):
         left = asked.address(facets=toggled(asked.facets, facet))
-        yield Part(
-            "in their" if asked.text and not number else "and" if number else "in", facet, left, facet=facet
-        )
+        yield Part("and" if number else first, facet, left, facet=facet)
     if asked.sentences:
         yield Part("in", _numbered(asked.sentences), asked.address(sentences=()))
     for number, facet in enumerate(asked.unlike_facets):

@@ -82,6 +82,12 @@ def test_everything_is_described(document: dict[str, Any]) -> None:
                 assert parameter.get("description"), (method, path, parameter["name"])
 
 
+def test_no_two_operations_have_one_title(document: dict[str, Any]) -> None:
+    """A list of them, as ``/docs`` shows it, tells them apart."""
+    titles = [each["summary"] for path in document["paths"].values() for each in path.values()]
+    assert len(titles) == len(set(titles)), sorted(titles)
+
+
 def test_every_example_is_answered(hashed_data: Path, tmp_path: Path) -> None:
     """Each request with a body has examples, and each of them is one that the service takes."""
     data = shutil.copytree(hashed_data, tmp_path / "data")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import orjson
 import pytest
@@ -10,11 +11,14 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from indexer.catalog.catalog import CATALOG_FILE
+from indexer.snapshot.snapshot import open_snapshot
+from models.encoder import Encoder
 from models.types import Facet, Paper, Sentence
 from service.access.api_keys import Keys, Scope
 from service.answer_warnings import WarningCode, warning
 from service.api.schemas.base import PaperOut
 from service.app import create_app
+from service.search.engine import SearchEngine
 from service.search.query import Reason
 from service.settings import Settings
 from service.web import assets
@@ -23,6 +27,7 @@ from service.web.address.further import Further
 from service.web.render import render
 from service.web.views.query import view_query
 from service.web.views.results.cards import web_address
+from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, asked_by, page_at, ranked_ids
 
@@ -380,6 +385,74 @@ def test_results_say_of_how_many_they_are(client: TestClient) -> None:
     assert "The 99 closest papers" in page_at(client, f"/?paper={PAPER}&n=100").text
     (following,) = page_at(client, f"/?paper={PAPER}").all("a", rel="next")
     assert "Papers 11 to 20 of 99" in page_at(client, following["href"]).text
+
+
+def test_a_list_that_is_cut_says_so(hashed_data: Path, client: TestClient) -> None:
+    """Where more papers pass than a list may have, the page says that they are at least so many."""
+    engine = SearchEngine(open_snapshot(hashed_data), pytest.fail, n_candidates=200, longest_list=40)
+    with client_of(hashed_data, engine) as cut:
+        page = page_at(cut, f"/?paper={PAPER}")
+        assert "The 10 closest of at least 40 papers" in page.text
+        (following,) = page.all("a", rel="next")
+        assert "Papers 11 to 20 of at least 40" in page_at(cut, following["href"]).text
+    assert "at least" not in page_at(client, f"/?paper={PAPER}").text
+
+
+@pytest.mark.parametrize("years", [True, False])
+def test_papers_are_sorted_by_year_where_one_has_a_year(
+    tmp_path: Path, hashing: Encoder, *, years: bool
+) -> None:
+    """The choice names the papers shown, which alone are sorted; where there is nothing to sort, none is."""
+    papers = [{**each, "year": 2000 if years else None} for each in many_papers(15)]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        assert ("These 10, newest first" in page_at(client, "/?paper=p0").text) is years
+        assert "newest first" not in page_at(client, "/?paper=p0&n=1").text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2212.99999", "arXiv: 2212.99999", "arXiv:2212.99999v2", "hep-th/9901001", "PMID 31452104"),
+        *("P18-9999", "acl:p18-9999", "2020.acl-main.447", "10.1234/nowhere", "DOI 10.1234/nowhere"),
+    ],
+)
+def test_a_name_in_the_search_box_is_no_text(client: TestClient, text: str) -> None:
+    """However it is written, as on the batch page: a paper that is not there is not looked for as words."""
+    page = page_at(client, f"/?{urlencode({'text': text})}", status=404)
+    assert "not in this collection" in page.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2020", "31452104", "3.1415", "2020.5", "GPT-4", "COVID-19", "T5-11b", "1998-2005", "ResNet-50"),
+        *("24/7", "2.4 GHz", "papers of 2020", "as in arXiv:2212.11867", "PMID numbers", "P18-9999 again"),
+    ],
+)
+def test_words_and_numbers_are_texts(client: TestClient, text: str) -> None:
+    """Years, models and sentences that have a name in them are looked for."""
+    answer = client.get("/", params={"text": text})
+    assert 200 == answer.status_code
+    assert f'<input type="hidden" name="text" value="{text}">' in answer.text
+
+
+def test_a_name_in_the_search_box_is_its_paper(tmp_path: Path, hashing: Encoder) -> None:
+    """Where the collection has it under the name of its scheme; a number of four digits is a year."""
+    ids = {
+        "2212.11867v2": "arxiv:2212.11867",
+        "PMID 31452104": "pmid:31452104",
+        "31452104": "pmid:31452104",
+        "p18-1001": "acl:P18-1001",
+        "PMID 2020": "pmid:2020",
+    }
+    papers = [{**each, "id": name} for each, name in zip(many_papers(4), {*ids.values()}, strict=True)]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        for text, name in ids.items():
+            page = page_at(client, f"/?{urlencode({'text': text})}")
+            assert page.all("input", name="paper", value=name), text
+        assert page_at(client, "/?text=2020").all("input", name="text", value="2020", type="hidden")
 
 
 def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:

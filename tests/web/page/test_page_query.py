@@ -170,6 +170,25 @@ def test_every_part_is_said(client: TestClient, query: str, part: str, words: st
     assert Asked.of(QueryParams(query)) == asked_by(without)
 
 
+def test_a_facet_of_a_text_is_not_dropped_without_a_word(client: TestClient) -> None:
+    """Beside further papers it does not count: the line and a notice say so, and take it away."""
+    alone = page_at(client, "/?text=graph+networks&facet=method")
+    assert "uncounted" not in [each.get("id") for each in alone.all("p")]
+    address = next(each["href"] for each in alone.all("a") if "like=" in each.get("href", ""))
+    assert (Facet.METHOD,) == asked_by(address).facets
+    parts = summary(client, address)
+    left = asked_by(parts["in all they say, leaving aside method"])
+    page = page_at(client, address)
+    assert page.all("p", id="uncounted")
+    assert "method does not count for them" in " ".join(page.text.split())
+    assert left.address() in [each["href"] for each in page.all("a") if each.get("class") != "chip method"]
+    assert () == left.facets
+    assert asked_by(address).like == left.like
+    without = page_at(client, left.address())
+    assert ranked_ids(page) == ranked_ids(without)
+    assert not without.all("p", id="uncounted")
+
+
 def test_a_pasted_text_without_a_title_has_a_name(client: TestClient) -> None:
     """It is called what it is."""
     assert ["Papers similar to your text"] == list(summary(client, "/?abstract=We+do.+It+works."))

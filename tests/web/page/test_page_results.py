@@ -127,8 +127,8 @@ def test_results_are_skimmed_in_a_table(visit: VisitFn) -> None:
     assert ["0"] == lit(page, "#card-3")
     toggle.click()
     expect(page.locator("article")).to_have_count(0)
-    page.get_by_role("link", name="Newest first").click()
-    expect(page.get_by_role("link", name="Newest first")).to_have_attribute("aria-current", "true")
+    page.get_by_role("link", name="These 10, newest first").click()
+    expect(page.get_by_role("link", name="These 10, newest first")).to_have_attribute("aria-current", "true")
     years = [PAPERS_BY_TITLE[each.inner_text()]["year"] for each in rows.locator("th > a").all()]
     assert sorted(years, reverse=True) == years
     page.get_by_role("link", name="Next papers").click()

@@ -28,9 +28,10 @@ class ResultsView:
     """A page of results and where to go on from it; ``detail`` says why there are none.
 
     ``rows`` are the cards as lines of a table, where that is how they are shown. ``total`` is how many papers
-    all pages have together, where that is known. ``exports`` are files of this page, ``whole`` those of the
-    list, as ``whole_words`` say, ``tables`` those to paste into a paper. ``kept`` is the body that
-    saves the query, but for its name.
+    all pages have together, where that is known; where the list ``is_cut``, more may follow. ``orders`` sort
+    the papers of this page, and are none where none of them has a year. ``exports`` are files of this page,
+    ``whole`` those of the list, as ``whole_words`` say, ``tables`` those to paste into a paper. ``kept`` is
+    the body that saves the query, but for its name.
     """
 
     cards: tuple[Card, ...]
@@ -40,6 +41,7 @@ class ResultsView:
     last: int
     detail: str
     total: int | None
+    is_cut: bool
     warnings: tuple[str, ...]
     took: str
     next: str
@@ -83,6 +85,7 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         last=answered.first_rank + len(cards) - 1,
         detail=_NO_SEED if out.reason is Reason.NO_SEED_RESOLVED else out.detail or "",
         total=out.total,
+        is_cut=out.total is not None and out.total >= answered.engine.longest_list,
         warnings=tuple(each.message for each in out.warnings),
         took=f"{out.took_ms:,.0f} ms" if out.took_ms >= 1 else "under 1 ms",
         next=asked.address(cursor=out.next_cursor) if out.next_cursor else "",
@@ -90,7 +93,7 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
         start=asked.address() if answered.first_rank > 1 else "",
         permalink=asked.address(),
         views=_choices(asked, "view", {"Cards": View.CARDS, "Table": View.TABLE}),
-        orders=_choices(asked, "order", {"Best match first": Order.STRENGTH, "Newest first": Order.YEAR}),
+        orders=_orders(asked, cards),
         exports=_files(asked, _EXPORTS),
         whole=_files(asked, _EXPORTS, whole="&whole=1"),
         whole_words=_whole_words(answered),
@@ -114,6 +117,14 @@ def _sorted(shown: Sequence[_Shown], order: Order, card_of: Callable[[_Shown], C
         return -(card.year or 0), card.rank
 
     return sorted(shown, key=newest) if order is Order.YEAR else list(shown)
+
+
+def _orders(asked: Asked, cards: Sequence[Card]) -> tuple[Link, ...]:
+    """Links that sort the papers shown, which are those of ``cards``; none where there is nothing to sort."""
+    if len(cards) < 2 or not any(card.year for card in cards):
+        return ()
+    newest = f"These {len(cards)}, newest first"
+    return _choices(asked, "order", {"Best match first": Order.STRENGTH, newest: Order.YEAR})
 
 
 def _choices(asked: Asked, part: str, choices: Mapping[str, StrEnum]) -> tuple[Link, ...]:
