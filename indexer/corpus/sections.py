@@ -28,6 +28,7 @@ _BESIDE: Final = (
 _ANY: Final = "|".join([*_FACET_OF, _BESIDE])
 # At most six words; a label without a colon is in capitals.
 _LABEL: Final = re.compile(rf"((?:{_ANY})(?:(?:\s*[/&,]\s*|\s+)(?:{_ANY}))" + r"{0,5})(\s*:\s*|\s+)(?=\S)")
+_BETWEEN_WORDS: Final = re.compile(r"[\s/&,]+")
 _LABEL_WITH_COLON: Final = re.compile(_LABEL.pattern.replace(r"(\s*:\s*|\s+)", r"(\s*:\s*)"), re.IGNORECASE)
 
 
@@ -57,7 +58,7 @@ def _sections(paper: Paper) -> Iterator[tuple[str, Facet | None]]:
 
 
 def _facets(label: str) -> set[Facet]:
-    words = re.split(r"[\s/&,]+", label.upper())
+    words = _BETWEEN_WORDS.split(label.upper())
     return {_FACET_OF[word] for word in words if word in _FACET_OF}
 
 

@@ -19,7 +19,8 @@ from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.snapshot.segment import ID_HASHES, Segment
 from indexer.words.collection import CollectionWords
 from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError
-from models.types import Filters, Paper, Unit, rows_of
+from models.facets import FACETS, counted_as
+from models.types import Facet, Filters, Paper, Unit, rows_of
 
 # The most papers of a sample.
 MOST_SAMPLED = 128
@@ -178,20 +179,30 @@ class Snapshot:
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
         return indexes[0] if len(indexes) == 1 else JoinedIndex(indexes, np.diff(self._row_starts).tolist())
 
-    def sample(self, n_papers: int) -> Int64[np.ndarray, " k"]:
+    def sample(
+        self, n_papers: int, among: Bool[np.ndarray, " n_rows"] | None = None
+    ) -> Int64[np.ndarray, " k"]:
         """The positions of ``n_papers`` papers (at most MOST_SAMPLED), or of all if there are fewer.
 
-        They are those whose ids have the least hashes: the same papers, in the same order, whatever the
-        collection was built by, and a paper more or less changes at most one of them.
+        They are those whose ids have the least hashes, where ``among`` is given of papers with a row among
+        these: the same papers, in the same order, whatever the collection was built by, and a paper more or
+        less changes at most one of them.
         """
-        return self._sampled[:n_papers]
+        if among is None:
+            return self._sampled[:n_papers]
+        having = np.zeros_like(self.living)
+        having[self.paper_of_row[among]] = True
+        return self._of_least_hashes(having & self.living)[:n_papers]
 
     @cached_property
     def _sampled(self) -> Int64[np.ndarray, " k"]:
+        return self._of_least_hashes(self.living)
+
+    def _of_least_hashes(self, wanted: Bool[np.ndarray, " n_positions"]) -> Int64[np.ndarray, " k"]:
         first = []
-        for segment, start, living in zip(self.segments, self._starts, self._living_by_segment, strict=False):
+        for segment, start, end in zip(self.segments, self._starts, self._starts[1:], strict=False):
             own = segment.id_hashes
-            kept = own[living[own["position"]]][:MOST_SAMPLED]
+            kept = own[wanted[start:end][own["position"]]][:MOST_SAMPLED]
             kept["position"] += start
             first.append(kept)
         joined = np.concatenate([np.empty(0, ID_HASHES), *first])
@@ -209,6 +220,11 @@ class Snapshot:
     def row_facets(self) -> Int8[np.ndarray, " n_rows"]:
         """The facet of each row's sentence, as its position in FACETS; NO_FACET for a whole paper's row."""
         return np.concatenate([np.empty(0, np.int8), *(segment.row_facets for segment in self.segments)])
+
+    def rows_of_facets(self, facets: Collection[Facet]) -> Bool[np.ndarray, " n_rows"]:
+        """Which rows are sentences of any of the ``facets``; stated aims count as background."""
+        codes = [FACETS.index(counted) for facet in facets for counted in counted_as(facet)]
+        return np.isin(self.row_facets, codes)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """One column of the papers by position, null where deleted; ``columns.py`` names them."""

@@ -75,7 +75,7 @@ def _opened(path: Path, shape: tuple[int, int]) -> Iterator[tuple[np.ndarray, Bi
 
 def _read(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
     try:
-        rows: np.ndarray = np.load(path, allow_pickle=False)
+        rows: np.ndarray = np.load(path)
     except (ValueError, EOFError):  # cut short
         return None
     return rows if rows.shape == shape and rows.dtype == np.float64 else None

@@ -14,7 +14,6 @@ from jaxtyping import Bool
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import PaperNotFoundError
-from models.facets import FACETS, counted_as
 from models.transport import SERVING
 from models.types import RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
@@ -250,8 +249,7 @@ class SearchEngine:
         facets = {facet for seed in query.seeds if seed.text is not None for facet in seed.aspect.facets}
         if not facets:
             return None
-        codes = [FACETS.index(each) for facet in facets for each in counted_as(facet)]
-        return np.isin(self.snapshot.row_facets, codes)
+        return self.snapshot.rows_of_facets(facets)
 
     def _words(self, query: SearchQuery, parts: Sequence[Part]) -> QueryVectors:
         """The words of the parts, and what they weigh."""
@@ -292,7 +290,7 @@ class SearchEngine:
             specificity=default_specificity(encoder) if query.specificity is None else query.specificity,
             apart_from=apart_from,
         )
-        respect = Respect.of([seed.aspect for seed in query.seeds], query.scorer, words=words.weight > 0)
+        respect = Respect.of(query.seeds, query.scorer, words=words.weight > 0)
         for stretch in shown:
             positions = np.array(candidates[stretch.start : stretch.stop], dtype=np.int64)
             with stage("rerank"):

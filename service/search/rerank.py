@@ -257,11 +257,7 @@ class Comparison:
     @cached_property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
-        sample = self._snapshot.sample(_REACH_PAPERS)
-        if self._among is not None:
-            offsets = self._snapshot.offsets
-            rows = np.concatenate([[0], np.cumsum(self._among)])
-            sample = sample[rows[offsets[sample + 1]] > rows[offsets[sample]]]
+        sample = self._snapshot.sample(_REACH_PAPERS, self._among)
         usual = -self._scores(sample).mean(axis=1)
         if self._words.weight:
             usual += self._words.weight * self._words.distances(sample).mean(axis=1)

@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float32
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
-from models.facets import FACETS, counted_as
 from models.text.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
@@ -188,8 +187,7 @@ def _allowed_rows(
     papers = snapshot.allowed_papers(filters)
     allowed = None if papers.all() else papers[snapshot.paper_of_row]
     if facets:
-        codes = [FACETS.index(counted) for facet in facets for counted in counted_as(facet)]
-        of_facet = np.isin(snapshot.row_facets, codes)
+        of_facet = snapshot.rows_of_facets(facets)
         allowed = of_facet if allowed is None else allowed & of_facet
     return allowed
 

@@ -17,13 +17,13 @@ from jaxtyping import Float64
 
 from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Scorer
-from models.types import Facet, RankedPaper, Strength, StrengthLabel
+from models.types import Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
-from service.search.aspect import Aspect, query_parts, select_sentences
+from service.search.aspect import Aspect, Part, query_parts, select_sentences
 from service.search.candidates import find_candidates
-from service.search.query import Kinship
+from service.search.query import Kinship, Seed
 from service.search.rerank import Comparison, default_specificity, default_tau
-from service.search.words import QueryVectors, default_weight
+from service.search.words import QueryVectors, QueryWords, default_weight
 
 # Papers whose nearest neighbours make a scale.
 _SAMPLE_PAPERS: Final = 32
@@ -38,18 +38,24 @@ _FAIR: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Respect:
-    """In which respect a scale is measured: of which facets (empty: whole papers), by which scorer."""
+    """In which respect a scale is measured: of which facets (empty: whole papers), by which scorer.
+
+    That of a ``text`` is measured from single sentences of the facets, to sentences of the facets alone:
+    those that a text is compared with.
+    """
 
     facets: tuple[Facet, ...]
     scorer: Scorer
     words: bool
+    text: bool = False
 
     @classmethod
-    def of(cls, aspects: Sequence[Aspect], scorer: Scorer, *, words: bool) -> "Respect":
-        """That of a query by its seeds: by facets where all have the same."""
-        (first, *others) = aspects
-        facets = first.facets if all(each.facets == first.facets for each in others) else ()
-        return cls(tuple(sorted(set(facets))), scorer, words)
+    def of(cls, seeds: Sequence[Seed], scorer: Scorer, *, words: bool) -> "Respect":
+        """That of a query by its seeds: by facets where all have the same, of a text where all are texts."""
+        first = seeds[0].aspect.facets
+        facets = first if all(seed.aspect.facets == first for seed in seeds) else ()
+        text = all(seed.text is not None for seed in seeds)
+        return cls(tuple(sorted(set(facets))), scorer, words, text)
 
 
 def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
@@ -97,31 +103,49 @@ class Strengths:
     def _reaches(self, respect: Respect) -> Iterator[float]:
         """From papers of the collection to their nearest; of those that have the facets."""
         snapshot, spec = self._snapshot, self._snapshot.manifest.encoder
-        aspect = Aspect(facets=respect.facets)
+        of_facets = snapshot.rows_of_facets(respect.facets) if respect.facets else None
+        text = respect.text and spec.unit is Unit.SENTENCE  # one vector a paper: no single sentence has one
+        among = of_facets if text else None
         weight = default_weight(spec) if respect.words else 0.0
-        for position in snapshot.sample(_SAMPLE_PAPERS).tolist():
-            paper, vectors = snapshot.paper(position), snapshot.vectors(position)
-            selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=spec.unit)
-            if not selection.like:
+        tau = default_tau(spec, text=text and weight > 0)
+        for position in snapshot.sample(_SAMPLE_PAPERS, of_facets).tolist():
+            parts = self._parts(position, respect.facets, text=text)
+            if not parts:
                 continue
-            parts = query_parts(aspect, selection, paper, vectors, unit=spec.unit)
             allowed = snapshot.living.copy()
             allowed[position] = False
-            near = find_candidates(snapshot, parts[0].vectors, n_papers=_NEIGHBOURS, allowed=allowed)
+            near = find_candidates(
+                snapshot, parts[0].vectors, n_papers=_NEIGHBOURS, allowed=allowed, among=among
+            )
             if near:
                 words = QueryVectors(
                     snapshot.words if weight else None, [part.words for part in parts], weight=weight
                 )
-                settings = replace(SERVING, tau=default_tau(spec))
                 comparison = Comparison(
                     snapshot,
                     parts,
                     scorer=respect.scorer,
-                    settings=settings,
+                    settings=replace(SERVING, tau=tau),
                     words=words,
+                    among=among,
                     specificity=default_specificity(spec),
                     apart_from=[position],
                 )
                 positions = np.array([each.position for each in near], dtype=np.int64)
                 ranked = comparison.rank(positions, akin_to=Kinship.SOME, negative_weight=0.0)
                 yield float(ranked.reaches.min())
+
+    def _parts(self, position: int, facets: tuple[Facet, ...], *, text: bool) -> list[Part]:
+        """A paper as a query: by its sentences of the facets; or as a ``text``, by the longest of them alone.
+
+        None of a paper that has no such sentence.
+        """
+        paper, vectors = self._snapshot.paper(position), self._snapshot.vectors(position)
+        unit, aspect = self._snapshot.manifest.encoder.unit, Aspect(facets=facets)
+        selection = select_sentences(aspect, paper, n_vectors=len(vectors), unit=unit)
+        if not selection.like:
+            return []
+        if text:
+            longest = max(selection.like, key=lambda number: len(paper.sentences[number].text))
+            return [Part(vectors[[longest]], (longest,), words=QueryWords(paper, (longest,), 1.0))]
+        return query_parts(aspect, selection, paper, vectors, unit=unit)

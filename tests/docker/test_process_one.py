@@ -98,7 +98,8 @@ def first_process(*arguments: str, data: Path, **variables: str) -> Iterator[Fir
     ("command", "module"),
     [
         *((command, "typer") for command in (SERVE, WORKER, INDEX)),
-        *((command, "uvicorn") for command in (SERVE, WORKER)),
+        (SERVE, "uvicorn"),
+        (WORKER, "sqlalchemy"),
         *((command, "torch") for command in (SERVE, INDEX)),
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],

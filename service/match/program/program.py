@@ -1,8 +1,9 @@
 """What there is to match: submissions, profiles of reviewers, conflicts and quotas, read from files."""
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +16,7 @@ from service.match.program.people import People, check_name, one_form
 from service.resolve.titles import folded
 
 MAX_PROFILES: Final = 50_000
+_FOLDED_PROFILES: Final = 100
 # What people leave in a folder beside profiles.
 _BESIDE = re.compile(r"\..*|readme(?:\..*)?", re.IGNORECASE | re.DOTALL)
 
@@ -85,15 +87,15 @@ def read_program(
         raise InputError(f"{', '.join(map(str, submissions))}: there is no submission with an abstract.")
     kept.submissions, submitted = _by_title(program), set(program.submissions)
     named = _of_list(profiles, corpora, program) if profiles.is_file() else _of_folder(profiles, program)
-    for name, papers in named:
+    for name, papers, titles in _with_titles(named):
         counted = wanted.chosen(papers)
         program.undated += wanted.since is not None and sum(each.year is None for each in papers)
         if not counted:
             program.left_out.append(name)
             continue
-        program.profiles[name] = kept.ids(counted, name)
+        program.profiles[name] = kept.ids(counted, titles, name)
         # Also by a paper that is too old to count.
-        held = {*program.profiles[name], *kept.submitted(papers)}
+        held = {*program.profiles[name], *kept.submitted(titles.values())}
         program.conflicts |= {(each, name) for each in held & submitted}
     if not program.profiles:
         raise InputError(f"{profiles}: there is no profile with a paper that counts.")
@@ -143,23 +145,33 @@ class _Papers:
         self._known.setdefault((paper.title, paper.abstract), kept_id)
         return kept_id
 
-    def ids(self, papers: Sequence[Paper], name: str) -> list[str]:
-        """The papers of a profile, each as the submission of its title, that of the same text, or itself."""
+    def ids(self, papers: Sequence[Paper], titles: Mapping[str, str], name: str) -> list[str]:
+        """The papers of a profile, each as the submission of its title, that of the same text, or itself.
+
+        ``titles`` are theirs, folded.
+        """
         found: dict[str, None] = {}
-        for paper, title in zip(papers, _titles(papers), strict=True):
+        for paper in papers:
             known = self._known.get((paper.title, paper.abstract))
-            same = self.submissions.get(title) or [known or self.added(paper, name)]
+            same = self.submissions.get(titles[paper.title]) or [known or self.added(paper, name)]
             found |= dict.fromkeys(same)
         return list(found)
 
-    def submitted(self, papers: Sequence[Paper]) -> Iterator[str]:
-        """The submissions that have the title of one of ``papers``."""
-        for title in _titles(papers):
+    def submitted(self, titles: Iterable[str]) -> Iterator[str]:
+        """The submissions that have one of these titles."""
+        for title in titles:
             yield from self.submissions.get(title, ())
 
 
-def _titles(papers: Sequence[Paper]) -> list[str]:
-    return folded([each.title for each in papers])
+def _with_titles(
+    named: Iterator[tuple[str, list[Paper]]],
+) -> Iterator[tuple[str, list[Paper], dict[str, str]]]:
+    """Profiles with their papers and the folded titles of these, folded together: alone each takes 3 ms."""
+    while group := list(islice(named, _FOLDED_PROFILES)):
+        titles = [paper.title for _, papers in group for paper in papers]
+        plain = dict(zip(titles, folded(titles), strict=True))
+        for name, papers in group:
+            yield name, papers, {paper.title: plain[paper.title] for paper in papers}
 
 
 def _of_folder(folder: Path, program: Program) -> Iterator[tuple[str, list[Paper]]]:

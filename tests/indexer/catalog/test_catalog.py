@@ -148,9 +148,9 @@ def test_content_hash_covers_every_field() -> None:
     """Another value in any one field of a paper or of a sentence gives another hash."""
     other: dict[str, object] = {"sentences": CALLISTO.sentences[:1], "year": 1611, "authors": ("Galileo",)}
     other["fields"] = ("physics",)
+    kept = {field.name for field in dataclasses.fields(Paper)} - {"author_ids"}  # which no collection keeps
     hashes = {
-        content_hash(dataclasses.replace(CALLISTO, **{field.name: other.get(field.name, "other")}))
-        for field in dataclasses.fields(Paper)
+        content_hash(dataclasses.replace(CALLISTO, **{name: other.get(name, "other")})) for name in kept
     }
     first, second = CALLISTO.sentences
     for changed in (
@@ -161,7 +161,7 @@ def test_content_hash_covers_every_field() -> None:
     ):
         hashes.add(content_hash(dataclasses.replace(CALLISTO, sentences=(changed, second))))
     hashes.add(content_hash(CALLISTO))
-    assert len(hashes) == len(dataclasses.fields(Paper)) + 4 + 1
+    assert len(hashes) == len(kept) + 4 + 1
 
 
 def test_thousand_papers_take_few_statements(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from models.errors import DeadlineError
 from models.transport import Scorer, score_papers
 from models.types import Facet, Strength, StrengthLabel
 from service.context import with_deadline
+from service.resolve.text_query import text_paper
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -65,6 +66,47 @@ def test_a_result_is_held_against_nearest_neighbours(plain_engine: SearchEngine)
         assert label == result.strength.label
 
 
+@pytest.mark.parametrize("facet", [None, Facet.METHOD, Facet.OBJECTIVE])
+def test_a_text_is_held_against_single_sentences(plain_engine: SearchEngine, facet: Facet | None) -> None:
+    """Of the facet, to other papers' sentences of it: as the text, and on as many papers as have one."""
+    snapshot = plain_engine.snapshot
+    having = [
+        [number for number, sentence in enumerate(paper.sentences) if facet in {None, sentence.facet}]
+        for paper in (snapshot.paper(position) for position in snapshot.positions.tolist())
+    ]
+    kept = [position for position, numbers in enumerate(having) if numbers]
+    sample = sorted(kept, key=lambda i: hash64(snapshot.paper(i).id))[:N_SAMPLED]
+    # Of all papers sampled few have an objective: more are looked at for it.
+    assert facet is not Facet.OBJECTIVE or len(set(sample) & set(sampled(snapshot))) < 16 < len(sample)
+
+    def reaches(vector: np.ndarray) -> dict[int, float]:
+        nearest = {
+            position: float(
+                np.linalg.norm(snapshot.vectors(position)[having[position]] - vector, axis=1).min()
+            )
+            for position in kept
+        }
+        usual = np.mean([nearest[position] for position in sample])
+        return {position: distance / usual for position, distance in nearest.items()}
+
+    scale = []
+    for own in sample:
+        longest = max(having[own], key=lambda number: len(snapshot.paper(own).sentences[number].text))
+        others = reaches(snapshot.vectors(own)[longest])
+        scale.append(min(reach for position, reach in others.items() if position != own))
+    text = "A text about floods and sepsis, which is like nothing in particular."
+    (encoded,) = plain_engine.annotator.encoder.encode([text_paper(text)])
+    found = reaches(encoded.sentences[0])
+    seed = Seed(text=text, aspect=Aspect(facets=() if facet is None else (facet,)))
+    answer = plain_engine.search(SearchQuery((seed,), scorer=Scorer.SINGLE, words=0.0, limit=99))
+    assert len(kept) - (len(kept) == 100) == len(answer.results)
+    for result in answer.results:
+        reach = found[snapshot.position(result.paper.id)]
+        assert result.strength is not None
+        expected = np.mean([each > reach + 1e-6 for each in scale])
+        assert result.strength.nearer_than == pytest.approx(expected, abs=1e-9)
+
+
 def test_strength_descends_and_stays_on_every_page(client: TestClient) -> None:
     """It falls with the score, and a paper has the same on whatever page it stands."""
     asked = {"query": {"paper_id": ID}, "include": []}
@@ -113,6 +155,15 @@ def test_recommendations_have_strengths(client: TestClient) -> None:
     body = {"seeds": [ID, "demo:p05-m05"], "negatives": ["demo:p00-m00"], "limit": 5}
     results = client.post("/v1/recommendations", json=body).json()["results"]
     assert all(0 <= each["strength"]["nearer_than"] <= 1 for each in results)
+
+
+def test_a_facet_that_too_few_papers_have_makes_no_scale(client: TestClient) -> None:
+    """Of the hundred demo papers eleven have a sentence that is none of the others."""
+    known = search(client, query={"text": "code"}, facet="objective")["results"]
+    assert all(each["strength"] is not None for each in known)
+    few = search(client, query={"text": "code"}, facet="other")["results"]
+    assert few
+    assert not [each for each in few if each["strength"] is not None]
 
 
 @pytest.mark.parametrize(("n_papers", "known"), [(10, False), (16, True)])
