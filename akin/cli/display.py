@@ -50,17 +50,14 @@ def recommendations_answer(answer: RecommendationsAnswer) -> Group:
         text = Text(f"{'Unlike' if seed.negative else 'Akin to'} {seed.seed}: ", style="bold")
         text.append(seed.title or seed.id or "a text", style="bold red" if seed.negative else "bold blue")
         shown.append(text)
-    shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in answer.unresolved]
-    return _ranked([*shown, Text()], answer)
+    return _ranked([*shown, *_left_out(answer), Text()], answer)
 
 
 def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsAnswer) -> Group:
     results: Sequence[Result | Recommendation] = answer.results
     for rank, result in enumerate(results, start=1):
         shown += [heading(rank, result), _indented(_explained(result))]
-    if answer.detail:
-        shown.append(Text(answer.detail, style="yellow"))
-    shown += notes(answer.warnings)
+    shown += _remarks(answer)
     of_all = "" if answer.total is None else f" of {answer.total:,}"
     took = f"{answer.took_ms:,.0f} ms, generation {answer.generation}"
     return Group(*shown, Text(f"{len(answer.results)}{of_all} papers in {took}"))
@@ -69,10 +66,22 @@ def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsA
 def titles(answer: SearchAnswer | RecommendationsAnswer) -> Group:
     """A line for each result: its title, year and id."""
     results: Sequence[Result | Recommendation] = answer.results
-    lines = [title_line(result.paper, start=f"{rank:>2}. ") for rank, result in enumerate(results, 1)]
-    if answer.detail:
-        lines.append(Text(answer.detail, style="yellow"))
-    return Group(*lines)
+    return Group(*(title_line(result.paper, start=f"{rank:>2}. ") for rank, result in enumerate(results, 1)))
+
+
+def told_beside(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
+    """What a file of results does not say: what was left out, why there are none, what to know of them."""
+    left_out = _left_out(answer) if isinstance(answer, RecommendationsAnswer) else []
+    return [*left_out, *_remarks(answer)]
+
+
+def _left_out(answer: RecommendationsAnswer) -> list[Text]:
+    return [Text(f"Left out: {lost.detail}", style="yellow") for lost in answer.unresolved]
+
+
+def _remarks(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
+    detail = [Text(answer.detail, style="yellow")] if answer.detail else []
+    return [*detail, *notes(answer.warnings)]
 
 
 def title_line(paper: Paper | PaperHead, *, start: str = "") -> Text:

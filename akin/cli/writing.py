@@ -1,9 +1,12 @@
-"""Answers as programs read them: JSON, CSV, BibTeX and RIS; and as tables to paste into a paper."""
+"""Answers put out: for a person, as programs read them (JSON, CSV, BibTeX, RIS), and as tables to paste."""
 
 from typing import Final
 
+import typer
 from pydantic import TypeAdapter
 
+from akin.cli.consoles import stderr, stdout
+from akin.cli.display import recommendations_answer, search_answer, titles, told_beside
 from akin.cli.options import Output
 from akin.client.answers import PaperList, RecommendationsAnswer, SearchAnswer, SentenceAnswer, TitlesAnswer
 from akin.client.match_answers import ComparedPapers
@@ -17,6 +20,27 @@ _Answer = SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer | Sent
 def as_json(answer: _Answer) -> str:
     """An answer as the service gives it, on one line."""
     return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
+
+
+def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer) -> None:
+    """Prints a ranked list.
+
+    What is to be known of it, as that there is no good match, goes to standard error where its form, one to
+    take along, has no place for that.
+    """
+    if form is Output.TEXT:
+        stdout.print(
+            recommendations_answer(answer)
+            if isinstance(answer, RecommendationsAnswer)
+            else search_answer(answer)
+        )
+    elif form is Output.TITLES:
+        stdout.print(titles(answer))
+    else:
+        typer.echo(written(form, answer), nl=False)
+    if form not in {Output.TEXT, Output.JSON}:
+        for line in told_beside(answer):
+            stderr.print(line, soft_wrap=True)
 
 
 def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:

@@ -35,6 +35,7 @@ _TYPES: Final = {
     "seed": pa.int32(),
     "rank": pa.int32(),
     "score": pa.float64(),
+    "nearer_than": pa.float64(),
     "affinity": pa.float64(),
     "papers": pa.int32(),
     "authors": pa.list_(pa.string()),
@@ -162,7 +163,13 @@ def _parquet_rows(result: BatchResult) -> Iterator[dict[str, Any]]:
     else:
         ranked = () if result.answer is None else result.answer.results
         rows = [
-            {"rank": rank, "score": each.score, **PaperOut.model_validate(each.paper).model_dump()}
+            {
+                "rank": rank,
+                "score": each.score,
+                "strength": each.strength and each.strength.label,
+                "nearer_than": each.strength and each.strength.nearer_than,
+                **PaperOut.model_validate(each.paper).model_dump(),
+            }
             for rank, each in enumerate(ranked, start=1)
         ]
     yield from ({**head, **row} for row in rows or [{}])

@@ -18,7 +18,8 @@ from indexer.files.cells import harmless
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search import ResultOut
 
-CSV_COLUMNS = ("rank", "score", "id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
+_PAPER_COLUMNS = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
+CSV_COLUMNS = ("rank", "score", "strength", "nearer_than", *_PAPER_COLUMNS)
 _LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -61,13 +62,14 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
 def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
     """The cells of ``CSV_COLUMNS``, a row a result."""
     for rank, result in enumerate(results, start=first_rank):
-        # The first two are our own numbers: a negative one is no formula.
-        yield [rank, result.score, *_cells(result.paper)]
+        # These are our own words and numbers: a negative one is no formula.
+        strength = [result.strength.label, result.strength.nearer_than] if result.strength else ["", ""]
+        yield [rank, result.score, *strength, *_cells(result.paper)]
 
 
 def papers_csv(papers: Sequence[PaperOut]) -> str:
-    """The same of papers that are no results, without rank and score."""
-    return csv_text([CSV_COLUMNS[2:], *map(_cells, papers)])
+    """The same of papers that are no results, without rank, score and strength."""
+    return csv_text([_PAPER_COLUMNS, *map(_cells, papers)])
 
 
 def _cells(paper: PaperOut) -> list[str]:

@@ -16,18 +16,21 @@ from typing import Any
 import httpx
 import pytest
 import rispy
+from typer.testing import CliRunner
 
+from akin.cli.app import app
 from akin.cli.options import Output
 from akin.cli.writing import written
 from akin.client.answers import Paper, PaperList
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import absorb
 from indexer.corpus.rows import RawPaper, to_paper
+from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings
 from tests.support.annotators import hashing_annotator
-from tests.support.builds import ROOT, quiet
+from tests.support.builds import ROOT, build_quietly, many_papers, quiet, write_corpus
 from tests.support.commands import flat, run
 from tests.support.examples.bibtex import entries
 from tests.support.servers.loopback import served
@@ -194,6 +197,25 @@ def test_results_are_a_table_to_paste(data: Path) -> None:
         assert set(line) == set("| -")
         assert 3 == run(*command, "--output", "latex").count(r"\cite{")
     assert "list papers with --output csv" in run("papers", "--data", data, "--output", "markdown", status=1)
+
+
+def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder) -> None:
+    """That there is no good match, and what was left out: on standard error, where the form has no place."""
+    papers, data = many_papers(30), tmp_path / "data"
+    twins = [{**each, "id": f"{each['id']}-again"} for each in papers]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), data, hashing)
+    weak, lost = ("search", "--text", "Whales sing."), ("recommend", "p3", "nobody")
+    for form in ("titles", "csv", "markdown", "latex", "tsv", "bibtex", "ris", "json"):
+        for command, told in ((weak, "Note: There is no good match"), (lost, "Left out: No paper")):
+            result = CliRunner().invoke(app, [*command, "--data", str(data), "--output", form])
+            assert 0 == result.exit_code, result.output
+            assert (form != "json") is (told in flat(result.stderr)), (form, result.stderr)
+            assert told not in flat(result.stdout)
+    for command, strength in ((weak, "weak"), (("search", "--paper", "p3"), "fair")):
+        (row, *_) = csv.DictReader(io.StringIO(run(*command, "--data", data, "--output", "csv")))
+        (best, *_) = answered(*command, "--data", data)["results"]
+        assert strength == row["strength"]
+        assert best["strength"] == {"label": strength, "nearer_than": float(row["nearer_than"])}
 
 
 def test_no_cell_is_a_formula() -> None:

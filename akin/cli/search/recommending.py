@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import typer
 
-from akin.cli.consoles import stderr, stdout
-from akin.cli.display import recommendations_answer, titles
+from akin.cli.consoles import stderr
 from akin.cli.options import (
     Authors,
     Device,
@@ -24,7 +23,7 @@ from akin.cli.options import (
 )
 from akin.cli.search.asking import given, opened
 from akin.cli.search.seeding import LibrarySeeds, read_seeds
-from akin.cli.writing import written
+from akin.cli.writing import put_out
 from akin.client.queries import RecommendationsRequest
 from models.errors import InputError
 from models.types import Facet
@@ -107,13 +106,7 @@ def recommend(
         if save:
             saved = collection.save_query(save, recommendations=asked)
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
-    form = Output.JSON if as_json else output
-    if form is Output.TEXT:
-        stdout.print(recommendations_answer(answer))
-    elif form is Output.TITLES:
-        stdout.print(titles(answer))
-    else:
-        typer.echo(written(form, answer), nl=False)
+    put_out(Output.JSON if as_json else output, answer)
 
 
 def _all(

@@ -4,8 +4,7 @@ from typing import Annotated, cast
 
 import typer
 
-from akin.cli.consoles import stderr, stdout
-from akin.cli.display import search_answer, titles
+from akin.cli.consoles import stderr
 from akin.cli.options import (
     Authors,
     Device,
@@ -22,7 +21,7 @@ from akin.cli.options import (
     filters_of,
 )
 from akin.cli.search.asking import given, opened, read_aspect, read_query
-from akin.cli.writing import written
+from akin.cli.writing import put_out
 from akin.client.queries import ScorerName, SearchRequest
 from models.types import Facet
 
@@ -96,10 +95,4 @@ def search(
         if save:
             saved = collection.save_query(save, search=asked)
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
-    form = Output.JSON if as_json else output
-    if form is Output.TEXT:
-        stdout.print(search_answer(answer))
-    elif form is Output.TITLES:
-        stdout.print(titles(answer))
-    else:
-        typer.echo(written(form, answer), nl=False)
+    put_out(Output.JSON if as_json else output, answer)

@@ -80,6 +80,7 @@ def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
     for rank, (paper, row) in enumerate(zip(papers, rows, strict=True), start=11):
         cells = dict(zip(CSV_COLUMNS, row, strict=True))
         assert (str(rank), "-0.5") == (cells.pop("rank"), cells.pop("score"))
+        assert ("", "") == (cells.pop("strength"), cells.pop("nearer_than"))
         for name, cell in cells.items():
             value = getattr(paper, name)
             plain = "; ".join(value) if isinstance(value, tuple) else str(value or "")
@@ -93,7 +94,7 @@ def test_csv_quotes_every_cell() -> None:
     """Programs that part cells at semicolons find no formula behind one either."""
     paper = a_paper(authors=("Ann", "=1+1", "B;@c"), fields=("-1",))
     _, row = to_csv([result(paper)]).splitlines()
-    cells = ["1", "-0.5", "x", "T", "Ann; '=1+1; B;'@c", "", "", "", "", "'-1", "A."]
+    cells = ["1", "-0.5", "", "", "x", "T", "Ann; '=1+1; B;'@c", "", "", "", "", "'-1", "A."]
     assert row == ",".join(f'"{cell}"' for cell in cells)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
@@ -343,6 +344,15 @@ def test_results_as_tables(client: TestClient) -> None:
     assert sorted({int(row["seed"]) for row in rows}) == list(range(71))
     assert ("'=nobody()", "") == (rows[-1]["query_id"], rows[-1]["id"])
     assert rows[-1]["problem"].startswith("No paper of this collection")
+    told = [each["strength"] for line in lines(client, path)[:70] for each in line["results"]]
+    typed = pq.read_table(io.BytesIO(tables[PARQUET, 0].content))
+    assert pa.float64() == typed.schema.field("nearer_than").type
+    for table in (rows, typed.to_pylist()):
+        assert [(each["label"], each["nearer_than"]) for each in told] == [
+            (row["strength"], float(row["nearer_than"])) for row in table[:-1]
+        ]
+        assert not table[-1]["strength"]
+        assert table[-1]["nearer_than"] in {"", None}
     best = lines(client, path)[5]["results"][0]
     assert (best["paper"]["id"], str(best["score"]), "1") == tuple(
         rows[15][name] for name in ("id", "score", "rank")
