@@ -176,7 +176,7 @@ def test_links_go_on_from_a_result(client: TestClient) -> None:
     [
         ("bib", "application/x-bibtex", "@"),
         ("ris", "application/x-research-info-systems", "TY  - "),
-        ("csv", "text/csv", '"rank","score","id","title"'),
+        ("csv", "text/csv", '"rank","score","strength","nearer_than","id","title"'),
     ],
 )
 def test_results_are_saved_as_files(client: TestClient, ending: str, media_type: str, begins: str) -> None:
