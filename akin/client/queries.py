@@ -153,6 +153,7 @@ class MatchRequest(TypedDict, total=False):
     limit: int
     reasons: int
     nearest: int
+    own_conflicts: bool
 
 
 class BatchMatch(TypedDict, total=False):
@@ -167,6 +168,7 @@ class BatchMatch(TypedDict, total=False):
     limit: int
     reasons: int
     nearest: int
+    own_conflicts: bool
 
 
 class NamedRecommendations(RecommendationsRequest, total=False):

@@ -70,5 +70,8 @@ class Answerer:
 
     def _matcher_of(self, job_id: str, engine: SearchEngine, common: MatchQuery) -> Matcher:
         if self._matcher is None or self._matcher[0] != job_id:
-            self._matcher = (job_id, Matcher(engine, common.profiles, common.told))
+            self._matcher = (
+                job_id,
+                Matcher(engine, common.profiles, common.told, own_conflicts=common.own_conflicts),
+            )
         return self._matcher[1]

@@ -14,6 +14,7 @@ from service.answer_warnings import AnswerWarning
 from service.match.affinity import N_NEAREST, Affinities, Reason
 from service.match.assignment import Aim, assign
 from service.match.nearness import Nearness
+from service.match.program.people import People
 from service.search.engine import SearchEngine
 from service.search.query import Seed
 from service.search.seeds import ReadPaper, SeedReader
@@ -58,7 +59,8 @@ class Told:
 class MatchQuery:
     """Submissions, the profiles to match them with, and what to tell, beside profiles that are assigned.
 
-    ``conflicts`` are numbers of submissions with names of profiles.
+    ``conflicts`` are numbers of submissions with names of profiles; ``own_conflicts``: so are submissions and
+    the profiles that hold them or have the name of an author.
     """
 
     submissions: tuple[Seed, ...]
@@ -66,6 +68,7 @@ class MatchQuery:
     conflicts: tuple[tuple[int, str], ...] = ()
     shares: Shares | None = None
     told: Told = Told()
+    own_conflicts: bool = True
 
     def conflicts_by_submission(self) -> list[tuple[str, ...]]:
         """The profiles that conflict with each submission; raises InputError for one of no number."""
@@ -130,13 +133,16 @@ class Matcher:
     """Matches submissions with ``profiles``, whose papers are looked up once; ``told`` says what to tell.
 
     A paper of a submission's own title counts as the submission: profiles that hold it are compared without
-    it, and those in conflict with it are in conflict with the submission.
+    it, and those in conflict with it are in conflict with the submission. With ``own_conflicts`` so are those
+    that hold it, and those named after one of its authors.
 
     Raises InputError for two profiles of one name and for one without a paper of the collection,
     MissingVectorsError for a collection of document vectors.
     """
 
-    def __init__(self, engine: SearchEngine, profiles: Sequence[Profile], told: Told) -> None:
+    def __init__(
+        self, engine: SearchEngine, profiles: Sequence[Profile], told: Told, *, own_conflicts: bool = True
+    ) -> None:
         self._same = lru_cache(maxsize=100)(engine.titles.same)  # by title
         self._reader = SeedReader(engine.snapshot, engine.position, lambda: engine.annotator)
         self._told = told
@@ -145,6 +151,7 @@ class Matcher:
             Nearness(engine.snapshot), self._members, n_nearest=told.n_nearest, copies=self._copies
         )
         self._columns = {name: column for column, name in enumerate(self._affinities.names)}
+        self._people = People(self._columns if own_conflicts else ())
         # The numbers of the profiles that a paper, by its position, is never matched with.
         self._barred: dict[int, list[int]] = {}
         owners = [column for column, profile in enumerate(profiles) for _ in profile.conflicts]
@@ -154,6 +161,10 @@ class Matcher:
                 self.unresolved.setdefault(profiles[column].name, []).append(name)
             else:
                 self._barred.setdefault(position, []).append(column)
+        if own_conflicts:
+            for column, members in enumerate(self._members.values()):
+                for position in members.tolist():
+                    self._barred.setdefault(position, []).append(column)
 
     @property
     def n_papers(self) -> int:
@@ -173,7 +184,7 @@ class Matcher:
         marked = np.zeros(len(self._columns), dtype=bool)
         for position in self._copies(submission):
             marked[self._barred.get(position, [])] = True
-        marked[self.columns(names)] = True
+        marked[self.columns([*names, *self._people.of(submission.paper)])] = True
         return marked
 
     def columns(self, names: Iterable[str]) -> list[int]:
@@ -242,7 +253,7 @@ def match(engine: SearchEngine, query: MatchQuery) -> MatchAnswer:
     an assignment that cannot be; MissingVectorsError, EncoderMismatchError, DeadlineError.
     """
     started = time.perf_counter()
-    matcher = Matcher(engine, query.profiles, query.told)
+    matcher = Matcher(engine, query.profiles, query.told, own_conflicts=query.own_conflicts)
     submissions = [matcher.read(seed) for seed in query.submissions]
     named = query.conflicts_by_submission()
     conflicts = np.array(list(map(matcher.conflicts, submissions, named)))

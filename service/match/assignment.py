@@ -63,11 +63,11 @@ def assign(
     )
     pairs, short_together = problem.grown(problem.nearest(problem.worths))
     if short_together.any():
-        first = int(np.flatnonzero(short_together)[0]) + 1
+        first = int(np.flatnonzero(short_together)[0])
         raise InputError(
             f"No assignment keeps all quotas and conflicts: {short_together.sum()} submissions, the first is "
-            f"number {first}, have too few reviewers without a conflict together. Raise the quota, lift "
-            "conflicts, or add reviewers."
+            f"number {first} (from 0), have too few reviewers without a conflict together. Raise the quota, "
+            "lift conflicts, or add reviewers."
         )
     if aim is Aim.WORST:
         problem, pairs = problem.of_best_least(pairs)
@@ -87,8 +87,8 @@ def _quotas(
     n_submissions, n_reviewers = allowed.shape
     if short := np.flatnonzero(allowed.sum(axis=1) < per_submission).tolist():
         raise InputError(
-            f"{len(short)} submissions have fewer than {per_submission} reviewers without a conflict, the "
-            f"first is number {short[0] + 1}; lift conflicts, add reviewers, or ask for fewer a submission."
+            f"{len(short)} submissions have fewer than {per_submission} reviewers without a conflict, "
+            f"first number {short[0]} (from 0); lift conflicts, add reviewers, or ask for fewer a submission."
         )
     each = [per_reviewer] * n_reviewers if isinstance(per_reviewer, int) else per_reviewer
     quotas = np.array([min(int(quota), n_submissions) for quota in each], dtype=np.int64)

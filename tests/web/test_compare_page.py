@@ -1,6 +1,6 @@
 """Two papers side by side in a browser: from a result, both ways, and what cannot be compared."""
 
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 from playwright.sync_api import expect
@@ -26,6 +26,22 @@ def test_from_a_result_to_both_papers(visit: VisitFn) -> None:
     near.click()
     expect(page.locator(target)).to_be_in_viewport()
     expect(page.locator(".matrix svg")).to_be_visible()
+
+
+def test_a_pasted_paper_beside_a_result(visit: VisitFn) -> None:
+    """A paper of one's own stands beside a result as well; it has no page to lead to."""
+    text = "Rivers flood towns. We fit a graph network. It forecasts floods."
+    page = visit(f"/?{urlencode({'title': 'A draft', 'abstract': text})}")
+    title = shown(page)[0]
+    page.locator("article.card").first.get_by_role("link", name="Side by side").click()
+    expect(page.locator("#side-A")).to_contain_text("A draft")
+    expect(page.locator("#side-B")).to_contain_text(title)
+    assert 3 == page.locator("section[aria-labelledby='side-A'] .side li").count()
+    assert 0 == page.locator("#side-A a").count() + page.get_by_role("link", name="Swap A and B").count()
+    page.get_by_label("B", exact=True).fill(OTHER)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("#side-A")).to_contain_text("A draft")
+    expect(page.locator("#side-B")).to_contain_text(PAPERS[OTHER]["title"])
 
 
 def test_turned_round(visit: VisitFn) -> None:

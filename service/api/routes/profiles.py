@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import AfterValidator
 
 from models.errors import InputError
 from service.access.policy import OWN, requires
@@ -20,7 +21,7 @@ from service.api.schemas.profiles import (
 )
 from service.api.services import services_of
 from service.match.answer import Profile
-from service.match.program.people import MAX_NAME_CHARS
+from service.match.program.people import MAX_NAME_CHARS, one_form
 from service.search.engine import SearchEngine
 
 router = APIRouter(prefix="/v1/profiles", tags=["match"], route_class=JSONBodyRoute)
@@ -30,6 +31,7 @@ _Name = Annotated[
     Path(
         min_length=1, max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="What a profile is called."
     ),
+    AfterValidator(one_form),
 ]
 _After = Annotated[str, Query(max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="next_after.")]
 

@@ -185,6 +185,7 @@ class MatchBatchIn(Strict):
             to_profiles(asked.profiles, kept, most_papers=MOST_SEEDS_OF_ALL),
             tuple((each.submission, each.profile) for each in asked.conflicts),
             told=Told(asked.limit, asked.reasons, asked.nearest),
+            own_conflicts=asked.own_conflicts,
         )
 
 

@@ -79,6 +79,11 @@ class MatchShapeIn(Strict):
     reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
         default=1, description="The papers told of each of them, nearest first."
     )
+    own_conflicts: bool = Field(
+        default=True,
+        description="Whether a submission is in conflict with the profiles that hold it, and with those that "
+        "have the name of one of its authors; lists of papers may say no.",
+    )
     nearest: Annotated[int, Field(ge=1, le=MOST_NEAREST), WHOLE] = Field(
         default=N_NEAREST, description="How many papers of a profile, the nearest, make an affinity."
     )
@@ -123,6 +128,7 @@ class MatchIn(MatchShapeIn):
             tuple((each.submission, each.profile) for each in self.conflicts),
             None if assign is None else Shares(assign.per_submission, assign.per_profile, assign.aim),
             Told(self.limit, self.reasons, self.nearest),
+            self.own_conflicts,
         )
 
 

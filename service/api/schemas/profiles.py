@@ -2,18 +2,29 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
+from models.errors import InputError
 from service.api.schemas.base import WHOLE, PaperName, Strict
 from service.match.answer import Profile
-from service.match.program.people import MAX_NAME_CHARS
+from service.match.program.people import MAX_NAME_CHARS, check_name, one_form
 
 # Of all profiles of a match together: a quarter of a million comparisons, in seconds.
 MOST_PAPERS = 5_000
 # Of a page of names.
 MOST_LISTED = 1_000
 
-ProfileName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+
+def profile_name(given: str) -> str:
+    """A name as it is kept; raises ValueError where no profile may be called so."""
+    try:
+        check_name(given)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return one_form(given)
+
+
+ProfileName = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(profile_name)]
 Quota = Annotated[int, Field(ge=0, le=1_000), WHOLE]
 Papers = Annotated[list[PaperName], Field(fail_fast=True, max_length=MOST_PAPERS)]
 

@@ -25,7 +25,8 @@ _Spelling = tuple[str, str]
 
 def check_name(name: str) -> None:
     """Raises InputError for what may not be the name of a profile: blank, too long or not printable."""
-    if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable():
+    # U+FFFD stands for bytes that were no UTF-8: two names would become one.
+    if not name.strip() or len(name) > MAX_NAME_CHARS or not name.isprintable() or "\ufffd" in name:
         raise InputError(f"The name of a profile has 1 to {MAX_NAME_CHARS} printable characters.")
 
 

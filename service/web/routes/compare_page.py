@@ -1,4 +1,4 @@
-"""``GET /compare?a=ID&b=ID``: two papers of the collection side by side."""
+"""``GET /compare?a=ID&b=ID``: two papers side by side, of which the first may be a pasted one."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -6,8 +6,10 @@ from models.errors import InputError
 from service.access.policy import READ, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.errors import slug_of, status_of
+from service.api.schemas.base import pasted_paper
 from service.match.side_by_side import side_by_side
 from service.search.query import Seed
+from service.web.address.asked import MOST_PASTED
 from service.web.address.refusals import in_words
 from service.web.render import render
 from service.web.views.results.sides import view_sides
@@ -18,14 +20,26 @@ _MAX_NAME_CHARS = 4_000
 
 @router.get("/compare")
 @requires(READ)
-def compare_page(request: Request, engine: EngineDep, a: str = "", b: str = "") -> Response:
-    """Both papers, for each sentence the nearest of the other, what only one of them has, and the match."""
+def compare_page(
+    request: Request, engine: EngineDep, a: str = "", b: str = "", title: str = "", abstract: str = ""
+) -> Response:
+    """Both papers, for each sentence the nearest of the other, what only one of them has, and the match.
+
+    Where there is an ``abstract``, paper A is the one that was pasted.
+    """
+    given = {"a": a, "b": b, "title": title, "abstract": abstract}
     try:
-        compared = side_by_side(engine, _named(a), _named(b))
+        compared = side_by_side(engine, _pasted(title, abstract) if abstract else _named(a), _named(b))
     except InputError as error:
         request.state.problem = slug_of(error)
-        return render("compare.html", status_of(type(error)), sides=None, problem=in_words(error), a=a, b=b)
-    return render("compare.html", sides=view_sides(compared), problem="", a=a, b=b)
+        return render("compare.html", status_of(type(error)), sides=None, problem=in_words(error), **given)
+    return render("compare.html", 200, sides=view_sides(compared), problem="", **given)
+
+
+def _pasted(title: str, abstract: str) -> Seed:
+    if len(title) > _MAX_NAME_CHARS or len(abstract) > MOST_PASTED:
+        raise InputError("This text is too long for a link; paste only the abstract, or use the API.")
+    return Seed(paper=pasted_paper(title, abstract))
 
 
 def _named(given: str) -> Seed:

@@ -273,7 +273,12 @@ def test_a_match_tells_as_many_reasons_as_are_asked_for(client: TestClient) -> N
     kept = {"papers": IDS[5:9], "conflicts": [IDS[0]]}
     assert 201 == client.put("/v1/profiles/mine", json=kept).status_code
     profiles = [*REVIEWERS, {"name": "mine"}]
-    match = {"submissions": [{"paper_id": each} for each in IDS[:12]], "profiles": profiles, "limit": 21}
+    match = {
+        "submissions": [{"paper_id": each} for each in IDS[:12]],
+        "profiles": profiles,
+        "limit": 21,
+        "own_conflicts": False,
+    }
     path = client.post("/v1/batches", json={"match": match | {"reasons": 5}}).headers["Location"]
     finished(client, path)
     results = lines(client, path)

@@ -81,7 +81,11 @@ def test_each_reviewer_may_have_a_quota() -> None:
 @pytest.mark.parametrize(
     ("per_submission", "per_reviewer", "told"),
     [
-        (3, 2, "2 submissions have fewer than 3 reviewers without a conflict, the first is number 1"),
+        (
+            3,
+            2,
+            "2 submissions have fewer than 3 reviewers without a conflict, first number 0",
+        ),
         (2, 1, "2 submissions x 2 reviews are more than the 2 that the quotas of 2 reviewers allow"),
     ],
 )

@@ -81,14 +81,39 @@ def test_a_pasted_paper_is_its_own_copy(sentence_client: TestClient) -> None:
     """Under the title of a paper here it is that paper: not compared with it, and in its conflicts."""
     paper = sentence_client.get("/v1/papers/demo:p03-m00").json()["paper"]
     pasted = {"title": paper["title"].upper(), "abstract": paper["abstract"] + " One sentence more."}
-    by_id, copied = matched(sentence_client, {"paper_id": "demo:p03-m00"}, pasted)["submissions"]
+    asked = {"paper_id": "demo:p03-m00"}, pasted
+    by_id, copied = matched(sentence_client, *asked, own_conflicts=False)["submissions"]
     (own,) = [each for each in copied["profiles"] if each["profile"] == "floods"]
     assert "demo:p03-m00" not in {each["paper"]["id"] for each in own["reasons"]}
     (same,) = [each for each in by_id["profiles"] if each["profile"] == "floods"]
     assert pytest.approx(same["affinity"], abs=0.1) == own["affinity"]
     barred = {"name": "third", "papers": ["demo:p05-m04"], "conflicts": ["demo:p03-m00"]}
-    answer = matched(sentence_client, pasted, profiles=[PROFILES[0], barred])
+    answer = matched(sentence_client, pasted, profiles=[PROFILES[0], barred], own_conflicts=False)
     assert ["floods"] == [each["profile"] for each in answer["submissions"][0]["profiles"]]
+
+
+def test_nobody_judges_their_own_work(sentence_client: TestClient) -> None:
+    """Who holds a submission or has an author's name is not assigned it nor listed, unless asked."""
+    paper = sentence_client.get(f"/v1/papers/{SUBMISSION}").json()["paper"]
+    first, *_, last = paper["authors"][0].split()
+    profiles = [
+        {"name": "holder", "papers": [SUBMISSION, "demo:p03-m01"]},
+        {"name": f"{last.upper()}, {first}", "papers": ["demo:p03-m02"]},
+        {"name": "other", "papers": ["demo:p05-m04"]},
+    ]
+    asked = {"profiles": profiles, "assign": {"per_submission": 1}}
+    (submission,) = matched(sentence_client, **asked)["submissions"]
+    assert [("other", True)] == [(each["profile"], each["assigned"]) for each in submission["profiles"]]
+    (submission,) = matched(sentence_client, **asked, own_conflicts=False)["submissions"]
+    assert {each["name"] for each in profiles} == {each["profile"] for each in submission["profiles"]}
+
+
+@pytest.mark.parametrize("name", [" ", "a\u0000", "a\ufffdb"])
+def test_profiles_have_names_that_can_be_read(sentence_client: TestClient, name: str) -> None:
+    """The same rule as for those that are kept."""
+    body = {"submissions": [{"paper_id": SUBMISSION}], "profiles": [{"name": name, "papers": [OTHER]}]}
+    response = sentence_client.post("/v1/match", json=body)
+    assert (422, True) == (response.status_code, "printable characters" in response.text)
 
 
 def test_conflicts_that_nobody_knows_are_told(sentence_client: TestClient) -> None:

@@ -97,6 +97,11 @@ def test_over_http(client: TestClient) -> None:
     assert 422 == put(client, "bo", papers=[]).status_code
     assert [204, 204] == [client.delete("/v1/profiles/~Ada/1").status_code for _ in range(2)]
     assert 404 == client.get("/v1/profiles/~Ada/1").status_code
+    assert [422, 422] == [
+        client.put(f"/v1/profiles/a%{byte}b", json={"papers": FLOODS}).status_code for byte in ("FF", "FE")
+    ]
+    assert 201 == client.put("/v1/profiles/Jos%C3%A9", json={"papers": FLOODS}).status_code
+    assert 200 == client.get("/v1/profiles/Jose%CC%81").status_code  # the accent by itself
 
 
 def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
@@ -115,6 +120,10 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     answers = [client.post("/v1/match", json=body).json()["submissions"] for body in (by_name, given)]
     assert answers[0] == answers[1]
     assert [["ada"], ["ada", "bo"]] == [[each["profile"] for each in own["profiles"]] for own in answers[0]]
+    put(client, "Jos\u00e9", papers=FLOODS)
+    accented = by_name | {"profiles": [{"name": "Jose\u0301"}]}
+    assert 200 == client.post("/v1/match", json=accented).status_code
+    client.delete("/v1/profiles/Jos\u00e9")
     lost = client.post("/v1/match", json=by_name | {"profiles": [{"name": "cy"}]})
     assert (404, True) == (lost.status_code, "1 of the profiles named" in lost.text)
     python = Client("http://testserver")

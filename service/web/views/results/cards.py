@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from models.types import Paper
 from service.api.schemas.base import PaperOut
@@ -171,12 +171,20 @@ def _card(
         # Of an opened card alone: drawings are many times as large as all else.
         alignment=draw_alignment(result, sources) if rank == asked.opened else None,
         why=f"{asked.address(cursor=asked.cursor, opened=rank)}#result-{rank}",
-        beside=address_of(asked.paper, paper.id) if asked.paper and len(sources) == 1 else "",
+        beside=_beside(asked, paper.id),
         out=web_address(paper),
         start=asked.start_from(Further(paper.id), facets).address(),
         more=asked.address(like=(*asked.like, further)),
         less=asked.address(not_like=(*asked.not_like, further)),
     )
+
+
+def _beside(asked: Asked, paper_id: str) -> str:
+    """Where a result is compared with what was asked: the first paper, or a pasted one; not a short text."""
+    if asked.paper:
+        return address_of(asked.paper, paper_id)
+    pasted = {"title": asked.title, "abstract": asked.abstract}
+    return f"/compare?{urlencode({**pasted, 'b': paper_id})}" if asked.abstract else ""
 
 
 def _nearer_than(strength: StrengthOut) -> str:

@@ -29,7 +29,10 @@ class SideSentence:
 
 @dataclass(frozen=True, slots=True)
 class SideView:
-    """One paper: ``name`` is A or B, ``start`` leads to what is akin to it, ``only`` are its words alone."""
+    """One paper: ``name`` is A or B, ``start`` leads to what is akin to it, ``only`` are its words alone.
+
+    A pasted paper has no ``start``.
+    """
 
     name: str
     other: str
@@ -77,7 +80,7 @@ def view_sides(compared: SideBySide) -> SidesView:
             for each in compared.facets[:_MOST_FACETS]
         ),
         draw_alignment(result, [source]),
-        address_of(b.id, a.id),
+        address_of(b.id, a.id) if a.id else "",
     )
 
 
@@ -105,7 +108,7 @@ def _side(name: str, other: str, side: Side) -> SideView:
         other,
         side.paper.id,
         side.paper.title or "Without a title",
-        f"/?{urlencode({'paper': side.paper.id})}",
+        f"/?{urlencode({'paper': side.paper.id})}" if side.paper.id else "",
         f"{side.affinity:.2f}".replace("-", "−"),
         tuple(sentences),
         side.terms,
