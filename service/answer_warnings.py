@@ -64,7 +64,7 @@ _MESSAGES: Final = {
     "is shorter than it might be; narrow it with filters to find others.",
     WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
     "and lacks those of {all} papers; run `akin compact` once to add them.",
-    WarningCode.NO_GOOD_MATCH: "There is no good match here, as even the first result is {all}. Ask in other "
+    WarningCode.NO_GOOD_MATCH: "There is no good match here, as even the first result is {all}; ask in other "
     "words, or add papers.",
     WarningCode.ONLY_LAST_ADDED: "More papers were added than are looked at together, so only the last {all} "
     "count; mark them as seen more often.",

@@ -274,7 +274,8 @@ def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
     assert "whales: 2 of 2 papers" in both
     assert "graphs: 2 of 2 papers" in both
     lines = run("watch", "--url", address, "--json").splitlines()
-    of_service = [json.loads(line) for line in lines if line.startswith("{")]  # the service logs there, too
+    read = [json.loads(line) for line in lines if line.startswith("{")]
+    of_service = [each for each in read if "name" in each]  # beside what the service logs
     assert ["graphs", "whales"] == [each["name"] for each in of_service]
     marked = json.loads(run("watch", "whales", "--data", data, "--json", "--seen", "--limit", "1"))
     assert (["w/1"], 2) == ([each["paper"]["id"] for each in marked["results"]], marked["added"])
