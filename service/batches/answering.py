@@ -1,14 +1,14 @@
 """Answers what a chunk of a batch asks for, one query after another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from models.errors import DeadlineError, InputError
-from service.batches.content import BatchResult, match_of, queries_of, submissions_of
+from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
-from service.match.answer import MatchedSubmission, Matcher, MatchQuery
+from service.match.answer import MatchedSubmission, Matcher
 from service.search.engine import SearchEngine
 
 # Submissions are compared together as long as there are no more of them: the papers are then read once.
@@ -34,12 +34,15 @@ class Answerer:
 
         Some submissions of a match are compared together, at the turn of the first of them.
         """
-        common = match_of(chunk)
-        return self._ranked(chunk, engine) if common is None else self._matched(chunk, engine, common)
+        shared = shared_of(chunk)
+        answered = self._matched if is_match(shared) else self._ranked
+        return answered(chunk, engine, shared)
 
-    def _ranked(self, chunk: LeasedChunk, engine: SearchEngine) -> Iterator[BatchResult]:
+    def _ranked(
+        self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
+    ) -> Iterator[BatchResult]:
         self.let_go()
-        for seed, asked in enumerate(queries_of(chunk), start=chunk.first):
+        for seed, asked in enumerate(queries_of(chunk, shared), start=chunk.first):
             result = BatchResult(seed, asked.paper_id, name=asked.name)
             try:
                 answer = engine.search(asked.query)
@@ -49,13 +52,15 @@ class Answerer:
                 following = self._cursors.following(answer.next_page, asked.query, engine)
                 yield replace(result, answer=answer, next_cursor=following)
 
-    def _matched(self, chunk: LeasedChunk, engine: SearchEngine, common: MatchQuery) -> Iterator[BatchResult]:
+    def _matched(
+        self, chunk: LeasedChunk, engine: SearchEngine, shared: Mapping[str, Any]
+    ) -> Iterator[BatchResult]:
         submissions = list(submissions_of(chunk))
         first = 0
         while first < len(submissions):
             lot = submissions[first:]
             try:
-                matcher = self._matcher_of(chunk.job_id, engine, common)
+                matcher = self._matcher_of(chunk.job_id, engine, shared)
                 lot = lot[: max(1, _MOST_COMPARISONS // matcher.n_papers)]
                 outcomes = matcher.match_each(lot)
             except (InputError, DeadlineError) as error:
@@ -68,8 +73,9 @@ class Answerer:
                     yield result.with_error(outcome)
             first += len(lot)
 
-    def _matcher_of(self, job_id: str, engine: SearchEngine, common: MatchQuery) -> Matcher:
+    def _matcher_of(self, job_id: str, engine: SearchEngine, shared: Mapping[str, Any]) -> Matcher:
         if self._matcher is None or self._matcher[0] != job_id:
+            common = match_of(shared)
             self._matcher = (
                 job_id,
                 Matcher(engine, common.profiles, common.told, own_conflicts=common.own_conflicts),

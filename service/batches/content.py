@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -135,10 +135,20 @@ def _cut(asked: Asked) -> Iterator[Sequence[dict[str, Any]]]:
     yield chunk
 
 
-def match_of(chunk: LeasedChunk) -> MatchQuery | None:
-    """What the submissions of a chunk share: profiles, and what to tell; ``None`` where it is no match."""
-    shared = json.loads(unpacked(chunk.shared))
-    return _MATCH.validate_python(shared[_MATCH_KEY]) if _MATCH_KEY in shared else None
+def shared_of(chunk: LeasedChunk) -> dict[str, Any]:
+    """What the queries of a chunk share, as it is stored."""
+    shared: dict[str, Any] = json.loads(unpacked(chunk.shared))
+    return shared
+
+
+def is_match(shared: Mapping[str, Any]) -> bool:
+    """Whether the queries that share this are the submissions of a match."""
+    return _MATCH_KEY in shared
+
+
+def match_of(shared: Mapping[str, Any]) -> MatchQuery:
+    """What the submissions of a match share: profiles, and what to tell."""
+    return _MATCH.validate_python(shared[_MATCH_KEY])
 
 
 def submissions_of(chunk: LeasedChunk) -> Iterator[Submission]:
@@ -146,7 +156,7 @@ def submissions_of(chunk: LeasedChunk) -> Iterator[Submission]:
     return map(_SUBMISSION.validate_python, json.loads(unpacked(chunk.queries)))
 
 
-def queries_of(chunk: LeasedChunk) -> Iterator[NamedQuery]:
+def queries_of(chunk: LeasedChunk, shared: Mapping[str, Any]) -> Iterator[NamedQuery]:
     """What a chunk asks for, in order, each read when its turn comes."""
     queries = json.loads(unpacked(chunk.queries))
     if not isinstance(queries[0], str):
@@ -155,9 +165,9 @@ def queries_of(chunk: LeasedChunk) -> Iterator[NamedQuery]:
             yield NamedQuery(_QUERY.validate_python(plain), name)
         return
     # What they share is read once: it may hold lists of thousands of ids.
-    shared = _QUERY.validate_python(json.loads(unpacked(chunk.shared)))
+    common = _QUERY.validate_python(shared)
     for paper_id in queries:
-        yield NamedQuery(shared.of_paper(paper_id))
+        yield NamedQuery(common.of_paper(paper_id))
 
 
 def stored_results(results: Sequence[BatchResult]) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from models.errors import InputError
 from models.types import RankedPaper
@@ -40,6 +40,16 @@ class Reasons:
 
     told: tuple[Reason, ...]
     rest: float
+
+
+def nearest_free(
+    affinities: Float64[np.ndarray, " n_profiles"], conflicts: Bool[np.ndarray, " n_profiles"], n: int
+) -> list[int]:
+    """The numbers of the ``n`` profiles with the largest affinities, without conflicts, nearest first."""
+    free = np.where(conflicts, -np.inf, affinities)
+    nearest = np.argsort(-free, kind="stable")[:n]
+    numbers: list[int] = nearest[np.isfinite(free[nearest])].tolist()
+    return numbers
 
 
 def itself(submission: ReadPaper) -> Sequence[int]:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64, Int64
 from models.errors import DeadlineError, InputError
 from models.types import Paper
 from service.answer_warnings import AnswerWarning
-from service.match.affinity import N_NEAREST, Affinities, Reason
+from service.match.affinity import N_NEAREST, Affinities, Reason, nearest_free
 from service.match.assignment import Aim, assign
 from service.match.nearness import Nearness
 from service.match.program.people import People
@@ -209,9 +209,8 @@ class Matcher:
         assigned: Sequence[int] = (),
     ) -> MatchedSubmission:
         """A submission with the profiles ``assigned`` and those nearest, and why; raises DeadlineError."""
-        free = np.where(conflicts, -np.inf, affinities)
-        nearest = np.argsort(-free, kind="stable")[: self._told.limit]
-        columns = list(dict.fromkeys([*assigned, *nearest[np.isfinite(free[nearest])].tolist()]))
+        nearest = nearest_free(affinities, conflicts, self._told.limit)
+        columns = list(dict.fromkeys([*assigned, *nearest]))
         reasons = self._affinities.reasons(submission, columns, n_told=self._told.n_reasons)
         names = self._affinities.names
         profiles = tuple(

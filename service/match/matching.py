@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.types import ProgressFn
-from service.match.affinity import N_NEAREST, Affinities, Reasons
+from service.match.affinity import N_NEAREST, Affinities, Reasons, nearest_free
 from service.match.assignment import Aim, Assignment, assign
 from service.match.matrix import affinity_matrix
 from service.match.nearness import Nearness
@@ -57,11 +57,9 @@ class Match:
         )
         self.conflicts: Bool[np.ndarray, "n_submissions n_profiles"] = self._marked()
 
-    def best(self, submission: int, n: int) -> Int64[np.ndarray, " k"]:
+    def best(self, submission: int, n: int) -> list[int]:
         """The numbers of the ``n`` profiles nearest to a submission, without conflicts, nearest first."""
-        free = np.where(self.conflicts[submission], -np.inf, self.values[submission])
-        nearest = np.argsort(-free, kind="stable")[:n]
-        return nearest[np.isfinite(free[nearest])]
+        return nearest_free(self.values[submission], self.conflicts[submission], n)
 
     def assigned(self, quotas: Quotas) -> Assignment:
         """Reviewers for each submission; raises InputError where quotas and conflicts leave too few."""

@@ -113,7 +113,7 @@ def _environment() -> Environment:
 
 def _submission(match: Match, assignment: Assignment | None, row: int, n_shown: int) -> _Submission:
     assigned = assignment.reviewers[row] if assignment else ()
-    columns = list(dict.fromkeys([*assigned, *match.best(row, n_shown).tolist()]))
+    columns = list(dict.fromkeys([*assigned, *match.best(row, n_shown)]))
     submission = match.submissions[row]
     paper = match.program.papers[submission]
     reasons = match.reasons(row, columns, n_told=_N_PAPERS)

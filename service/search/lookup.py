@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.errors import PaperNotFoundError, QueryError
+from models.errors import QueryError
 from models.types import Filters, Paper, Unit
 from service.context import check_deadline
 from service.resolve.embedding import PaperVectors, vectors_of
@@ -109,15 +109,8 @@ def suggest_titles(engine: SearchEngine, prefix: str, *, limit: int) -> Suggesti
 
 def fetch_papers(engine: SearchEngine, names: Sequence[str]) -> list[Paper | None]:
     """The papers with these names, in order; ``None`` for each that is not there. Raises DeadlineError."""
-    return [_named(engine, name) for name in names]
-
-
-def _named(engine: SearchEngine, name: str) -> Paper | None:
-    check_deadline()
-    try:
-        return engine.snapshot.paper(engine.position(name))
-    except PaperNotFoundError:
-        return None
+    positions = engine.positions(names)
+    return [None if position is None else engine.snapshot.paper(position) for position in positions]
 
 
 def nearest_papers(engine: SearchEngine, name: str, *, limit: int) -> list[Paper]:
