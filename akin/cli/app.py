@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from akin.cli.consoles import stderr
 from models.errors import AkinError
+from models.extras import Extra, needed
 from models.registry import uncollected
 from service.observability.logging import configure_logging
 
@@ -43,6 +44,8 @@ _COMMANDS: Final = {
     "convert": "akin.cli.training.conversion:convert",
     "demo": "akin.cli.collection.serving:demo",
 }
+# Those that need more than all others do.
+_EXTRAS: Final[dict[str, Extra]] = {"evaluate": "evaluate", "mcp": "mcp", "train": "train"}
 
 
 class _Commands(TyperGroup):
@@ -54,7 +57,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _COMMANDS:
             return None
-        with uncollected():
+        with uncollected(), needed(f"akin {cmd_name}", extra=_EXTRAS.get(cmd_name, "local")):
             called = resolve_name(_COMMANDS[cmd_name])
         if not isinstance(called, typer.Typer):
             alone, function = typer.Typer(add_completion=False), called
