@@ -2,10 +2,7 @@
 
 import inspect
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,7 @@ from akin.local.collection import Collection
 from models.errors import InputError, PaperNotFoundError, SnapshotMissingError
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import DEMO_CORPUS, ROOT, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, many_papers, write_corpus
 from tests.support.servers.loopback import served
 
 # More than a page of a list holds.
@@ -34,45 +31,6 @@ WHALES: NewPaper = {
     "title": "Whales",
     "abstract": "Whales sing. We count <b>songs</b> & calls.",
 }
-# A program of somebody who has the client alone.
-ALONE = """
-import sys
-
-LACKING = {"fastapi", "jaxtyping", "jinja2", "numpy", "orjson", "pandas", "rich", "rispy", "starlette"}
-LACKING |= {"structlog", "torch", "typer"}
-
-
-class Lacking:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in LACKING:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-sys.meta_path.insert(0, Lacking())
-import akin
-from akin.client.answers.papers import Paper
-from akin.client.answers.ranked import Query, Result, SearchAnswer, Words
-
-paper = Paper("a", "A title", "B.", (), 2020, None, ("Ada",), None, None, ())
-result = Result(paper, -0.5, (), (), (), Words(0, 0, ()), True)
-answer = SearchAnswer(Query(None, "Q", (), (), (), 0), (result,), 1, None, "1", None, None, ())
-print(answer.to_bibtex(), answer, answer._repr_html_())
-client = akin.Client("http://127.0.0.1:9")
-for asked in (
-    lambda: akin.open("x"),
-    lambda: akin.index("x", "y"),
-    lambda: client.recommend(like="my.bib"),
-    answer.to_ris,
-    answer.to_pandas,
-):
-    try:
-        asked()
-    except akin.AkinError as error:
-        print(error)
-from akin.__main__ import main
-
-main()
-"""
 # What makes no sense without a service: what others wait for, and what it keeps of each of them.
 OF_SERVICES = {
     "batch",
@@ -298,7 +256,7 @@ def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Cli
     with akin.index([*DEMO[:9], WHALES], tmp_path / "data", encoder="hashing") as collection:
         shown = collection.search(text="whales sing songs", limit=2)._repr_html_() or ""
         liked = collection.recommend([DEMO[0]["id"], DEMO[1]["id"]], limit=1)._repr_html_() or ""
-    assert "2 of 10 papers akin to whales sing songs" in shown
+    assert "2 of 10 papers akin to “whales sing songs”" in shown
     assert "Whales" in shown.split("<h3>")[1]
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown
@@ -308,19 +266,3 @@ def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Cli
     assert 'content: " · "' in shown
     assert "Similar to <cite" in liked
     assert (client.search(START, limit=2)._repr_html_() or "").count("<article") == 2
-
-
-def test_a_client_alone_has_what_it_needs() -> None:
-    """Where nothing of ``akin[local]`` is installed: BibTeX is written, the text stands for the cards, and
-    what is missing names its line."""
-    given = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", ALONE], capture_output=True, text=True, env=given, check=False
-    )
-    said = done.stdout.splitlines()
-    assert said[0].startswith("@misc{ada2020title-")
-    assert "  1. -0.500  a: A title (2020) None" in said
-    lines = [line.split(": ")[-1] for line in said if "which is not installed" in line]
-    assert [*['pip install "akin[local]"'] * 4, "pip install pandas"] == lines
-    assert (1, "error: The command line needs") == (done.returncode, done.stderr[:29])
-    assert done.stderr.endswith('pip install "akin[local]"\n')

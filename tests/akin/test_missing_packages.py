@@ -12,7 +12,7 @@ from models.registry import resolve
 
 def test_a_registry_entry_names_its_missing_package() -> None:
     """An entry whose package is absent raises MissingPackageError with what to install."""
-    with pytest.raises(MissingPackageError, match=r"index backend .x.*pip install no_such_package"):
+    with pytest.raises(MissingPackageError, match=r"index backend .x.*pip install no-such-package"):
         resolve({"x": "no_such_package.part:Thing"}, "x", "index backend")
 
 

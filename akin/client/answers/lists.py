@@ -64,7 +64,7 @@ class Listed(Generic[_Item]):
 
     def to_pandas(self) -> "DataFrame":
         """A table with a row for each entry; raises MissingPackageError without pandas."""
-        with needed("A table of pandas", package="pandas"):
+        with needed("A table of pandas"):
             from pandas import DataFrame  # noqa: PLC0415 - clients do without it
 
         table = DataFrame.from_records([item.row() for item in self._items])
