@@ -21,9 +21,10 @@ help: ## Show the targets
 setup: $(VENV)/developing ## Install all that tests and checks need into .venv
 
 # Each of the two steps says what it does: the first takes minutes, once. With uv, which takes a tenth of the time;
-# it knows nothing of pip's settings, so pip is asked where it fails.
-LOCKED_INTO = $(BIN)/uv pip install --python $(BIN)/python --require-hashes --no-deps -r $(1) || \
-  $(BIN)/pip install --require-hashes --no-deps -r $(1)
+# it knows nothing of pip's settings, so pip is asked where it fails. Bars are for people alone.
+QUIETLY := $(shell test -t 2 || echo --quiet)
+LOCKED_INTO = $(BIN)/uv pip install $(QUIETLY) --python $(BIN)/python --require-hashes --no-deps -r $(1) || \
+  $(BIN)/pip install $(QUIETLY) --require-hashes --no-deps -r $(1)
 
 $(VENV)/serving: local.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
@@ -32,7 +33,7 @@ $(VENV)/serving: local.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --require-hashes -r docker/build.lock
 	@echo "2/4 $(TORCH), the largest package (some 200 MB; on some machines its build for GPUs, gigabytes)"
-	@$(BIN)/pip install --quiet $(TORCH)
+	@$(BIN)/pip install $(QUIETLY) $(TORCH)
 	@echo "3/4 The $$(grep -c '^[A-Za-z].*==' local.lock) other packages that index, search and serve"
 	@$(call LOCKED_INTO,local.lock)
 	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .

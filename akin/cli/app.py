@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from akin.cli.consoles import stderr
 from models.errors import AkinError
-from models.extras import Extra, needed
+from models.extras import needed
 from models.registry import uncollected
 from service.observability.logging import configure_logging
 
@@ -44,8 +44,6 @@ _COMMANDS: Final = {
     "convert": "akin.cli.training.conversion:convert",
     "demo": "akin.cli.collection.serving:demo",
 }
-# Those that need more than all others do.
-_EXTRAS: Final[dict[str, Extra]] = {"evaluate": "evaluate", "mcp": "mcp", "train": "train"}
 
 
 class _Commands(TyperGroup):
@@ -57,7 +55,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _COMMANDS:
             return None
-        with uncollected(), needed(f"akin {cmd_name}", extra=_EXTRAS.get(cmd_name, "local")):
+        with uncollected(), needed(f"akin {cmd_name}"):
             called = resolve_name(_COMMANDS[cmd_name])
         if not isinstance(called, typer.Typer):
             alone, function = typer.Typer(add_completion=False), called
@@ -76,7 +74,8 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         configure_logging("warning")
         try:
-            return super().invoke(ctx)
+            with needed("The command"):  # what it imports only now
+                return super().invoke(ctx)
         except AkinError as error:
             stderr.print("error:", style="bold red", end=" ")
             stderr.print(str(error), markup=False, soft_wrap=True)
