@@ -147,7 +147,7 @@ def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
         first = collection.search(START, limit=100)
         collection.add([{**WHALES, "abstract": DEMO[0]["abstract"]}])
         rest = collection.search(START, limit=100, cursor=first.next_cursor)
-        assert IDS - {START} == {each.paper.id for each in (*first, *rest)}
+        assert sorted(IDS - {START}) == sorted(each.paper.id for each in (*first, *rest))
         with pytest.raises(InputError, match="another search"):
             collection.search(START, facet="method", cursor=first.next_cursor)
 
@@ -238,7 +238,6 @@ def test_answers_are_lists(collection: Collection) -> None:
 
 def test_answers_are_taken_along(collection: Collection) -> None:
     """To pandas with a row for each, and to BibTeX and RIS with an entry for each."""
-    pytest.importorskip("pandas")
     answer = collection.search(START, facet="method", limit=3)
     table = answer.to_pandas()
     assert [result.paper.id for result in answer] == list(table["id"])
