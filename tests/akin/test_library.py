@@ -96,6 +96,23 @@ def test_the_documents_snippets_run(
     assert 8 == len(SNIPPETS)
 
 
+def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cells in turn, but for the encoder; a trial executes it in a kernel. What it keeps was not run."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert [[]] * len(codes) == [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for code in codes:
+        ours = code.replace("akin.index(PAPERS, FOLDER)", 'akin.index(PAPERS, FOLDER, encoder="hashing")')
+        exec(compile(ours, "cell", "exec"), names)  # noqa: S102 - ours
+    shutil.rmtree(names["FOLDER"].parent)
+    printed = capsys.readouterr().out
+    assert 3 == printed.count("% of the match, distance ")
+    assert "@article{" in printed
+    left, right = re.findall(r"^(-\d\.\d{4}) = (-\d\.\d{4})$", printed, re.M)[0]
+    assert left == right
+
+
 def methods_of(kind: type) -> dict[str, Any]:
     """The public methods of a class by their names."""
     return {
