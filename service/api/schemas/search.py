@@ -342,7 +342,8 @@ class HighlightOut(Out):
 class SharedWordOut(Out):
     """A word that query and result share, as the result writes it, and its share of what all of them count.
 
-    The shares of all shared words sum to 1, signs aside; under 0 are words of what to be unlike.
+    The shares of all shared words sum to 1, signs aside; under 0 are words of what to be unlike. Words of any
+    abstract ("we", "our", "propose", "results") have shares too, but are not listed.
     """
 
     term: str
