@@ -49,6 +49,12 @@ def recommend(
     negatives: Annotated[
         list[Path] | None, typer.Option(help="A library of papers to keep away from; may be repeated.")
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A claim to start from; with --facet beside sentences of it alone. May be repeated."
+        ),
+    ] = None,
     data: MaybeData = None,
     url: Url = "",
     key: Key = None,
@@ -88,7 +94,7 @@ def recommend(
         asked = cast(
             RecommendationsRequest,
             {
-                "seeds": _all(papers, seeds, collection, facet=facet),
+                "seeds": _all(papers, seeds, collection, texts=text, facet=facet),
                 **given(
                     negatives=_all(unlike, negatives, collection),
                     filters=filters_of(year_from, year_to, author, venue, field, has_facet),
@@ -101,7 +107,9 @@ def recommend(
             },
         )
         if not asked["seeds"]:
-            raise InputError("There is no paper to start from: name papers, or give a library with --seeds.")
+            raise InputError(
+                "There is nothing to start from: name papers, or give --seeds LIBRARY or --text WORDS."
+            )
         answer = collection.recommendations(**asked)
         if save:
             saved = collection.save_query(save, recommendations=asked)
@@ -114,10 +122,12 @@ def _all(
     files: list[Path] | None,
     collection: "Client | Local",
     *,
+    texts: list[str] | None = None,
     facet: list[Facet] | None = None,
 ) -> list[dict[str, Any]]:
-    """The papers that are named and those of files, each with the facets that count."""
+    """The papers that are named, texts, and the papers of files, each with the facets that count."""
     found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
+    found += [{"text": text} for text in texts or ()]
     if files:
         library = read_seeds(files, collection)
         _tell(library, ", ".join(map(str, files)))

@@ -195,11 +195,18 @@ class PastedSeedIn(AspectIn, PastedIn, _WeightIn):
 
 
 class TextSeedIn(TextIn, _WeightIn):
-    """A short text, and how much it counts."""
+    """A short text, how much it counts, and of which facets the sentences are that it is compared with.
+
+    With a ``facet`` only papers that have such a sentence are results; none may stand beside a negative.
+    """
+
+    facet: Facets | None = Field(
+        default=None, description="Compare the text with the sentences of papers that have these facets."
+    )
 
     def to_seed(self) -> Seed:
         """The same as a domain value."""
-        return Seed(text=self.text, weight=self.weight)
+        return Seed(text=self.text, aspect=Aspect(facets=facet_tuple(self.facet)), weight=self.weight)
 
 
 # One of many papers to start from; a name by itself is that of an indexed paper.
