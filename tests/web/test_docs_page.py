@@ -20,3 +20,15 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     alive.get_by_role("button", name="Try it out").click()
     alive.get_by_role("button", name="Execute").click()
     expect(alive.locator(".live-responses-table")).to_contain_text("200")
+
+
+def test_the_description_follows_the_theme(visit: VisitFn) -> None:
+    """Dark where the reader's system is, and light again with it."""
+    page = visit("/docs")
+    expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()
+    title = "document.querySelector('.swagger-ui .info .title')"
+    for scheme, is_dark in (("dark", True), ("light", False), ("dark", True)):
+        page.emulate_media(color_scheme=scheme)
+        expect(page.locator("html")).to_have_class("dark-mode" if is_dark else "")
+        letters = page.evaluate(f"getComputedStyle({title}).color")  # "rgb(r, g, b)"
+        assert is_dark == (sum(map(int, letters[4:-1].split(", "))) > 3 * 128)
