@@ -192,7 +192,10 @@ def barriers(page: Page, *, of: Literal["all", "colours", "layout"] = "all") -> 
     Two thirds of the time go into the contrast of every text: ``"colours"`` is that alone, for a page that
     was looked at in another scheme, and ``"layout"`` all else, for one looked at in another width.
     """
-    options: dict[str, object] = {"runOnly": ["color-contrast"] if of == "colours" else list(_RULES), "preload": False}
+    options: dict[str, object] = {
+        "runOnly": ["color-contrast"] if of == "colours" else list(_RULES),
+        "preload": False,
+    }
     if of == "layout":
         options["rules"] = {"color-contrast": {"enabled": False}}
     found = _AXE.run(page, options={**options, "resultTypes": ["violations"]})
