@@ -19,7 +19,7 @@ _CONTEXT_CHARS = 40
 _WINDOW_CHARS = 500
 _WIDE_WINDOW_CHARS = MAX_SENTENCE_CHARS + 1
 
-# The last space of Unicode: to look through all of its characters would take a tenth of a second at each start.
+# The last space of Unicode: to look through all characters would take a tenth of a second at each start.
 _LAST_SPACE = ord("\N{IDEOGRAPHIC SPACE}")
 
 # sentencex never splits between quotes or brackets, also where the quote is an apostrophe or the bracket is
