@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from akin.local.collection import Collection
 from models.errors import InputError, PaperNotFoundError, SnapshotMissingError
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import DEMO_CORPUS, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, ROOT, many_papers, write_corpus
 from tests.support.servers.loopback import served
 
 # More than a page of a list holds.
@@ -67,6 +68,32 @@ def client(data: Path) -> Iterator[akin.Client]:
     """A client of a service over the same folder."""
     with served(create_app(Settings(data=data, device="cpu"))) as address, akin.Client(address) as client:
         yield client
+
+
+SNIPPETS = [
+    code
+    for page in (ROOT / "README.md", ROOT / "docs" / "library.md")
+    for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+]
+
+
+def test_the_documents_snippets_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of README and of the page on the library, in turn, but for the encoder, which takes seconds."""
+    shutil.copy(DEMO_CORPUS, tmp_path / "papers.jsonl")
+    library = f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}"
+    (tmp_path / "library.bib").write_text(library, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in SNIPPETS:
+        ours = code.replace('"my-papers")\n', '"my-papers", encoder="hashing")\n', code.count("akin.index("))
+        ours = ours.replace("akin/demo/papers.jsonl", "papers.jsonl")
+        exec(compile(ours, "snippet", "exec"), names)  # noqa: S102 - ours
+    printed = capsys.readouterr().out
+    assert "99 of 99" in printed
+    assert "No paper of this collection" in printed
+    assert 8 == len(SNIPPETS)
 
 
 def methods_of(kind: type) -> dict[str, Any]:
