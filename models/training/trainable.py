@@ -142,7 +142,7 @@ def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
         import peft  # noqa: PLC0415 - optional
     config = peft.LoraConfig(
         r=low_rank.rank,
-        lora_alpha=low_rank.alpha,  # type: ignore[arg-type]  # a factor, which may be any
+        lora_alpha=low_rank.alpha,  # type: ignore[arg-type]  # peft divides it by r, whatever number it is
         lora_dropout=low_rank.dropout,
         target_modules=list(low_rank.targets),
         exclude_modules=["pooler.dense"],

@@ -88,12 +88,14 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
         DEMO[3]["id"],
         *("--like", library, "--unlike", DEMO[50]["id"], "--unlike", negative, "--facet", "method"),
         *("--akin-to", "all", "--negative-weight", "0.3", "--words", "0.5", "--specificity", "1"),
-        *("--limit", "4", "--year-from", "2015"),
+        *("--limit", "4", "--year-from", "2015", "--text", "Rivers flood towns."),
     ]
     names = [DEMO[place]["id"] for place in (3, 5, 7)]
     body = {
         "seeds": [
-            *({"paper_id": name, "facet": ["method"]} for name in names),
+            {"paper_id": names[0], "facet": ["method"]},
+            {"text": "Rivers flood towns.", "facet": ["method"]},
+            *({"paper_id": name, "facet": ["method"]} for name in names[1:]),
             {"title": "A draft", "abstract": DRAFT, "facet": ["method"]},
         ],
         "negatives": [{"paper_id": DEMO[50]["id"]}, {"paper_id": DEMO[40]["id"]}],
@@ -138,7 +140,7 @@ def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "There is no paper to start from"),
+        ((), "There is nothing to start from"),
         (("--like", "absent.bib"), "absent.bib"),
         (("nope", "--data", "x"), "either --data"),
     ],

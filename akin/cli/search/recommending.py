@@ -48,6 +48,12 @@ def recommend(
         list[str] | None,
         typer.Option(help="A paper, or a library file, to keep away from; may be repeated."),
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A claim to start from; with --facet beside sentences of it alone. May be repeated."
+        ),
+    ] = None,
     data: MaybeData = None,
     url: Url = "",
     key: Key = None,
@@ -87,7 +93,7 @@ def recommend(
         asked = cast(
             RecommendationsRequest,
             {
-                "seeds": _all(papers, seeds, collection, facet=facet),
+                "seeds": _all(papers, seeds, collection, texts=text, facet=facet),
                 **given(
                     negatives=_all(*_parted(unlike), collection),
                     filters=filters_of(year_from, year_to, author, venue, field, has_facet),
@@ -100,7 +106,9 @@ def recommend(
             },
         )
         if not asked["seeds"]:
-            raise InputError("There is no paper to start from: name papers, or give a library with --like.")
+            raise InputError(
+                "There is nothing to start from: name papers, or give --like LIBRARY or --text WORDS."
+            )
         answer = collection.recommend(**asked)
         if save:
             saved = collection.save_query(save, recommendations=asked)
@@ -119,10 +127,12 @@ def _all(
     files: list[Path] | None,
     collection: "Client | Collection",
     *,
+    texts: list[str] | None = None,
     facet: list[Facet] | None = None,
 ) -> list[dict[str, Any]]:
-    """The papers that are named and those of files, each with the facets that count."""
+    """The papers that are named, texts, and the papers of files, each with the facets that count."""
     found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
+    found += [{"text": text} for text in texts or ()]
     if files:
         library = looked_up(read_seeds(files), collection.papers)
         _tell(library, ", ".join(map(str, files)))
