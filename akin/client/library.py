@@ -136,9 +136,9 @@ def _paths(given: Files) -> list[Path]:
 
 
 def _in_respect(seed: str | Mapping[str, Any], facet: object) -> dict[str, Any]:
-    """A seed, with the facet that counts where it chooses nothing itself; a short text takes none."""
+    """A seed, with the facet that counts where it chooses nothing itself."""
     named = {"paper_id": seed} if isinstance(seed, str) else dict(seed)
-    chooses = named.keys() & {"facet", "sentences", "text"}
+    chooses = named.keys() & {"facet", "sentences"}
     return named if chooses else {**named, "facet": facet}
 
 

@@ -255,7 +255,7 @@ class Collection:
     @same_as(Client.add)
     def add(self, papers: Sequence[NewPaper], *, wait: bool = True) -> PapersAccepted:
         """As ``Client.add``; unless another process publishes at the moment, they are in answers at once."""
-        given = _checked(_PAPERS, calls.add(papers, wait=wait).body).to_papers()
+        given = _checked(_PAPERS, calls.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
         self._ingest.absorb()
         if wait:
@@ -381,7 +381,7 @@ def _log_warnings_alone() -> None:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
 
 
-def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None) -> _Body:
+def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: str = "The query") -> _Body:
     """The body of a request, held to what the service takes; raises InputError, which names the field."""
     try:
         return adapter.validate_python(body)
@@ -389,7 +389,7 @@ def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None) -> _Body:
         first = error.errors()[0]
         reason = first["msg"].removeprefix("Value error, ")
         place = where(first["loc"])
-        raise InputError(f"What was given cannot be used: {place}{': ' if place else ''}{reason}.") from error
+        raise InputError(f"{what} cannot be used: {place}{': ' if place else ''}{reason}.") from error
 
 
 def _answer(kind: type[_Answer], out: BaseModel) -> _Answer:

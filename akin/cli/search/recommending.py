@@ -84,7 +84,7 @@ def recommend(
         str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
     ] = "",
 ) -> None:
-    """Papers akin to several papers, named or in a library file, and far from others.
+    """Find papers similar to several, named or in a library file, and unlike others.
 
     Entries of a library that the collection has are taken as it has them, others by their abstracts. The
     seeds are never among the results. Asks the collection in --data, or the running service at --url.

@@ -71,7 +71,7 @@ def search(
         str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
     ] = "",
 ) -> None:
-    """Papers akin to one paper, or to a short text, with the sentences that match marked.
+    """Find papers similar to one, or to a short text, and see which of their sentences match.
 
     Asks the collection in --data, or the running service at --url, which answers at once.
     """
