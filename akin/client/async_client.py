@@ -17,7 +17,7 @@ from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.calls import Call, Reading
 from akin.client.client import DEFAULT_URL, Client, Retries
-from akin.client.library import with_libraries
+from akin.client.library import seeds_of, with_libraries
 from akin.client.paging import Pages
 from akin.client.queries import (
     BatchRequest,
@@ -75,10 +75,10 @@ class AsyncClient:
 
     @same_as(Client.recommend)
     async def recommend(
-        self, seeds: Sequence[str | Seed] = (), **asked: Unpack[RecommendKeywords]
+        self, seeds: str | Seed | Sequence[str | Seed] = (), **asked: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        reading = with_libraries({**asked, "seeds": list(seeds)})
+        reading = with_libraries({**asked, "seeds": seeds_of(seeds)})
         try:
             names = next(reading)
             while True:

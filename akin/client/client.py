@@ -25,7 +25,7 @@ from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
 from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.calls import Call, Reading
-from akin.client.library import Files, looked_up, with_libraries
+from akin.client.library import Files, looked_up, seeds_of, with_libraries
 from akin.client.paging import Pages
 from akin.client.queries import (
     BatchRequest,
@@ -161,10 +161,10 @@ class Client:
 
     def recommend(
         self,
-        seeds: Sequence[str | Seed] = (),
+        seeds: str | Seed | Sequence[str | Seed] = (),
         *,
         like: Files | None = None,
-        negatives: Sequence[str | Seed] = (),
+        negatives: str | Seed | Sequence[str | Seed] = (),
         unlike: Files | None = None,
         facet: FacetName | Sequence[FacetName] | None = None,
         akin_to: Literal["some", "all"] | None = None,
@@ -186,9 +186,9 @@ class Client:
         and ``cursor`` are as in ``search``.
         """
         asked = calls.given(
-            seeds=list(seeds),
+            seeds=seeds_of(seeds),
             like=like,
-            negatives=list(negatives) or None,
+            negatives=seeds_of(negatives) or None,
             unlike=unlike,
             facet=facet,
             akin_to=akin_to,

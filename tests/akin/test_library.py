@@ -215,6 +215,8 @@ def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> No
         assert ("whales", 21) == (collection.search(text="whales sing")[0].paper.id, len(collection))
         with pytest.raises(InputError, match=r"papers.0.abstract"):
             collection.add([{"id": "x", "title": "X", "abstract": " "}])
+        with pytest.raises(InputError, match="to_dict"):
+            akin.index([{**WHALES, "year": object()}], tmp_path / "data")
         collection.delete("whales")
         collection.delete("whales")
         with pytest.raises(PaperNotFoundError):
@@ -261,6 +263,8 @@ def test_a_library_is_a_list_to_start_from(
             limit=3,
         )
         assert timeless(same) == timeless(answer)
+        alone = asked.recommend({"paper_id": START}, negatives=DEMO[50]["id"], limit=3)
+        assert timeless(alone) == timeless(asked.recommend([START], negatives=[DEMO[50]["id"]], limit=3))
 
 
 def test_answers_are_lists(collection: Collection) -> None:
