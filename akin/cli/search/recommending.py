@@ -70,7 +70,7 @@ def recommend(
     specificity: Annotated[
         float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,

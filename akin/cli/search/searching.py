@@ -51,7 +51,7 @@ def search(
     focus: Annotated[
         float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
     scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
     tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
     words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
