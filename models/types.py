@@ -255,7 +255,7 @@ class SharedWord:
     """A word that query and result share, as the result writes it, and its share of what they all count.
 
     The shares of all shared words, without their signs, sum to 1; under 0 are words of what the result should
-    be unlike.
+    be unlike. Words of any abstract, such as "we" and "propose", have a share and are not named.
     """
 
     term: str

@@ -12,7 +12,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from indexer.files.file_system import is_read_only
-from models.errors import InputError, MissingPackageError, StorageError
+from models.errors import InputError, StorageError
+from models.extras import needed
 from models.interruption import is_interrupted
 
 BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another before it gives up
@@ -97,13 +98,8 @@ class Database:
         url, file = _url(url_or_path), sqlite_file(url_or_path)
         frozen = file if file is not None and is_read_only(file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
-        try:
+        with needed("PostgreSQL", extra="postgres"):
             self._engine = create_engine(url, **pool)
-        except ModuleNotFoundError as error:
-            raise MissingPackageError(
-                f"PostgreSQL needs the package {error.name}, which is not installed: "
-                'pip install "akin[postgres]"'
-            ) from error
         # Never the whole URL: it may hold a password.
         self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
         self._n_closed = 0

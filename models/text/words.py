@@ -22,6 +22,27 @@ STOP_WORDS: Final = frozenset(
     | {"not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this"}
     | {"to", "was", "will", "with"}
 )
+# Words of sentences, whatever they are about, and of what every abstract says of itself ("in this paper, we
+# propose a novel method", "results show"). They count as rare as they are, but do not say what papers share.
+_OF_SENTENCES: Final = """
+    i me my mine we us our ours you your yours he him his she her hers its they them theirs oneself itself
+    themselves ourselves who whom whose which what whatever when whenever where wherever why how whether
+    while whereas although though because since unless until than those each every either neither both all
+    any some several many much more most less least few other others another same own only also too very
+    quite rather even still yet already often usually typically generally always never sometimes once
+    again again here however thus therefore hence moreover furthermore additionally finally first second
+    third firstly secondly respectively namely especially particularly specifically about above across
+    after against along among amongst around before behind below beneath beside besides between beyond
+    despite down during except from further instead like near off onto out over per regarding through
+    throughout toward towards under up upon using via versus within without can cannot could may might
+    must shall should would am been being were do does did done doing have has had having nor so just well
+    one two three et al eg ie etc
+"""
+_OF_ABSTRACTS: Final = """
+    paper article study work letter thesis author propose present introduce describe investigate examine
+    aim show demonstrate indicate suggest conclude result finding find found approach method novel new
+    recent previous existing use base experiment outperform achieve perform significant significantly
+"""
 # What of a text is a word; it is kept with words that are counted, as other rules give others.
 RULES: Final = "2"
 # Of a longer run only its beginning is compared, which bounds what hostile text costs.
@@ -114,6 +135,12 @@ def places(text: str, wanted: Collection[str]) -> list[tuple[int, int, str]]:
     spans = [(start, end, text[start:end]) for start, end in ends]
     known = _with_stems({word for _, _, word in spans}, wanted)
     return [(start, end, known[word]) for start, end, word in spans if word in known]
+
+
+@lru_cache(maxsize=1)
+def everyday_stems() -> frozenset[str]:
+    """The stems of words that stand in abstracts on anything: "we", "our", "propose", "results"."""
+    return frozenset(_stemmed(f"{_OF_SENTENCES} {_OF_ABSTRACTS}".split()))
 
 
 def _with_stems(words: Iterable[str], wanted: Collection[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from models.text.words import written_as
+from models.text.words import everyday_stems, written_as
 from models.types import Alignment, Facet, Paper, RankedPaper
 from service.answer_warnings import AnswerWarning
 from service.match.nearness import Nearness
@@ -129,7 +129,7 @@ def _only(nearness: Nearness, own: Paper, other: Paper) -> tuple[str, ...]:
     if words is None:
         return ()
     vector, others = (words.vector(QueryWords(paper).bags()) for paper in (own, other))
-    there = set(others.stems)
+    there = everyday_stems().union(others.stems)
     heaviest = sorted(
         (-weight, stem)
         for stem, weight in zip(vector.stems, vector.weights.tolist(), strict=True)

@@ -153,9 +153,16 @@ class SegmentTitles:
         """The living papers with this title, in folded form, in their order."""
         key = self._folded.__getitem__
         first, last = (find(self._by_text, asked, key=key) for find in (bisect_left, bisect_right))
+        if first == last:
+            return []
         places = np.sort(self._by_text[first:last])
-        there: list[int] = places[np.isin(places, living)].tolist()
-        return there
+        # Both ascend; looking through all that live would take as long as all else of a list of titles.
+        at = np.searchsorted(living, places)
+        return [
+            place
+            for place, number in zip(places.tolist(), at.tolist(), strict=True)
+            if number < len(living) and living[number] == place
+        ]
 
     def like(
         self, asked: str, living: Int64[np.ndarray, " n_living"], *, limit: int

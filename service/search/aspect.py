@@ -1,10 +1,12 @@
 """The aspect of a query: which sentences to be like, which unlike, and how the first are turned."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
 from models.errors import SentenceSelectionError
 from models.facets import counted_as
@@ -133,6 +135,11 @@ def focused(
     return np.ascontiguousarray(np.where(norms > 0, turned * scale, chosen))
 
 
+# Which rows of a collection are sentences of which facets.
+Rows = Mapping[tuple[Facet, ...], Bool[np.ndarray, " n_rows"]]
+NO_ROWS: Final[Rows] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Query sentences that are compared with a paper by one plan.
@@ -141,7 +148,8 @@ class Part:
     ``away``: papers should be unlike them. ``weight`` (over 0) is how much the part counts beside others.
     ``seed`` is the number of the query paper in its list, which is that of the negatives where ``negative``.
     ``words`` are those that count beside the vectors. ``picked`` by number, each sentence counts as it is;
-    else the more specific ones count more.
+    else the more specific ones count more. Of a paper the sentences of the facets ``beside`` are compared,
+    all where there are none.
     """
 
     vectors: Float32[np.ndarray, "n_query dim"]
@@ -152,6 +160,7 @@ class Part:
     negative: bool = False
     words: QueryWords | None = None
     picked: bool = False
+    beside: tuple[Facet, ...] = ()
 
 
 def query_parts(

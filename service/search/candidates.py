@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float32, Int64
 from indexer.snapshot.snapshot import Snapshot
 from models.text.sentences import wording
 from models.text.words import plain
-from models.types import Candidate, Paper
+from models.types import Candidate, Facet, Paper
 from service.context import check_deadline, stage
-from service.search.aspect import Part, of_one_seed
+from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
 from service.search.query import Kinship
 from service.search.words import WITHOUT_WORDS, QueryVectors, SharedWords
 
@@ -75,7 +75,7 @@ def list_candidates(
     first: int,
     allowed: Bool[np.ndarray, " n_papers"],
     words: QueryVectors = WITHOUT_WORDS,
-    among: Bool[np.ndarray, " n_rows"] | None = None,
+    among: Rows = NO_ROWS,
     omitted: Sequence[Paper] = (),
 ) -> list[int]:
     """The positions of the first ``n_papers`` of a list that is the same however far it is read.
@@ -83,12 +83,12 @@ def list_candidates(
     The nearest come first; where ``words`` count, papers whose title was typed, then the nearest by both.
     Fewer if fewer are allowed. ``first`` papers come from one search, the rest from wider ones, in order, but
     for what was found before: an approximate index may find other papers when it is asked for more. The list
-    depends on ``first``. The sentences ``among`` these rows are searched, all if ``None``. Papers with the
-    title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
+    depends on ``first``. For a part only the sentences ``among`` the rows of its facets are searched. Papers
+    with the title or the abstract of one of ``omitted`` are left out, letter case and spacing aside. Raises
     DeadlineError.
     """
     several = not of_one_seed(parts)
-    query = _central_sentences(parts, akin_to) if several else parts[0].vectors
+    queries = _by_rows(parts, akin_to) if several else {parts[0].beside: parts[0].vectors}
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     quoted = [] if shared is None else list(_with_phrases(snapshot, shared, allowed))
@@ -97,8 +97,19 @@ def list_candidates(
     seen: set[int] = set()
     n_searched = first
     while True:
-        found = find_candidates(
-            snapshot, query, n_papers=n_searched, allowed=allowed, among=among, exact=not several
+        found = _merged(
+            [
+                find_candidates(
+                    snapshot,
+                    query,
+                    n_papers=n_searched,
+                    allowed=allowed,
+                    among=among.get(facets),
+                    exact=not several,
+                )
+                for facets, query in queries.items()
+            ],
+            n_searched,
         )
         ordered = _by_vectors_and_words(found, shared, n_searched, allowed, quoted)
         new = [position for position in dict.fromkeys([*titled, *ordered]) if position not in seen]
@@ -238,15 +249,38 @@ def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, 
     return papers[best], scores[best]
 
 
-def _central_sentences(parts: Sequence[Part], akin_to: Kinship) -> Float32[np.ndarray, "n_query dim"]:
-    """What to search for: near to any sentence of a seed, or, for what all have in common, to their mean."""
+def _by_rows(
+    parts: Sequence[Part], akin_to: Kinship
+) -> dict[tuple[Facet, ...], Float32[np.ndarray, "n_query dim"]]:
+    """What to search for among the sentences of which facets."""
     seeds = [part for part in parts if not part.away]
+    per_seed = max(_MAX_SENTENCES // len(seeds), 1)
+    groups: dict[tuple[Facet, ...], list[Part]] = {}
+    for part in seeds:
+        groups.setdefault(part.beside, []).append(part)
+    return {facets: _central_sentences(own, akin_to, per_seed) for facets, own in groups.items()}
+
+
+def _central_sentences(
+    seeds: Sequence[Part], akin_to: Kinship, per_seed: int
+) -> Float32[np.ndarray, "n_query dim"]:
+    """What to search for: near to any sentence of a seed, or, for what all have in common, to their mean."""
     if akin_to is Kinship.ALL and len(seeds) > 1:
         means = [part.vectors.mean(axis=0) for part in seeds]
         mean = np.average(means, axis=0, weights=[part.weight for part in seeds])
         return mean[None].astype(np.float32)
-    per_seed = max(_MAX_SENTENCES // len(seeds), 1)
     return np.concatenate([_central(part.vectors, per_seed) for part in seeds])
+
+
+def _merged(lists: Sequence[Sequence[Candidate]], n_papers: int) -> list[Candidate]:
+    """The nearest of several lists, each paper once, where it is nearest."""
+    if len(lists) == 1:
+        return list(lists[0])
+    best: dict[int, float] = {}
+    for each in chain.from_iterable(lists):
+        best[each.position] = max(each.score, best.get(each.position, each.score))
+    nearest = sorted(best.items(), key=lambda found: (-found[1], found[0]))
+    return [Candidate(position, score) for position, score in nearest[:n_papers]]
 
 
 def _central(vectors: Float32[np.ndarray, "n_query dim"], n: int) -> Float32[np.ndarray, "n_central dim"]:

@@ -9,7 +9,6 @@ from threading import Thread
 from typing import Final
 
 import numpy as np
-from jaxtyping import Bool
 
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -21,7 +20,7 @@ from service.cache.digests import generation_digest
 from service.context import check_deadline, stage
 from service.resolve.identifiers import Identifiers
 from service.resolve.titles import Titles
-from service.search.aspect import Part
+from service.search.aspect import Part, Rows
 from service.search.candidates import depth_for, list_candidates
 from service.search.explain import explain
 from service.search.query import (
@@ -204,10 +203,10 @@ class SearchEngine:
         allowed = snapshot.allowed_papers(query.filters).copy()
         own = [seed.position for seed in seeds if seed.position is not None]
         allowed[own] = False
-        among = self._among(query)
-        if among is not None:
+        among = {part.beside: snapshot.rows_of_facets(part.beside) for part in parts if part.beside}
+        for rows in among.values():
             having = np.zeros_like(allowed)
-            having[snapshot.paper_of_row[among]] = True
+            having[snapshot.paper_of_row[rows]] = True
             if allowed.any() and not (allowed & having).any():
                 return _Page(0, reason=Reason.NO_SENTENCE_OF_THAT_FACET)
             allowed &= having
@@ -244,13 +243,6 @@ class SearchEngine:
         cut_at = n_listed if self.longest_list < n_allowed else None
         return _Page(n_listed, results, reason=reason, cut_at=cut_at)
 
-    def _among(self, query: SearchQuery) -> Bool[np.ndarray, " n_rows"] | None:
-        """The sentences that a text with facets is compared with; ``None`` for all."""
-        facets = {facet for seed in query.seeds if seed.text is not None for facet in seed.aspect.facets}
-        if not facets:
-            return None
-        return self.snapshot.rows_of_facets(facets)
-
     def _words(self, query: SearchQuery, parts: Sequence[Part]) -> QueryVectors:
         """The words of the parts, and what they weigh."""
         snapshot = self.snapshot
@@ -271,7 +263,7 @@ class SearchEngine:
         query: SearchQuery,
         parts: Sequence[Part],
         words: QueryVectors,
-        among: Bool[np.ndarray, " n_rows"] | None,
+        among: Rows,
         candidates: Sequence[int],
         shown: Sequence[Stretch],
         *,

@@ -54,7 +54,7 @@ def explain(
     max_alignments: int = MAX_ALIGNMENTS,
     words: MatchedWords = NO_WORDS,
     strength: Strength | None = None,
-    compared: Int64[np.ndarray, " n_compared"] | None = None,
+    compared: Sequence[Int64[np.ndarray, "..."] | None] = (),
 ) -> RankedPaper:
     """A paper with its score, and the cells of ``plans`` and the ``words`` that make it up.
 
@@ -65,13 +65,11 @@ def explain(
     sentences that match what the paper should be like; the lightest past MAX_HIGHLIGHTS are left out.
 
     Row ``i`` of a plan belongs to its part's query sentence ``i``, column ``j`` to sentence ``j``, or number
-    ``j`` of those ``compared``; with one vector a paper, the only cell belongs to the two whole abstracts.
-    Raises DeadlineError.
+    ``j`` of those ``compared`` with its part; with one vector a paper, the only cell belongs to the two whole
+    abstracts. Raises DeadlineError.
     """
     check_deadline()
-    cells = _cells(plans, weights)
-    if compared is not None:
-        cells = cells._replace(columns=compared[cells.columns])
+    cells = _cells(plans, weights, compared)
     away = cells.weights < 0
     # Heaviest first, those of equal weight in the order of parts, rows and columns.
     order = np.argsort(-np.abs(cells.weights), kind="stable")
@@ -114,15 +112,27 @@ def _shown(paper: Paper, include: Collection[Detail]) -> Paper:
     )
 
 
-def _cells(plans: Sequence[tuple[int, Plan]], weights: Float64[np.ndarray, " n_parts"]) -> _Cells:
+def _cells(
+    plans: Sequence[tuple[int, Plan]],
+    weights: Float64[np.ndarray, " n_parts"],
+    compared: Sequence[Int64[np.ndarray, "..."] | None],
+) -> _Cells:
     """Every cell with some mass of the parts that count, part by part, row by row."""
-    of_parts = [_of_part(number, plan, weights[number]) for number, plan in plans if weights[number]]
+    of_parts = [
+        _of_part(number, plan, weights[number], compared[number] if compared else None)
+        for number, plan in plans
+        if weights[number]
+    ]
     return of_parts[0] if len(of_parts) == 1 else _Cells(*map(np.concatenate, zip(*of_parts, strict=True)))
 
 
-def _of_part(number: int, plan: Plan, weight: float) -> _Cells:
+def _of_part(
+    number: int, plan: Plan, weight: float, compared: Int64[np.ndarray, " n_compared"] | None
+) -> _Cells:
     held = np.nonzero(plan.mass > _LIGHTEST)
     rows, columns = held
+    if compared is not None:
+        columns = compared[columns]
     return _Cells(np.full(len(rows), number), rows, columns, weight * plan.mass[held], plan.cost[held])
 
 

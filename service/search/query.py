@@ -91,8 +91,9 @@ def stretches(page: Page, stop: int) -> Iterator[Stretch]:
 class Seed:
     """One of ``paper_id`` (or another name of an indexed paper), ``paper`` and ``text``; what of it matters.
 
-    ``text`` is a claim or a few words, of which no part can be chosen. ``weight`` (over 0) is how much the
-    seed counts beside the others of its list.
+    ``text`` is a claim or a few words, of which no part can be chosen: the facets of its aspect are those of
+    the sentences that it is compared with. ``weight`` (over 0) is how much the seed counts beside the others
+    of its list.
     """
 
     paper_id: str | None = None

@@ -12,7 +12,7 @@ from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, sc
 from models.transport.problem import distances
 from models.types import EncoderSpec, MatchedWords, Paper, rows_of
 from service.context import check_deadline
-from service.search.aspect import Part, of_one_seed
+from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
 from service.search.query import Kinship
 from service.search.seeds import own_weights, seed_weights
 from service.search.words import WITHOUT_WORDS, QueryVectors
@@ -40,6 +40,8 @@ MAX_SPECIFICITY = 100.0
 _REACH_PAPERS = 32
 # Distances below this are no measure of anything: all papers sampled are the seed over again.
 _MIN_DISTANCE = 1e-6
+# Sentence vectors of papers, end to end, and where those of each begin and end.
+_Vectors = tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]
 
 
 def default_tau(spec: EncoderSpec, *, text: bool = False) -> float:
@@ -117,7 +119,8 @@ class Comparison:
     ``specificity`` is how much specific sentences count beside others (``specificity_weights``), beside a
     sample of the collection but for the papers ``apart_from``, which are the query's own.
     ``words`` are those of the parts; where they do not count, scores are as transport gives them, to the bit.
-    Of papers the sentences ``among`` these rows are compared, all if ``None``; each paper must have one.
+    Of papers a part is compared with the sentences ``among`` the rows of its facets, of which each must have
+    one.
     """
 
     def __init__(
@@ -128,13 +131,14 @@ class Comparison:
         scorer: Scorer,
         settings: TransportSettings,
         words: QueryVectors = WITHOUT_WORDS,
-        among: Bool[np.ndarray, " n_rows"] | None = None,
+        among: Rows = NO_ROWS,
         specificity: float = 0.0,
         apart_from: Sequence[int] = (),
     ) -> None:
         self._snapshot = snapshot
-        self._among = among
         self._parts = parts
+        # The rows that parts are compared with, by their facets; ``None`` for all.
+        self._among = {part.beside: among.get(part.beside) for part in parts}
         self._plan = partial(compare, scorer=scorer, settings=settings)
         self._words = words
         self._specificity = specificity
@@ -193,42 +197,68 @@ class Comparison:
         for number, part in enumerate(self._parts):
             counting = np.flatnonzero(ranked.weights[number, first:last])
             if len(counting):
-                rows, offsets = self._gather(ranked.positions[first:last][counting])
+                rows, offsets = self._gather(ranked.positions[first:last][counting], part)
                 compared = self._plan(part.vectors, rows, offsets, log_weights=self._log_weights[number])
                 for i, paper in enumerate(counting.tolist()):
                     plans[paper].append((number, compared[i]))
         return plans
 
-    def compared(self, position: int) -> Int64[np.ndarray, " n_compared"] | None:
-        """The numbers of the sentences of a paper that are compared; ``None`` for all."""
-        if self._among is None:
-            return None
-        return np.flatnonzero(self._among[slice(*self._snapshot.offsets[position : position + 2])])
+    def compared(self, position: int) -> list[Int64[np.ndarray, "..."] | None]:
+        """For each part the numbers of the sentences of a paper that are compared; ``None`` for all."""
+        own = slice(*self._snapshot.offsets[position : position + 2])
+        masks = (self._among[part.beside] for part in self._parts)
+        return [None if mask is None else np.flatnonzero(mask[own]) for mask in masks]
 
-    def _gather(
-        self, positions: Int64[np.ndarray, " k"]
-    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
-        """The vectors of papers that are compared, end to end, with their offsets."""
-        rows, offsets = self._snapshot.gather(positions)
-        if self._among is None:
+    def _gather(self, positions: Int64[np.ndarray, " k"], part: Part) -> _Vectors:
+        """The vectors of papers that are compared with ``part``, end to end, with their offsets."""
+        return self._kept(*self._snapshot.gather(positions), positions, self._among[part.beside])
+
+    def _gather_all(self, positions: Int64[np.ndarray, " k"]) -> list[_Vectors]:
+        """The same for each part; the vectors are read once."""
+        gathered = self._snapshot.gather(positions)
+        kept = {facets: self._kept(*gathered, positions, mask) for facets, mask in self._among.items()}
+        return [kept[part.beside] for part in self._parts]
+
+    def _kept(
+        self,
+        rows: Float32[np.ndarray, "n_read dim"],
+        offsets: Int64[np.ndarray, " k_plus_1"],
+        positions: Int64[np.ndarray, " k"],
+        among: Bool[np.ndarray, " n_all_rows"] | None,
+    ) -> _Vectors:
+        if among is None:
             return rows, offsets
-        kept = self._among[rows_of(self._snapshot.offsets, positions)[0]]
+        kept = among[rows_of(self._snapshot.offsets, positions)[0]]
         return rows[kept], np.concatenate([[0], np.cumsum(kept)])[offsets]
 
     def _compare(self, positions: Int64[np.ndarray, " k"]) -> Iterator[tuple[Plans, ...]]:
         for batch in np.split(positions, range(_BATCH, len(positions), _BATCH)):
-            rows, offsets = self._gather(batch)
             yield tuple(
-                self._plan(part.vectors, rows, offsets, log_weights=weights)
-                for part, weights in zip(self._parts, self._log_weights, strict=True)
+                self._plan(part.vectors, *vectors, log_weights=weights)
+                for part, vectors, weights in zip(
+                    self._parts, self._gather_all(batch), self._log_weights, strict=True
+                )
             )
 
     def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
-        rows, offsets = self._gather(positions)
         scores = np.empty((len(self._parts), len(positions)))
-        for own, part, weights in zip(scores, self._parts, self._log_weights, strict=True):
-            own[:] = self._plan(part.vectors, rows, offsets, log_weights=weights).scores
+        for own, part, vectors, weights in zip(
+            scores, self._parts, self._gather_all(positions), self._log_weights, strict=True
+        ):
+            own[:] = self._plan(part.vectors, *vectors, log_weights=weights).scores
         return scores
+
+    def _sample(self, n_papers: int) -> Int64[np.ndarray, " k"]:
+        """Papers of the collection that can be compared with every part."""
+        masks = [mask for mask in self._among.values() if mask is not None]
+        if len(masks) <= 1:
+            return self._snapshot.sample(n_papers, *masks)
+        having = np.ones(len(self._snapshot.living), dtype=bool)
+        for mask in masks:
+            own = np.zeros_like(having)
+            own[self._snapshot.paper_of_row[mask]] = True
+            having &= own
+        return self._snapshot.sample(n_papers, having[self._snapshot.paper_of_row])
 
     def _reaches(
         self,
@@ -257,7 +287,7 @@ class Comparison:
     @cached_property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
-        sample = self._snapshot.sample(_REACH_PAPERS, self._among)
+        sample = self._sample(_REACH_PAPERS)
         usual = -self._scores(sample).mean(axis=1)
         if self._words.weight:
             usual += self._words.weight * self._words.distances(sample).mean(axis=1)
@@ -267,7 +297,7 @@ class Comparison:
     @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
-        distances = -self._scores(self._snapshot.sample(SAMPLE_PAPERS)).mean(axis=1)
+        distances = -self._scores(self._sample(SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
 

@@ -48,7 +48,7 @@ _NEAREST_SEEDS = 10
 _NOTHING_TO_CHOOSE = (
     "A query by text counts as one sentence, so nothing can be chosen in it: leave out sentences, unlike "
     "and focus, or give the text as an abstract. A facet chooses the sentences of papers that it is compared "
-    "with, where it is asked with alone."
+    "with, but for a text to be unlike."
 )
 
 
@@ -105,7 +105,7 @@ class SeedReader:
         for number, negative, seed in given:
             check_deadline()
             try:
-                seen = self._resolve(seed, number, negative=negative, alone=len(given) == 1)
+                seen = self._resolve(seed, number, negative=negative)
             except (PaperNotFoundError, SentenceSelectionError) as error:
                 if not query.skip_unresolved:
                     raise
@@ -118,10 +118,10 @@ class SeedReader:
                 resolved.append(seen)
         return resolved, unresolved
 
-    def _resolve(self, seed: Seed, number: int, *, negative: bool, alone: bool) -> ResolvedSeed:
+    def _resolve(self, seed: Seed, number: int, *, negative: bool) -> ResolvedSeed:
         # The facets of a text are those of the sentences to compare it with; it has none itself.
         aspect = seed.aspect if seed.text is None else replace(seed.aspect, facets=())
-        if seed.text is not None and (aspect != Aspect() or (seed.aspect.facets and not alone)):
+        if seed.text is not None and (aspect != Aspect() or (seed.aspect.facets and negative)):
             raise SentenceSelectionError(_NOTHING_TO_CHOOSE)
         read = self.read(seed)
         n_vectors, unit = len(read.vectors), self._snapshot.manifest.encoder.unit
@@ -150,6 +150,8 @@ class SeedReader:
             seed=number,
             negative=negative,
         )
+        if seed.text is not None:
+            parts = [replace(part, beside=tuple(sorted(set(seed.aspect.facets)))) for part in parts]
         return ResolvedSeed(asked, tuple(parts), read.position, warnings)
 
     def read(self, seed: Seed) -> ReadPaper:

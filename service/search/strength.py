@@ -19,7 +19,7 @@ from indexer.snapshot.snapshot import Snapshot
 from models.transport import SERVING, Scorer
 from models.types import Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
-from service.search.aspect import Aspect, Part, query_parts, select_sentences
+from service.search.aspect import NO_ROWS, Aspect, Part, query_parts, select_sentences
 from service.search.candidates import find_candidates
 from service.search.query import Kinship, Seed
 from service.search.rerank import Comparison, default_specificity, default_tau
@@ -127,7 +127,7 @@ class Strengths:
                     scorer=respect.scorer,
                     settings=replace(SERVING, tau=tau),
                     words=words,
-                    among=among,
+                    among=NO_ROWS if among is None else {respect.facets: among},
                     specificity=default_specificity(spec),
                     apart_from=[position],
                 )
@@ -147,5 +147,6 @@ class Strengths:
             return []
         if text:
             longest = max(selection.like, key=lambda number: len(paper.sentences[number].text))
-            return [Part(vectors[[longest]], (longest,), words=QueryWords(paper, (longest,), 1.0))]
+            words = QueryWords(paper, (longest,), 1.0)
+            return [Part(vectors[[longest]], (longest,), words=words, beside=facets)]
         return query_parts(aspect, selection, paper, vectors, unit=unit)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from indexer.words.collection import CollectionWords, WordVector
-from models.text.words import WordCounts, count_words, phrases, stems, written_as
+from models.text.words import WordCounts, count_words, everyday_stems, phrases, stems, written_as
 from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
 from service.context import check_deadline
 
@@ -178,7 +178,8 @@ class QueryVectors:
 
     def _told(self, added: Mapping[str, float], distance: float, paper: Paper) -> MatchedWords:
         total = sum(map(abs, added.values()))
-        heaviest = sorted(filter(added.get, added), key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
+        telling = [stem for stem in added if added[stem] and stem not in everyday_stems()]
+        heaviest = sorted(telling, key=lambda stem: (-abs(added[stem]), stem))[:MAX_TERMS]
         written = written_as(f"{paper.title} {paper.abstract}", heaviest)
         # A text that was stemmed by other rules when it was indexed may write none of its stems today.
         terms = tuple(SharedWord(written.get(stem, stem), added[stem] / total) for stem in heaviest)

@@ -20,3 +20,19 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     alive.get_by_role("button", name="Try it out").click()
     alive.get_by_role("button", name="Execute").click()
     expect(alive.locator(".live-responses-table")).to_contain_text("200")
+
+
+def test_the_description_follows_the_theme(visit: VisitFn) -> None:
+    """Dark where the reader's system is, from the start and once it changes; the way back can be read."""
+    page = visit("/docs")
+    page.emulate_media(color_scheme="dark")
+    page.reload()
+    expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()
+    for is_dark in (True, False, True):
+        page.emulate_media(color_scheme="dark" if is_dark else "light")
+        expect(page.locator("html")).to_have_class("dark-mode" if is_dark else "")
+        for part in (".info .title", "nav a"):
+            letters = page.evaluate(
+                f"getComputedStyle(document.querySelector('{part}')).color"
+            )  # rgb(r, g, b)
+            assert is_dark == (sum(map(int, letters[4:-1].split(", "))) > 3 * 128)

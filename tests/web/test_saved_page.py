@@ -50,6 +50,7 @@ ASKED = (
     Asked(paper="w/1", sentences=(0,), like=(Further("w/2", (Facet.METHOD,)),), not_like=(Further("t/1"),)),
     Asked(paper="w/1", unlike_facets=(Facet.RESULT,), like=(Further("w/2"),), not_like=(Further("t/1"),)),
     Asked(text="whales sing", like=(Further("w/2", (Facet.METHOD, Facet.RESULT)),)),
+    Asked(text="whales sing", facets=(Facet.METHOD,), like=(Further("w/2", (Facet.RESULT,)),)),
     Asked(abstract=ABSTRACT, not_like=(Further("w/2"),)),
 )
 

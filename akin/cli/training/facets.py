@@ -35,6 +35,15 @@ class LabelledPapers:
     held_out: Sequence[Paper] = ()
 
 
+def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> LabelledPapers:
+    """The abstracts of several sources, each as ``read_labelled`` reads it."""
+    read = [read_labelled(path, held_out=held_out) for path in paths]
+    return LabelledPapers(
+        tuple(paper for each in read for paper in each.learnt),
+        tuple(paper for each in read for paper in each.held_out),
+    )
+
+
 def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
     """The abstracts of CSAbstruct's folder (its train.jsonl), of a file of that layout, or of any corpus.
 
@@ -85,6 +94,7 @@ def train_facets(
 ) -> "FacetMeasurement | None":
     """Train a tagger under ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
 
+    Some abstracts are learnt once more from a later sentence on (``begun_later``).
     ``encoder`` is ``None`` for a tagger of text alone. The figures are of the papers held out, beside those
     of the tagger that comes with Akin; ``None`` without any. Raises InputError for a file of its name.
     """
@@ -92,15 +102,14 @@ def train_facets(
     if papers.held_out and shipped.spec.name == out.stem:
         raise InputError(f"{out} has the name of the weights that come with Akin; give the file another.")
     training = importlib.import_module("models.training.facets")
-    targets = [training.one_hot(paper) for paper in papers.learnt]
+    learnt = [*papers.learnt, *training.begun_later(papers.learnt)]
+    targets = [training.one_hot(paper) for paper in learnt]
     states, fingerprint = [], None
     if encoder is not None:
         fingerprint = encoder.spec.fingerprint
-        states = training.hidden_states(
-            papers.learnt, encoder, layers=settings.layers, on_progress=on_progress
-        )
+        states = training.hidden_states(learnt, encoder, layers=settings.layers, on_progress=on_progress)
     content = training.train_tagger(
-        papers.learnt, states, targets, settings, encoder=fingerprint, on_progress=on_progress
+        learnt, states, targets, settings, encoder=fingerprint, on_progress=on_progress
     )
     with storage_errors(out):
         replace_file(out, content)

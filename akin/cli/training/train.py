@@ -14,7 +14,7 @@ from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from akin.cli.training.config import read_config
 from akin.cli.training.data import app as data_app
-from akin.cli.training.facets import read_labelled, train_facets
+from akin.cli.training.facets import read_all_labelled, train_facets
 from akin.cli.training.functions import examples_table, find_examples, layer_numbers, train_functions
 from models.encoder import load_encoder
 from models.errors import InputError
@@ -152,10 +152,10 @@ def functions(
 @app.command()
 def facets(
     labelled: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
             help="CSAbstruct's folder (its train.jsonl), a file of that layout, or a corpus whose abstracts "
-            "have labelled sections, as PubMed's."
+            "have labelled sections, as PubMed's; or several of them."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Write the weights here.", dir_okay=False)],
@@ -177,7 +177,7 @@ def facets(
     make_room_for(out)
     training = importlib.import_module("models.training.facets")
     settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
-    papers = read_labelled(labelled, held_out=held_out)
+    papers = read_all_labelled(labelled, held_out=held_out)
     loaded = None if text_alone else load_encoder(encoder, device=device)
     with show_progress(stderr) as on_progress:
         measured = train_facets(papers, loaded, settings, out=out, on_progress=on_progress)

@@ -195,11 +195,18 @@ class PastedSeedIn(AspectIn, PastedIn, _WeightIn):
 
 
 class TextSeedIn(TextIn, _WeightIn):
-    """A short text, and how much it counts."""
+    """A short text, how much it counts, and of which facets the sentences are that it is compared with.
+
+    With a ``facet`` only papers that have such a sentence are results; none may stand beside a negative.
+    """
+
+    facet: Facets | None = Field(
+        default=None, description="Compare the text with the sentences of papers that have these facets."
+    )
 
     def to_seed(self) -> Seed:
         """The same as a domain value."""
-        return Seed(text=self.text, weight=self.weight)
+        return Seed(text=self.text, aspect=Aspect(facets=facet_tuple(self.facet)), weight=self.weight)
 
 
 # One of many papers to start from; a name by itself is that of an indexed paper.
@@ -342,7 +349,8 @@ class HighlightOut(Out):
 class SharedWordOut(Out):
     """A word that query and result share, as the result writes it, and its share of what all of them count.
 
-    The shares of all shared words sum to 1, signs aside; under 0 are words of what to be unlike.
+    The shares of all shared words sum to 1, signs aside; under 0 are words of what to be unlike. Words of any
+    abstract ("we", "our", "propose", "results") have shares too, but are not listed.
     """
 
     term: str

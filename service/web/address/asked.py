@@ -153,11 +153,6 @@ class Asked:
         """Whether several papers are asked with."""
         return bool(self.like or self.not_like)
 
-    @property
-    def uncounted(self) -> tuple[Facet, ...]:
-        """The facets of a text that do not count: beside further papers it is compared with all of each."""
-        return self.facets if self.text and self.of_many else ()
-
     def settled(self, sentences: Sequence[Sentence]) -> "Asked":
         """The same with sentences or facets chosen, not both: forms send a facet and the boxes it ticked.
 
@@ -265,8 +260,8 @@ class Asked:
         """Sentences to be unlike are a negative of their own here."""
         own, unlike = self._paper(), _chosen(self.unlike_sentences, self.unlike_facets)
         chosen = _chosen(self.sentences, self.facets)
-        if "text" in own:  # a facet is of what a text alone is compared with; see ``uncounted``
-            own, chosen = {"abstract": [own["text"]]}, {}
+        if "text" in own and not self.facets:  # else it stays a text, compared with sentences of these alone
+            own = {"abstract": [own["text"]]}
         seeds = [{**own, **chosen}] if own else []
         negatives = [{**own, **unlike}] if own and unlike else []
         return {

@@ -45,7 +45,7 @@ def view_query(asked: Asked, paper: Paper | None, *, n_read: int | None = None) 
     if paper is None:
         return None
     facets = [facet for facet in _FACETS if any(each.facet is facet for each in paper.sentences)]
-    if asked.text:  # the facets of what it is compared with, where it is asked with alone
+    if asked.text:  # the facets of what it is compared with
         facets = [] if asked.of_many else list(_FACETS)
     out = PaperOut.model_validate(paper)
     return QueryView(

@@ -85,8 +85,6 @@ def _own(asked: Asked, title: str) -> Iterator[Part]:
         words if named != words else "",
     )
     first = "in their" if asked.text else "in"
-    if asked.uncounted:
-        first = "in any sentence, not just"
     for number, facet in enumerate(asked.facets):
         left = asked.address(facets=toggled(asked.facets, facet))
         yield Part("and" if number else first, facet, left, facet=facet)

@@ -1,6 +1,7 @@
 """Training of facet taggers: what is learnt, what is kept, and that it can be repeated."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -15,7 +16,14 @@ from models.encoder import Encoder
 from models.errors import EncoderError, InputError, WeightsError
 from models.facets import FACETS, METADATA, SHIPPED_WEIGHTS, read_metadata
 from models.taggers.sequence import Batch, SequenceModel, SequenceTagger, Shape, ngrams
-from models.training.facets import SURFACE, TaggerSettings, hidden_states, one_hot, train_tagger
+from models.training.facets import (
+    SURFACE,
+    TaggerSettings,
+    begun_later,
+    hidden_states,
+    one_hot,
+    train_tagger,
+)
 from models.types import Facet, Paper
 from tests.support.examples.tiny_bert import paper
 
@@ -57,6 +65,21 @@ def test_a_tagger_learns_what_sentences_do(tmp_path: Path) -> None:
     for given in labelled(4):
         (found,) = tagger.tag([given], [])
         assert [s.facet for s in given.sentences] == [FACETS[code] for code in found.argmax(axis=1)]
+
+
+def test_some_abstracts_are_learnt_as_if_they_began_later() -> None:
+    """About a quarter of each way to begin later, always the same ones; no background or too little, none."""
+    papers = [replace(given, id=f"p{number}") for number, given in enumerate(labelled(200))]
+    later = list(begun_later(papers))
+    assert later == list(begun_later(papers))
+    own = {given.id: given.sentences for given in papers}
+    assert all(given.sentences == own[given.id][-len(given.sentences) :] for given in later)
+    begun = Counter(given.sentences[0].facet for given in later)
+    # Half have an objective; all have a method, and two sentences from the result on.
+    assert {Facet.OBJECTIVE, Facet.METHOD, Facet.RESULT} == set(begun)
+    assert 15 < begun[Facet.OBJECTIVE] < 35 < begun[Facet.METHOD] < 65 > begun[Facet.RESULT] > 35
+    assert not list(begun_later([replace(given, sentences=given.sentences[:2]) for given in papers]))
+    assert not list(begun_later([replace(given, sentences=given.sentences[-1:]) for given in papers]))
 
 
 def test_training_can_be_repeated() -> None:

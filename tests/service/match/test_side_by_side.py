@@ -87,7 +87,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotat
         {"id": "a", "title": "Rivers", "abstract": ["Rivers flood in spring.", "Zebras graze at noon."]}
     )
     papers.append(
-        {"id": "b", "title": "Lakes", "abstract": ["Walruses nap on floes.", "Rivers flood in spring."]}
+        {"id": "b", "title": "Lakes", "abstract": ["Walruses nap on our floes.", "Rivers flood in spring."]}
     )
     return small_engine(tmp_path_factory.mktemp("sides"), sentence_annotator, papers)
 
@@ -102,6 +102,7 @@ def test_what_only_one_has_is_told(engine: SearchEngine) -> None:
     assert [True, False] == [each.alone for each in found.b.sentences]
     assert {"Zebras", "graze", "noon"} <= {*found.a.terms}
     assert "Walruses" in found.b.terms
+    assert "our" not in found.b.terms  # a word of any abstract
     assert "flood" not in {*found.a.terms, *found.b.terms}
     assert {"flood", "spring", "Rivers"} == {each.term for each in found.a.other.words.terms}
 

@@ -170,23 +170,18 @@ def test_every_part_is_said(client: TestClient, query: str, part: str, words: st
     assert Asked.of(QueryParams(query)) == asked_by(without)
 
 
-def test_a_facet_of_a_text_is_not_dropped_without_a_word(client: TestClient) -> None:
-    """Beside further papers it does not count: the line and a notice say so, and take it away."""
+def test_a_text_keeps_its_facet_beside_further_papers(client: TestClient) -> None:
+    """The line says it and takes it away; the answer is that of recommendations with the text's facet."""
     alone = page_at(client, "/?text=graph+networks&facet=method")
-    assert "uncounted" not in [each.get("id") for each in alone.all("p")]
     address = next(each["href"] for each in alone.all("a") if "like=" in each.get("href", ""))
-    assert (Facet.METHOD,) == asked_by(address).facets
-    parts = summary(client, address)
-    left = asked_by(parts["in any sentence, not just method"])
-    page = page_at(client, address)
-    assert page.all("p", id="uncounted")
-    assert "compared with every sentence, not just method" in " ".join(page.text.split())
-    assert left.address() in [each["href"] for each in page.all("a") if each.get("class") != "chip method"]
-    assert () == left.facets
-    assert asked_by(address).like == left.like
-    without = page_at(client, left.address())
-    assert ranked_ids(page) == ranked_ids(without)
-    assert not without.all("p", id="uncounted")
+    asked = asked_by(address)
+    assert (Facet.METHOD,) == asked.facets
+    left = asked_by(summary(client, address)["in their method"])
+    assert ((), asked.like) == (left.facets, left.like)
+    assert {"text": "graph networks", "facet": "method"} == asked.body()["seeds"][0]
+    answer = client.post("/v1/recommendations", json=asked.body()).json()
+    assert [result["paper"]["id"] for result in answer["results"]] == ranked_ids(page_at(client, address))
+    assert ranked_ids(page_at(client, address)) != ranked_ids(page_at(client, left.address()))
 
 
 def test_a_pasted_text_without_a_title_has_a_name(client: TestClient) -> None:

@@ -191,11 +191,50 @@ def test_a_title_finds_its_paper_first(tmp_path: Path, hashing: Encoder) -> None
     assert not {"x", "y"} & set(found(words=0.0))
 
 
-def test_a_text_among_several_seeds_takes_no_facet(client: TestClient) -> None:
-    """Other seeds are compared with whole papers."""
-    seeds = [{"text": CLAIM, "facet": "method"}, ID]
-    response = client.post("/v1/recommendations", json={"seeds": seeds})
-    assert 422 == response.status_code
+@pytest.mark.parametrize("akin_to", ["some", "all"])
+def test_a_text_keeps_its_facet_among_several_seeds(
+    client: TestClient, hashed_snapshot: Snapshot, akin_to: str
+) -> None:
+    """It is compared with sentences of the facet alone, the paper with all, two texts each with its own.
+
+    All papers with such sentences are found, and the scores are told.
+    """
+    seeds = [{"text": CLAIM, "facet": "method"}, ID, {"text": CLAIM, "facet": ["result"]}]
+    body = {"seeds": seeds, "akin_to": akin_to, "limit": 100, "negatives": ["demo:p01-m01"]}
+    answer = client.post("/v1/recommendations", json=body).json()
+    papers = map(hashed_snapshot.paper, hashed_snapshot.positions.tolist())
+    having = {p.id for p in papers if {Facet.METHOD, Facet.RESULT} <= {each.facet for each in p.sentences}}
+    assert having - {ID, "demo:p01-m01"} == {result["paper"]["id"] for result in answer["results"]}
+    seen: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
+    for result in answer["results"]:
+        assert result["score"] == pytest.approx(explained(result), abs=1e-5)
+        for cell in result["alignments"]:
+            if not cell["negative"]:
+                seen[cell["seed"]].add(result["paper"]["sentences"][cell["sentence"]]["facet"])
+    assert ({"method"}, {"result"}) == (seen[0], seen[2])
+    assert len(seen[1]) > 2
+
+
+def test_a_text_finds_by_its_facet_among_several_seeds(client: TestClient) -> None:
+    """The paper that says it in its method comes before one that says it elsewhere, and first pages agree."""
+    paper = client.get("/v1/papers/demo:p07-m05").json()["paper"]
+    place = next(each for each in paper["sentences"] if each["facet"] == "method")
+    text = paper["abstract"][place["start"] : place["end"]]
+    seeds = [{"text": text, "facet": "method", "weight": 20}, ID]
+    found = client.post("/v1/recommendations", json={"seeds": seeds, "limit": 3}).json()["results"]
+    assert "demo:p07-m05" == found[0]["paper"]["id"]
+    seeds[0]["facet"] = "result"
+    others = client.post("/v1/recommendations", json={"seeds": seeds, "limit": 3}).json()["results"]
+    assert found[0]["score"] > others[0]["score"]
+
+
+def test_what_to_be_unlike_takes_no_facet_as_a_text(client: TestClient) -> None:
+    """Papers without such a sentence would be left out for what they do not say; the answer says so."""
+    body = {"seeds": [ID], "negatives": [{"text": CLAIM, "facet": "method"}]}
+    answer = client.post("/v1/recommendations", json=body).json()
+    (lost,) = answer["unresolved"]
+    assert (True, "selection_impossible") == (lost["negative"], lost["reason"])
+    assert "but for a text to be unlike" in lost["detail"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError
+from models.text.words import everyday_stems, stem_of
 from models.transport import Scorer
 from models.types import Paper
 from service.app import create_app
@@ -261,11 +262,25 @@ def test_a_wrong_weight_is_refused(client: TestClient, words: object) -> None:
     ],
 )
 def test_odd_papers_are_answered(client: TestClient, paper: dict[str, Any]) -> None:
-    """Without a word to share, the distance is 1 for all; whatever a text holds, the score is explained."""
+    """Without a word to share, the distance is 1 for all; whatever a text holds, the score is explained.
+
+    Words of any abstract ("about") count and are not named.
+    """
     for result in results(client, query=paper):
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)
         assert 0 <= result["words"]["distance"] <= 1
-        assert bool(result["words"]["terms"]) == (result["words"]["distance"] < 1)
+        assert not result["words"]["terms"] or result["words"]["distance"] < 1
+
+
+def test_words_of_any_abstract_count_and_are_not_named(client: TestClient) -> None:
+    """Of two papers that propose to use rivers the rivers are what they share; neither lacks the others."""
+    found = results(client, query={"text": "We propose a novel approach: our results show how rivers flood"})
+    near = [result["words"] for result in found if result["words"]["terms"]]
+    named = {stem_of(each["term"]) for words in near for each in words["terms"]}
+    assert {"flood", "river"} & named
+    assert not everyday_stems() & named
+    assert min(sum(each["share"] for each in words["terms"]) for words in near) < 1 - 1e-9
+    assert [words for result in found if (words := result["words"])["distance"] < 1 and not words["terms"]]
 
 
 def test_an_older_collection_says_that_words_do_not_count(

@@ -1,0 +1,81 @@
+"""How often taggers read openings, clinical and biological abstracts right: 201 sentences that we wrote.
+
+python -m benchmarks.facets [WEIGHTS ...] [--encoder minilm]
+
+benchmarks/facets.jsonl holds 60 invented abstracts in CSAbstruct's layout, so that `akin evaluate facets`
+reads it, too; we wrote and labelled them before any tagger was asked. ``also`` are other labels that count as
+right: "In this paper, we propose ..." is an objective as well as a method, and never background. The first
+weights are compared with each of the others, which are the shipped ones where only one is given.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from evaluation.bootstrap import Interval, difference, interval
+from evaluation.sets.functions import FunctionsSet
+from models.annotator import Annotator
+from models.encoder import Encoder, load_encoder
+from models.facets import FACETS, FacetTagger, facet_codes, load_tagger, read_tagger
+
+FILE = Path(__file__).with_suffix(".jsonl")
+ALL, FIRST = "all", "first sentences"
+
+
+def right_of(encoder: Encoder, tagger: FacetTagger) -> dict[str, float]:
+    """100 for each sentence that gets one of its labels, else 0, by line and number of the sentence."""
+    papers = list(FunctionsSet().load(FILE).papers.values())
+    right = {}
+    for (line, row), annotated in zip(
+        enumerate(rows()), Annotator(encoder, tagger=tagger).annotate(papers), strict=True
+    ):
+        found = [FACETS[code] for code in facet_codes(annotated.probabilities)]
+        for number, labels in enumerate(zip(row["labels"], row["also"], strict=True)):
+            right[f"{line}:{number}"] = 100.0 * (found[number] in {labels[0], *labels[1]})
+    return right
+
+
+def rows() -> list[dict[str, list[str]]]:
+    """The abstracts of the file."""
+    return [json.loads(line) for line in FILE.read_text().splitlines()]
+
+
+def parts() -> dict[str, list[str]]:
+    """Sentences by the kind of their abstract, those that open one, and all, named as in ``right_of``."""
+    found: dict[str, list[str]] = {ALL: [], FIRST: []}
+    for line, row in enumerate(rows()):
+        own = [f"{line}:{number}" for number in range(len(row["sentences"]))]
+        found[ALL] += own
+        found[FIRST] += own[:1]
+        found.setdefault(str(row["kind"]), []).extend(own)
+    return found
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("weights", type=Path, nargs="*", help="files that akin train facets wrote")
+    parser.add_argument("--encoder", default="minilm")
+    arguments = parser.parse_args()
+    encoder = load_encoder(arguments.encoder, device="cpu")
+    taggers = [read_tagger(path) for path in arguments.weights]
+    if len(taggers) < 2:
+        taggers.append(load_tagger(encoder.spec))
+    right = [right_of(encoder, tagger) for tagger in taggers]
+    clusters = {name: name.partition(":")[0] for name in right[0]}
+    print(f"{'tagger':24}{'sentences':18}{'n':>4}  right, percent; the first less this one")
+    for tagger, own in zip(taggers, right, strict=True):
+        for part, names in parts().items():
+            some, first = ({name: each[name] for name in names} for each in (own, right[0]))
+            line = f"{tagger.spec.name:24}{part:18}{len(names):4}  {_told(interval(some, clusters))}"
+            print(line + ("" if own is right[0] else f"; {_told(difference(first, some, clusters))}"))
+
+
+def _told(figure: Interval) -> str:
+    return f"{figure.value:.1f} [{figure.low:.1f}, {figure.high:.1f}]"
+
+
+if __name__ == "__main__":
+    main()
