@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar, Unpack, cast
+from typing import Any, Final, Self, TypeVar, Unpack, cast
 
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -103,7 +103,7 @@ _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
 _LISTED: Final = 100  # papers, where no limit is given
 
 
-def open_collection(data: str | Path, *, device: Literal["auto", "cpu", "cuda"] = "auto") -> "Collection":
+def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
     """The collection in the folder ``data``; raises SnapshotMissingError where there is none.
 
     The encoder is loaded when it is first needed, for what is pasted.
