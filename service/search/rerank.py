@@ -213,9 +213,11 @@ class Comparison:
         """The vectors of papers that are compared with ``part``, end to end, with their offsets."""
         return self._kept(*self._snapshot.gather(positions), positions, self._among[part.beside])
 
-    def _gather_all(self, positions: Int64[np.ndarray, " k"]) -> list[_Vectors]:
-        """The same for each part; the vectors are read once."""
-        gathered = self._snapshot.gather(positions)
+    def _gather_all(
+        self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
+    ) -> list[_Vectors]:
+        """The same for each part; the vectors are read once, unless they were ``gathered``."""
+        gathered = gathered or self._snapshot.gather(positions)
         kept = {facets: self._kept(*gathered, positions, mask) for facets, mask in self._among.items()}
         return [kept[part.beside] for part in self._parts]
 
@@ -240,25 +242,29 @@ class Comparison:
                 )
             )
 
-    def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
+    def _scores(
+        self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
+    ) -> Float64[np.ndarray, "n_parts k"]:
         scores = np.empty((len(self._parts), len(positions)))
         for own, part, vectors, weights in zip(
-            scores, self._parts, self._gather_all(positions), self._log_weights, strict=True
+            scores, self._parts, self._gather_all(positions, gathered), self._log_weights, strict=True
         ):
             own[:] = self._plan(part.vectors, *vectors, log_weights=weights).scores
         return scores
 
-    def _sample(self, n_papers: int) -> Int64[np.ndarray, " k"]:
-        """Papers of the collection that can be compared with every part."""
+    def _sample(self, n_papers: int) -> tuple[Int64[np.ndarray, " k"], _Vectors | None]:
+        """Papers of the collection that can be compared with every part; their vectors where kept."""
         masks = [mask for mask in self._among.values() if mask is not None]
-        if len(masks) <= 1:
-            return self._snapshot.sample(n_papers, *masks)
+        if not masks:
+            return self._snapshot.sample(n_papers), self._snapshot.sample_vectors(n_papers)
+        if len(masks) == 1:
+            return self._snapshot.sample(n_papers, *masks), None
         having = np.ones(len(self._snapshot.living), dtype=bool)
         for mask in masks:
             own = np.zeros_like(having)
             own[self._snapshot.paper_of_row[mask]] = True
             having &= own
-        return self._snapshot.sample(n_papers, having[self._snapshot.paper_of_row])
+        return self._snapshot.sample(n_papers, having[self._snapshot.paper_of_row]), None
 
     def _reaches(
         self,
@@ -276,7 +282,11 @@ class Comparison:
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
         """What the sentences of each part weigh; those that were picked by number count alike."""
         sample = self._snapshot.sample(SAMPLE_PAPERS)
-        rows, offsets = self._snapshot.gather(sample[~np.isin(sample, list(self._apart_from))])
+        own = np.isin(sample, list(self._apart_from))
+        if own.any():
+            rows, offsets = self._snapshot.gather(sample[~own])
+        else:
+            rows, offsets = self._snapshot.sample_vectors(SAMPLE_PAPERS)
         return [
             None
             if part.picked or part.away
@@ -287,8 +297,8 @@ class Comparison:
     @cached_property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
-        sample = self._sample(_REACH_PAPERS)
-        usual = -self._scores(sample).mean(axis=1)
+        sample, gathered = self._sample(_REACH_PAPERS)
+        usual = -self._scores(sample, gathered).mean(axis=1)
         if self._words.weight:
             usual += self._words.weight * self._words.distances(sample).mean(axis=1)
         distances: Float64[np.ndarray, " n_parts"] = np.maximum(usual, _MIN_DISTANCE)
@@ -297,7 +307,7 @@ class Comparison:
     @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
-        distances = -self._scores(self._sample(SAMPLE_PAPERS)).mean(axis=1)
+        distances = -self._scores(*self._sample(SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
 
