@@ -1,4 +1,4 @@
-# Akin: `make demo` sets up everything and serves the demo corpus; `make test` sets up everything and tests.
+# Akin: `make demo` sets up what serves and serves the demo corpus; `make test` sets up the rest too, and tests.
 
 PYTHON ?= python3
 VENV := .venv
@@ -18,22 +18,35 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-setup: $(VENV)/installed ## Install Akin and its locked dependencies into .venv
+setup: $(VENV)/developing ## Install all that tests and checks need into .venv
 
-# With uv, which takes a tenth of the time; it knows nothing of pip's settings, so pip is asked where it fails.
-$(VENV)/installed: requirements.lock docker/build.lock pyproject.toml
+# Each of the two steps says what it does: the first takes minutes, once. With uv, which takes a tenth of the time;
+# it knows nothing of pip's settings, so pip is asked where it fails. Bars are for people alone.
+QUIETLY := $(shell test -t 2 || echo --quiet)
+LOCKED_INTO = $(BIN)/uv pip install $(QUIETLY) --python $(BIN)/python --require-hashes --no-deps -r $(1) || \
+  $(BIN)/pip install $(QUIETLY) --require-hashes --no-deps -r $(1)
+
+$(VENV)/serving: local.lock docker/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 	  { echo "Akin needs Python 3.11 to 3.13; name one with: make PYTHON=python3.11"; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes -r docker/build.lock
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps -r requirements.lock || \
-	  $(BIN)/pip install --quiet --require-hashes --no-deps -r requirements.lock
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m akin.compiling
+	@echo "1/4 A virtual environment in $(VENV)/, with the installer uv"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes -r docker/build.lock
+	@echo "2/4 $(TORCH), the largest package (some 200 MB; on some machines its build for GPUs, gigabytes)"
+	@$(BIN)/pip install $(QUIETLY) $(TORCH)
+	@echo "3/4 The $$(grep -c '^[A-Za-z].*==' local.lock) other packages that index, search and serve"
+	@$(call LOCKED_INTO,local.lock)
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@echo "4/4 Machine code for this processor (half a minute, once)"
+	@$(BIN)/python -m akin.compiling
 	@touch $@
 
-demo: setup ## Index the demo corpus and serve it on 127.0.0.1:8000
+$(VENV)/developing: $(VENV)/serving requirements.lock
+	@echo "What tests and checks need beside"
+	@$(call LOCKED_INTO,requirements.lock)
+	@touch $@
+
+demo: $(VENV)/serving ## Index the demo corpus and serve it on 127.0.0.1:8000
 	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
 
 test: setup ## Run the tests
@@ -87,16 +100,17 @@ pythons: setup ## Test under each Python that Akin claims and that is here; chec
 	done
 
 LOCKED := uv pip compile --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
-SERVING := --extra postgres --extra redis --extra telemetry --constraints requirements.lock
+SERVERS := --extra postgres --extra redis --extra telemetry --constraints requirements.lock
 
-lock: ## Resolve the dependencies anew into requirements.lock and the locks of docker/
+lock: ## Resolve the dependencies anew into requirements.lock, local.lock and the locks of docker/
 	$(BIN)/pip install --quiet uv
-	$(BIN)/$(LOCKED) pyproject.toml --extra dev --extra postgres --no-emit-package torch -o requirements.lock
-	$(BIN)/$(LOCKED) pyproject.toml $(SERVING) -o docker/cpu.lock
-	@! grep --quiet '^nvidia-' requirements.lock docker/cpu.lock && grep --quiet '^torch==.*+cpu ' docker/cpu.lock || { \
+	$(BIN)/$(LOCKED) pyproject.toml --extra dev --no-emit-package torch -o requirements.lock
+	$(BIN)/$(LOCKED) pyproject.toml --extra local --constraints requirements.lock --no-emit-package torch -o local.lock
+	$(BIN)/$(LOCKED) pyproject.toml --extra serve $(SERVERS) -o docker/cpu.lock
+	@! grep --quiet '^nvidia-' requirements.lock local.lock docker/cpu.lock && grep --quiet '^torch==.*+cpu ' docker/cpu.lock || { \
 	echo "The locks hold torch for GPUs, with gigabytes of CUDA packages: set UV_FIND_LINKS to a folder that holds" \
 	"the wheel of its CPU build."; exit 1; }
-	env --unset=UV_FIND_LINKS $(BIN)/$(LOCKED) pyproject.toml docker/cuda.in $(SERVING) --no-emit-package faiss-cpu \
+	env --unset=UV_FIND_LINKS $(BIN)/$(LOCKED) pyproject.toml --extra gpu $(SERVERS) \
 	  --python-platform x86_64-manylinux_2_28 -o docker/cuda.lock
 	@grep --quiet '^nvidia-' docker/cuda.lock || { echo "docker/cuda.lock holds no CUDA: the registry that uv \
 	uses has a build of torch without it."; exit 1; }

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from types import FrameType
 
 
@@ -12,8 +13,14 @@ def main() -> None:
     """
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, _end)
-    from akin.cli.app import app  # noqa: PLC0415 - only now, for the signal may come while it is loaded
+    from models.errors import MissingPackageError  # noqa: PLC0415 - only now: the signal may come meanwhile
+    from models.extras import needed  # noqa: PLC0415
 
+    try:
+        with needed("The command line", extra="local"):
+            from akin.cli.app import app  # noqa: PLC0415
+    except MissingPackageError as error:
+        sys.exit(f"error: {error}")
     app()
 
 

@@ -4,7 +4,8 @@
 
 Writes ``papers.jsonl``, ``added.jsonl`` and ``single.jsonl`` into the folder, always the same ones. A made-up
 paper is a real one of which every word is drawn anew, by how often it occurs, so its sentences are as many
-and as long; its words do not belong together, and there are no new ones however large the corpus is.
+and as long; its words do not belong together, and there are no new ones however large the corpus is. With
+``--short`` each abstract ends after two or three sentences.
 """
 
 import argparse
@@ -23,15 +24,26 @@ SEED = 16
 _COUNTED_PAPERS = 50_000  # whose words are counted: 34 s for all of 188,635
 _DRAWN_AT_ONCE = 1_000_000  # words
 _WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])")
 
 
-def real_papers(path: Path) -> list[dict[str, Any]]:
+def real_papers(path: Path, *, short: bool) -> list[dict[str, Any]]:
     """The papers of a corpus in a drawn order, so that each size has papers of every kind."""
     with gzip.open(path, "rt", encoding="utf-8") as stream:
         lines = stream.readlines()
     order = np.random.default_rng(SEED).permutation(len(lines))
     kept = ("id", "title", "abstract", "year", "authors")
-    return [{name: paper[name] for name in kept} for paper in (json.loads(lines[i]) for i in order)]
+    papers = [{name: paper[name] for name in kept} for paper in (json.loads(lines[i]) for i in order)]
+    if short:
+        for number, paper in enumerate(papers):
+            paper["abstract"] = _beginning(paper["abstract"], 2 + number % 2)
+    return papers
+
+
+def _beginning(abstract: str, n_sentences: int) -> str:
+    """The first sentences of an abstract; all of it if there are no more."""
+    ends = islice(_SENTENCE_END.finditer(abstract), n_sentences - 1, n_sentences)
+    return abstract[: next((end.start() + 1 for end in ends), len(abstract))]
 
 
 def drawn_words(papers: Sequence[dict[str, Any]], generator: np.random.Generator) -> Iterator[str]:
@@ -62,9 +74,9 @@ def made_papers(papers: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {**like, "id": f"made:{number}", **texts}
 
 
-def every_paper(path: Path) -> Iterator[dict[str, Any]]:
+def every_paper(path: Path, *, short: bool) -> Iterator[dict[str, Any]]:
     """The real papers, then made-up ones."""
-    papers = real_papers(path)
+    papers = real_papers(path, short=short)
     yield from papers
     yield from made_papers(papers)
 
@@ -81,8 +93,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name in ("papers", "added", "single"):
         parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--short", action="store_true")
     given = parser.parse_args()
-    papers = every_paper(given.corpus)
+    papers = every_paper(given.corpus, short=given.short)
     for name in ("papers", "added", "single"):
         with (given.folder / f"{name}.jsonl").open("w", encoding="utf-8") as stream:
             write(stream, islice(papers, getattr(given, name)))

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from models.errors import MissingPackageError, UnknownNameError
-
-# Packages whose name on the registry differs from the one imported.
-_DISTRIBUTIONS = {"faiss": "faiss-cpu"}
+from models.errors import UnknownNameError
+from models.extras import needed
 
 
 def resolve(registry: Mapping[str, str], name: str, kind: str) -> Any:
@@ -23,15 +21,8 @@ def resolve(registry: Mapping[str, str], name: str, kind: str) -> Any:
         close = difflib.get_close_matches(name, registry, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise UnknownNameError(f"Unknown {kind} {name!r}; known: {', '.join(sorted(registry))}.{hint}")
-    try:
-        with uncollected():
-            return pkgutil.resolve_name(registry[name])
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise MissingPackageError(
-            f"The {kind} {name!r} needs the package {package!r}, which is not installed: "
-            f"pip install {_DISTRIBUTIONS.get(package, package)}"
-        ) from error
+    with uncollected(), needed(f"The {kind} {name!r}"):
+        return pkgutil.resolve_name(registry[name])
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
                 reason=os.strerror(error.errno),
                 effect="cursors end with this process and are refused by others; set AKIN_SECRET",
             )
-            return Secret(secrets.token_bytes(_SECRET_BYTES), shared=False)
+            return secret_of_process()
         with storage_errors(path):
             raise
     if len(key) != _SECRET_BYTES:
@@ -56,6 +56,11 @@ def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
             f"{path}: holds {len(key)} bytes, expected {_SECRET_BYTES}; remove it and start again"
         )
     return Secret(key, shared=True)
+
+
+def secret_of_process() -> Secret:
+    """One that this process alone knows: what it signs is good as long as it runs."""
+    return Secret(secrets.token_bytes(_SECRET_BYTES), shared=False)
 
 
 def _make(path: Path) -> None:

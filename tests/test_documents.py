@@ -8,7 +8,12 @@ import pytest
 import akin
 
 ROOT = Path(akin.__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
+NAMED = re.compile(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:toml|md|lock))`")
 # Pages of package registries: they show how to install a package, and its own documentation how to use it.
 REGISTRY = re.compile(
     r"(?i)\b(?:[\w.-]+\.)?(?:pypi\.org|pypi\.python\.org|pythonhosted\.org|anaconda\.org|npmjs\.(?:com|org)"
@@ -34,3 +39,34 @@ def test_a_page_of_a_registry_is_seen(text: str) -> None:
 def test_the_documents_are_found() -> None:
     """README, the changes and the pages of docs/, those of its folders too."""
     assert {"README.md", "CHANGELOG.md", "programs.md", "encoder.md"} <= {path.name for path in DOCUMENTS}
+
+
+def anchors_of(document: Path) -> set[str]:
+    """What a link into a document may end in: its headings, as GitHub and MkDocs write them."""
+    text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.S)
+    headings = re.findall(r"^#+ (.+)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_link_is_dead(path: Path) -> None:
+    """Every link to a file leads to one, and to a heading of it where it names one."""
+    text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.S)
+    dead = []
+    for link in [one or other for one, other in LINK.findall(text)]:
+        file, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = path.parent / file if file else path
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            dead.append(link)
+    assert [] == dead
+
+
+def test_the_newcomers_map_is_true() -> None:
+    """Every file and folder that CONTRIBUTING names is there."""
+    named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    folders = {"": ROOT, "akin": ROOT / "akin", "tests": ROOT / "tests"}
+    missing = [name for name in named if not any((folder / name).exists() for folder in folders.values())]
+    assert len(named) > 30
+    assert [] == missing

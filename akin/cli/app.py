@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from akin.cli.consoles import stderr
 from models.errors import AkinError
+from models.extras import needed
 from models.registry import uncollected
 from service.observability.logging import configure_logging
 
@@ -54,7 +55,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in _COMMANDS:
             return None
-        with uncollected():
+        with uncollected(), needed(f"akin {cmd_name}"):
             called = resolve_name(_COMMANDS[cmd_name])
         if not isinstance(called, typer.Typer):
             alone, function = typer.Typer(add_completion=False), called
@@ -73,7 +74,8 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         configure_logging("warning")
         try:
-            return super().invoke(ctx)
+            with needed("The command"):  # what it imports only now
+                return super().invoke(ctx)
         except AkinError as error:
             stderr.print("error:", style="bold red", end=" ")
             stderr.print(str(error), markup=False, soft_wrap=True)

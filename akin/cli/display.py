@@ -8,10 +8,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from akin.cli.consoles import stdout
-from akin.client.answers import (
+from akin.client.answers.papers import Paper, PaperHead
+from akin.client.answers.ranked import (
     Alignment,
-    Paper,
-    PaperHead,
     Query,
     Recommendation,
     RecommendationsAnswer,
@@ -19,7 +18,7 @@ from akin.client.answers import (
     SearchAnswer,
     SeedAlignment,
 )
-from akin.client.saved_answers import NewPaper
+from akin.client.answers.saved import NewPaper
 
 _MOST_WORDS: Final = 6  # of each side
 _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}

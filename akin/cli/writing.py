@@ -8,8 +8,10 @@ from pydantic import TypeAdapter
 from akin.cli.consoles import stderr, stdout
 from akin.cli.display import recommendations_answer, search_answer, titles, told_beside
 from akin.cli.options import Output
-from akin.client.answers import PaperList, RecommendationsAnswer, SearchAnswer, SentenceAnswer, TitlesAnswer
-from akin.client.match_answers import ComparedPapers
+from akin.client.answers.matches import ComparedPapers
+from akin.client.answers.papers import PaperList, TitlesAnswer
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.answers.sentences import SentenceAnswer
 from models.errors import InputError
 
 # The ending of the file by which the page knows each table.
@@ -54,18 +56,13 @@ def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperLi
         raise InputError(f"--output {form} is for results of a search; list papers with --output csv.")
     # Only here: what is shown to a person need not wait for it.
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris  # noqa: PLC0415
-    from service.api.schemas.base import PaperOut  # noqa: PLC0415
-    from service.api.schemas.search import ResultOut  # noqa: PLC0415
 
-    if isinstance(answer, PaperList):
-        results, papers = [], [PaperOut.model_validate(each) for each in answer.papers]
-    else:
-        results = [ResultOut.model_validate(each) for each in answer.results]
-        if form in _TABLES:
-            from service.web.tables import TABLES  # noqa: PLC0415
+    if form in _TABLES and not isinstance(answer, PaperList):
+        from service.api.schemas.search import ResultOut  # noqa: PLC0415
+        from service.web.tables import TABLES  # noqa: PLC0415
 
-            return TABLES[_TABLES[form]][1](results)
-        papers = [each.paper for each in results]
+        return TABLES[_TABLES[form]][1]([ResultOut.model_validate(each) for each in answer])
+    papers = [each.about for each in answer]
     if form is Output.CSV:
-        return papers_csv(papers) if isinstance(answer, PaperList) else to_csv(results)
+        return papers_csv(papers) if isinstance(answer, PaperList) else to_csv(answer.results)
     return to_bibtex(papers) if form is Output.BIBTEX else to_ris(papers)

@@ -2,42 +2,43 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack, cast
 
 import anyio
 import httpx
 
 from akin.client import calls, responses
-from akin.client.answers import (
-    Analysis,
-    Paper,
-    PaperList,
-    PapersAccepted,
-    RecommendationsAnswer,
-    SearchAnswer,
-    SentenceAnswer,
-    TitlesAnswer,
-)
-from akin.client.batch_answers import Batch, SeedAnswer
+from akin.client.answers.batches import Batch, SeedAnswer
+from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
+from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
+from akin.client.answers.sentences import Analysis, SentenceAnswer
+from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.calls import Call, Reading
-from akin.client.client import DEFAULT_URL, Retries
-from akin.client.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileHead
+from akin.client.client import DEFAULT_URL, Client, Retries
+from akin.client.library import with_libraries
+from akin.client.paging import Pages
 from akin.client.queries import (
     BatchRequest,
     Draft,
     ListFilters,
+    ListRequest,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
+    RecommendKeywords,
+    SearchKeywords,
     SearchRequest,
     Seed,
+    SentenceKeywords,
     SentenceRequest,
 )
-from akin.client.saved_answers import News, SavedQuery, SavedQueryHead
-from akin.client.vector_answers import Embedding, PaperVectorsAnswer
+from akin.client.signatures import same_as
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
+_List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
 
 
 class AsyncClient:
@@ -67,17 +68,31 @@ class AsyncClient:
         """Close the connections."""
         await self._http.aclose()
 
-    async def search(self, **asked: Unpack[SearchRequest]) -> SearchAnswer:
+    @same_as(Client.search)
+    async def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
-        return await self._send(calls.search(asked))
+        return await self._listed(Pages(calls.search, calls.given(paper_id=paper_id, **asked)))
 
-    async def recommendations(self, **asked: Unpack[RecommendationsRequest]) -> RecommendationsAnswer:
-        """As ``Client.recommendations``."""
-        return await self._send(calls.recommendations(asked))
+    @same_as(Client.recommend)
+    async def recommend(
+        self, seeds: Sequence[str | Seed] = (), **asked: Unpack[RecommendKeywords]
+    ) -> RecommendationsAnswer:
+        """As ``Client.recommend``."""
+        reading = with_libraries({**asked, "seeds": list(seeds)})
+        try:
+            names = next(reading)
+            while True:
+                names = reading.send(await self.papers(names))
+        except StopIteration as done:
+            return await self._listed(Pages(calls.recommend, done.value))
 
-    async def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
-        """As ``Client.sentences``."""
-        return await self._send(calls.sentences(asked))
+    @same_as(Client.search_sentences)
+    async def search_sentences(
+        self, text: str | None = None, **asked: Unpack[SentenceKeywords]
+    ) -> SentenceAnswer:
+        """As ``Client.search_sentences``."""
+        request = calls.given(text=text, **asked)
+        return await self._send(calls.search_sentences(cast(SentenceRequest, request)))
 
     async def match(
         self,
@@ -131,11 +146,10 @@ class AsyncClient:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
         return (await self._send(calls.papers(names))).papers
 
-    async def list_papers(
-        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
-    ) -> PaperList:
+    @same_as(Client.list_papers)
+    async def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``."""
-        return await self._send(calls.list_papers(limit, cursor, filters))
+        return await self._listed(Pages(calls.list_papers, {"limit": 100, **asked}))
 
     async def count_papers(self, **filters: Unpack[ListFilters]) -> int:
         """As ``Client.count_papers``."""
@@ -145,13 +159,13 @@ class AsyncClient:
         """As ``Client.find_papers``."""
         return await self._send(calls.find_papers(title, limit))
 
-    async def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
-        """As ``Client.add_papers``."""
-        return await self._send(calls.add_papers(papers, wait=wait))
+    async def add(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
+        """As ``Client.add``."""
+        return await self._send(calls.add(papers, wait=wait))
 
-    async def delete_paper(self, paper_id: str) -> None:
-        """As ``Client.delete_paper``."""
-        await self._send(calls.delete_paper(paper_id))
+    async def delete(self, paper_id: str) -> None:
+        """As ``Client.delete``."""
+        await self._send(calls.delete(paper_id))
 
     async def save_query(
         self,
@@ -195,9 +209,9 @@ class AsyncClient:
         """As ``Client.batch``."""
         return await self._send(calls.batch(asked, idempotency_key))
 
-    async def batch_progress(self, batch_id: str) -> Batch:
-        """As ``Client.batch_progress``."""
-        return await self._send(calls.batch_progress(batch_id))
+    async def get_batch(self, batch_id: str) -> Batch:
+        """As ``Client.get_batch``."""
+        return await self._send(calls.get_batch(batch_id))
 
     async def batch_results(
         self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
@@ -227,6 +241,11 @@ class AsyncClient:
     async def cancel_batch(self, batch_id: str) -> None:
         """As ``Client.cancel_batch``."""
         await self._send(calls.cancel_batch(batch_id))
+
+    async def _listed(self, pages: Pages[_List]) -> _List:
+        while (call := pages.next_call()) is not None:
+            pages.take(await self._send(call))
+        return pages.answer()
 
     async def _send(self, call: Call[_Answer]) -> _Answer:
         attempt = 0

@@ -11,24 +11,18 @@ from urllib.parse import quote, urlencode
 import httpx
 from pydantic import TypeAdapter
 
-from akin.client.answers import (
-    Analysis,
-    FetchedPapers,
-    PaperAnswer,
-    PaperList,
-    PapersAccepted,
-    RecommendationsAnswer,
-    SearchAnswer,
-    SentenceAnswer,
-    TitlesAnswer,
-)
-from akin.client.batch_answers import Batch, Problem, SeedAnswer
-from akin.client.match_answers import ComparedPapers, MatchAnswer, MatchedSubmission, Profile, ProfileList
+from akin.client.answers.batches import Batch, Problem, SeedAnswer
+from akin.client.answers.matches import ComparedPapers, MatchAnswer, MatchedSubmission, Profile, ProfileList
+from akin.client.answers.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.answers.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.answers.sentences import Analysis, SentenceAnswer
+from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.queries import (
     BatchMatch,
     BatchRequest,
     Draft,
-    ListFilters,
+    ListRequest,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
@@ -36,8 +30,6 @@ from akin.client.queries import (
     Seed,
     SentenceRequest,
 )
-from akin.client.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
-from akin.client.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -60,6 +52,11 @@ class Call(Generic[_Answer]):
     repeatable: bool = True
 
 
+def given(**keywords: Any) -> dict[str, Any]:
+    """Those keywords that are given: all but ``None``."""
+    return {name: value for name, value in keywords.items() if value is not None}
+
+
 def _with_query(asked: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """The body of a search: what names the query apart from the rest."""
     query = {key: asked[key] for key in keys if key in asked}
@@ -71,12 +68,12 @@ def search(asked: SearchRequest) -> Call[SearchAnswer]:
     return Call("POST", "/v1/search", SearchAnswer, _with_query(asked, _PAPER_KEYS))
 
 
-def recommendations(asked: RecommendationsRequest) -> Call[RecommendationsAnswer]:
+def recommend(asked: RecommendationsRequest) -> Call[RecommendationsAnswer]:
     """Papers akin to many."""
     return Call("POST", "/v1/recommendations", RecommendationsAnswer, dict(asked))
 
 
-def sentences(asked: SentenceRequest) -> Call[SentenceAnswer]:
+def search_sentences(asked: SentenceRequest) -> Call[SentenceAnswer]:
     """Sentences akin to one."""
     return Call("POST", "/v1/sentences/search", SentenceAnswer, _with_query(asked, _SENTENCE_KEYS))
 
@@ -168,10 +165,9 @@ def papers(names: Sequence[str]) -> Call[FetchedPapers]:
     return Call("POST", "/v1/papers/fetch", FetchedPapers, {"ids": list(names)})
 
 
-def list_papers(limit: int, cursor: str | None, filters: ListFilters) -> Call[PaperList]:
+def list_papers(asked: ListRequest) -> Call[PaperList]:
     """A page of the papers that pass filters."""
-    place = {"limit": limit} if cursor is None else {"limit": limit, "cursor": cursor}
-    return Call("GET", f"/v1/papers?{urlencode({**filters, **place}, doseq=True)}", PaperList)
+    return Call("GET", f"/v1/papers?{urlencode(asked, doseq=True)}", PaperList)
 
 
 def find_papers(title: str, limit: int) -> Call[TitlesAnswer]:
@@ -179,13 +175,13 @@ def find_papers(title: str, limit: int) -> Call[TitlesAnswer]:
     return Call("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
 
 
-def add_papers(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:
+def add(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:
     """Papers to add or replace; ``wait``: until they show."""
     path = "/v1/papers?wait=true" if wait else "/v1/papers"
     return Call("POST", path, PapersAccepted, {"papers": [dict(paper) for paper in papers]})
 
 
-def delete_paper(paper_id: str) -> Call[None]:
+def delete(paper_id: str) -> Call[None]:
     """A paper to delete."""
     return Call("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType)
 
@@ -262,7 +258,7 @@ def batch(asked: BatchRequest, idempotency_key: str | None) -> Call[Batch]:
     return Call("POST", "/v1/batches", Batch, body, key)
 
 
-def batch_progress(batch_id: str) -> Call[Batch]:
+def get_batch(batch_id: str) -> Call[Batch]:
     """How far a batch is."""
     return Call("GET", _batch_path(batch_id), Batch)
 

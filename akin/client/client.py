@@ -3,7 +3,7 @@
 import akin
 
 with akin.Client("http://127.0.0.1:8000") as client:
-    for result in client.search(paper_id="demo:p03-m07", facet="method").results:
+    for result in client.search(paper_id="demo:p03-m07", facet="method"):
         print(result.score, result.paper.title)
 """
 
@@ -12,41 +12,42 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import uniform
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Literal, Self, TypeVar, Unpack, cast
 
 import httpx
 
 from akin.client import calls, responses
-from akin.client.answers import (
-    Analysis,
-    Paper,
-    PaperList,
-    PapersAccepted,
-    RecommendationsAnswer,
-    SearchAnswer,
-    SentenceAnswer,
-    TitlesAnswer,
-)
-from akin.client.batch_answers import Batch, SeedAnswer
+from akin.client.answers.batches import Batch, SeedAnswer
+from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
+from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
+from akin.client.answers.sentences import Analysis, SentenceAnswer
+from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.calls import Call, Reading
-from akin.client.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileHead
+from akin.client.library import Files, looked_up, with_libraries
+from akin.client.paging import Pages
 from akin.client.queries import (
     BatchRequest,
+    DetailName,
     Draft,
+    FacetName,
+    Filters,
     ListFilters,
     MatchRequest,
     NewPaper,
     RecommendationsRequest,
+    ScorerName,
     SearchRequest,
     Seed,
     SentenceRequest,
+    Unlike,
 )
-from akin.client.saved_answers import News, SavedQuery, SavedQueryHead
-from akin.client.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _Answer = TypeVar("_Answer")
+_List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
 _RETRIED = frozenset({429, 503})
 
 
@@ -110,17 +111,123 @@ class Client:
         """Close the connections."""
         self._http.close()
 
-    def search(self, **asked: Unpack[SearchRequest]) -> SearchAnswer:
-        """Papers akin to one, in the respect chosen; SearchRequest tells the keywords."""
-        return self._send(calls.search(asked))
+    def search(
+        self,
+        paper_id: str | None = None,
+        *,
+        title: str | None = None,
+        abstract: str | Sequence[str] | None = None,
+        text: str | None = None,
+        facet: FacetName | Sequence[FacetName] | None = None,
+        sentences: Sequence[int] | None = None,
+        unlike: Unlike | None = None,
+        focus: float | None = None,
+        filters: Filters | None = None,
+        limit: int = 10,
+        scorer: ScorerName | None = None,
+        tau: float | None = None,
+        words: float | None = None,
+        specificity: float | None = None,
+        include: Sequence[DetailName] | None = None,
+        max_alignments: int | None = None,
+        cursor: str | None = None,
+    ) -> SearchAnswer:
+        """Papers akin to one, best first: by its name, pasted (``title``, ``abstract``), or to a short text.
 
-    def recommendations(self, **asked: Unpack[RecommendationsRequest]) -> RecommendationsAnswer:
-        """Papers akin to many and far from others; RecommendationsRequest tells the keywords."""
-        return self._send(calls.recommendations(asked))
+        ``facet``, or ``sentences`` by their numbers from 0, choose what of it counts; ``unlike`` says in what
+        papers should differ. ``limit`` may be any number: lists are read page by page, and end after 10,000
+        papers. ``cursor`` goes on where an answer ended.
+        """
+        asked = calls.given(
+            paper_id=paper_id,
+            title=title,
+            abstract=abstract,
+            text=text,
+            facet=facet,
+            sentences=sentences,
+            unlike=unlike,
+            focus=focus,
+            filters=filters,
+            limit=limit,
+            scorer=scorer,
+            tau=tau,
+            words=words,
+            specificity=specificity,
+            include=include,
+            max_alignments=max_alignments,
+            cursor=cursor,
+        )
+        return self._listed(Pages(calls.search, asked))
 
-    def sentences(self, **asked: Unpack[SentenceRequest]) -> SentenceAnswer:
-        """The sentences nearest to one; SentenceRequest tells the keywords."""
-        return self._send(calls.sentences(asked))
+    def recommend(
+        self,
+        seeds: Sequence[str | Seed] = (),
+        *,
+        like: Files | None = None,
+        negatives: Sequence[str | Seed] = (),
+        unlike: Files | None = None,
+        facet: FacetName | Sequence[FacetName] | None = None,
+        akin_to: Literal["some", "all"] | None = None,
+        negative_weight: float | None = None,
+        filters: Filters | None = None,
+        limit: int = 10,
+        words: float | None = None,
+        specificity: float | None = None,
+        include: Sequence[DetailName] | None = None,
+        max_alignments: int | None = None,
+        cursor: str | None = None,
+    ) -> RecommendationsAnswer:
+        """Papers akin to several, best first: to ``seeds`` and to the papers of the library ``like``.
+
+        Seeds are names of papers, or ``Seed``s with what counts of each; a library is a file as reference
+        managers write it (``.bib``, ``.ris`` and others), or several. ``negatives`` and the library
+        ``unlike`` are papers to keep away from. ``facet`` counts of every seed that chooses nothing itself.
+        ``akin_to`` says whether papers should be akin to some of the seeds or to what all share. ``limit``
+        and ``cursor`` are as in ``search``.
+        """
+        asked = calls.given(
+            seeds=list(seeds),
+            like=like,
+            negatives=list(negatives) or None,
+            unlike=unlike,
+            facet=facet,
+            akin_to=akin_to,
+            negative_weight=negative_weight,
+            filters=filters,
+            limit=limit,
+            words=words,
+            specificity=specificity,
+            include=include,
+            max_alignments=max_alignments,
+            cursor=cursor,
+        )
+        return self._listed(Pages(calls.recommend, looked_up(with_libraries(asked), self.papers)))
+
+    def search_sentences(
+        self,
+        text: str | None = None,
+        *,
+        paper_id: str | None = None,
+        sentence: int | None = None,
+        by: Literal["meaning", "function"] | None = None,
+        facet: FacetName | Sequence[FacetName] | None = None,
+        filters: Filters | None = None,
+        limit: int = 10,
+    ) -> SentenceAnswer:
+        """The sentences nearest to one, which is a ``text`` or number ``sentence`` of a paper; 100 at most.
+
+        Near are those that say the same or, by ``function``, do the same in their abstracts.
+        """
+        asked = calls.given(
+            text=text,
+            paper_id=paper_id,
+            sentence=sentence,
+            by=by,
+            facet=facet,
+            filters=filters,
+            limit=limit,
+        )
+        return self._send(calls.search_sentences(cast(SentenceRequest, asked)))
 
     def put_profile(
         self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
@@ -177,32 +284,52 @@ class Client:
         return self._send(calls.papers(names)).papers
 
     def list_papers(
-        self, *, limit: int = 100, cursor: str | None = None, **filters: Unpack[ListFilters]
+        self,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        year_from: int | None = None,
+        year_to: int | None = None,
+        venues: Sequence[str] | None = None,
+        fields: Sequence[str] | None = None,
+        authors: Sequence[str] | None = None,
+        has_facets: Sequence[FacetName] | None = None,
     ) -> PaperList:
-        """A page of the papers that pass filters, in the order in which they came, and their number.
+        """The first ``limit`` papers that pass filters, in the order in which they came, and their number.
 
-        ``next_cursor`` of it, given as ``cursor`` with the same filters, leads to the next.
+        Years are inclusive; of several names any one suffices. ``next_cursor`` of the answer, given as
+        ``cursor`` with the same filters, leads to those behind.
         """
-        return self._send(calls.list_papers(limit, cursor, filters))
+        asked = calls.given(
+            limit=limit,
+            cursor=cursor,
+            year_from=year_from,
+            year_to=year_to,
+            venues=venues,
+            fields=fields,
+            authors=authors,
+            has_facets=has_facets,
+        )
+        return self._listed(Pages(calls.list_papers, asked))
 
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:
-        """How many papers pass filters."""
+        """How many papers pass filters, which are those of ``list_papers``."""
         return self.list_papers(limit=1, **filters).total
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """Papers by a title as it is remembered, misspelt or cut short, the most alike first."""
         return self._send(calls.find_papers(title, limit))
 
-    def add_papers(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
+    def add(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
         """Add papers, or replace those with their ids: all, or none; at most 1,000.
 
         With ``wait`` they are in answers when this returns, unless that takes more than five seconds.
         """
-        return self._send(calls.add_papers(papers, wait=wait))
+        return self._send(calls.add(papers, wait=wait))
 
-    def delete_paper(self, paper_id: str) -> None:
+    def delete(self, paper_id: str) -> None:
         """Delete a paper; nothing happens where there is none."""
-        self._send(calls.delete_paper(paper_id))
+        self._send(calls.delete(paper_id))
 
     def save_query(
         self,
@@ -249,9 +376,9 @@ class Client:
         """Starts many searches at once, done in the background; BatchRequest tells the keywords."""
         return self._send(calls.batch(asked, idempotency_key))
 
-    def batch_progress(self, batch_id: str) -> Batch:
+    def get_batch(self, batch_id: str) -> Batch:
         """How far a batch is."""
-        return self._send(calls.batch_progress(batch_id))
+        return self._send(calls.get_batch(batch_id))
 
     def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[SeedAnswer]:
         """The results in order, from number ``start`` on, as they are done, whatever breaks in between."""
@@ -278,6 +405,11 @@ class Client:
     def cancel_batch(self, batch_id: str) -> None:
         """Ends a batch where it is not finished, and removes it with its results."""
         self._send(calls.cancel_batch(batch_id))
+
+    def _listed(self, pages: Pages[_List]) -> _List:
+        while (call := pages.next_call()) is not None:
+            pages.take(self._send(call))
+        return pages.answer()
 
     def _send(self, call: Call[_Answer]) -> _Answer:
         attempt = 0

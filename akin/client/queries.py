@@ -1,6 +1,7 @@
 """What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, NotRequired, Required, TypedDict
 
 FacetName = Literal["background", "objective", "method", "result", "other"]
@@ -25,6 +26,13 @@ class ListFilters(TypedDict, total=False):
     fields: Sequence[str]
     authors: Sequence[str]
     has_facets: Sequence[FacetName]
+
+
+class ListRequest(ListFilters, total=False):
+    """Which papers are listed, and how many; ``cursor`` is ``next_cursor`` of a list that ended there."""
+
+    limit: int
+    cursor: str
 
 
 class Filters(ListFilters, total=False):
@@ -56,17 +64,22 @@ class SearchShape(Results, total=False):
     specificity: float
 
 
-class SearchRequest(SearchShape, total=False):
-    """A paper (``paper_id``, or ``title`` and ``abstract``) or a short ``text``; what counts; what to return.
+class SearchKeywords(SearchShape, total=False):
+    """A pasted paper (``title`` and ``abstract``) or a short ``text``; what counts; what to return.
 
-    ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
+    ``cursor`` is ``next_cursor`` of the answer before, given with the same other keywords.
     """
 
-    paper_id: str
     title: str
     abstract: str | Sequence[str]
     text: str
     cursor: str
+
+
+class SearchRequest(SearchKeywords, total=False):
+    """The same, or a paper by its name."""
+
+    paper_id: str
 
 
 class Seed(TypedDict, total=False):
@@ -105,13 +118,12 @@ class NewPaper(TypedDict):
     fields: NotRequired[Sequence[str]]
 
 
-class RecommendationsRequest(Results, total=False):
-    """Papers to start from, by name or as a ``Seed``, papers to keep away from, and what to return.
+class RecommendationsShape(Results, total=False):
+    """Papers to keep away from, how papers are combined, and what to return.
 
-    ``cursor`` is ``next_cursor`` of the page before, given with the same other keywords.
+    ``cursor`` is ``next_cursor`` of the answer before, given with the same other keywords.
     """
 
-    seeds: Sequence[str | Seed]
     negatives: Sequence[str | Seed]
     akin_to: Literal["some", "all"]
     negative_weight: float
@@ -120,16 +132,38 @@ class RecommendationsRequest(Results, total=False):
     cursor: str
 
 
-class SentenceRequest(TypedDict, total=False):
-    """A sentence (``text``, or number ``sentence`` of ``paper_id``), in what others should be like it."""
+class RecommendationsRequest(RecommendationsShape, total=False):
+    """The same, and papers to start from, by name or as a ``Seed``."""
 
-    text: str
+    seeds: Sequence[str | Seed]
+
+
+class RecommendKeywords(RecommendationsShape, total=False):
+    """The same with libraries: files to start from (``like``) and to keep away from (``unlike``).
+
+    ``facet`` counts of the seeds that choose nothing themselves.
+    """
+
+    like: str | Path | Sequence[str | Path]
+    unlike: str | Path | Sequence[str | Path]
+    facet: FacetName | Sequence[FacetName]
+
+
+class SentenceKeywords(TypedDict, total=False):
+    """Number ``sentence`` of ``paper_id``, in what others should be like it, and which may be returned."""
+
     paper_id: str
     sentence: int
     by: Literal["meaning", "function"]
     facet: FacetName | Sequence[FacetName]
     filters: Filters
     limit: int
+
+
+class SentenceRequest(SentenceKeywords, total=False):
+    """The same, or a sentence as ``text``."""
+
+    text: str
 
 
 class Assign(TypedDict, total=False):

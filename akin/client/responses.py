@@ -8,22 +8,14 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from akin.client.answers import (
-    Analysis,
-    FetchedPapers,
-    PaperAnswer,
-    PaperList,
-    PapersAccepted,
-    RecommendationsAnswer,
-    SearchAnswer,
-    SentenceAnswer,
-    TitlesAnswer,
-)
-from akin.client.batch_answers import Batch
+from akin.client.answers.batches import Batch
+from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
+from akin.client.answers.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.answers.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.answers.sentences import Analysis, SentenceAnswer
+from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.calls import Call
-from akin.client.match_answers import ComparedPapers, MatchAnswer, Profile, ProfileList
-from akin.client.saved_answers import News, SavedQuery, SavedQueryHead, SavedQueryList
-from akin.client.vector_answers import Embedding, PaperVectorsAnswer
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")

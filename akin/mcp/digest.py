@@ -2,18 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from akin.client.answers import (
-    Analysis,
-    AnswerWarning,
-    FoundSentence,
-    Paper,
-    PaperHead,
-    Recommendation,
-    RecommendationsAnswer,
-    Result,
-    SearchAnswer,
-    SentenceAnswer,
-)
+from akin.client.answers.papers import AnswerWarning, Paper, PaperHead
+from akin.client.answers.ranked import Recommendation, RecommendationsAnswer, Result, SearchAnswer
+from akin.client.answers.sentences import Analysis, FoundSentence, SentenceAnswer
 
 _MOST_AUTHORS = 5
 _MOST_WORDS = 6

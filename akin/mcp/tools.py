@@ -114,7 +114,7 @@ class Tools:
             words=words,
             limit=limit,
         )
-        return digest.of_recommendations(await _answered(self._client.recommendations(**asked)))
+        return digest.of_recommendations(await _answered(self._client.recommend(**asked)))
 
     async def find_sentences(
         self,
@@ -128,7 +128,7 @@ class Tools:
     ) -> str:
         """The sentences of the collection nearest to one, with their papers."""
         asked = _given(text=text, by=by, facet=facet, limit=limit)
-        return digest.of_sentences(await _answered(self._client.sentences(**asked)))
+        return digest.of_sentences(await _answered(self._client.search_sentences(**asked)))
 
     async def analyze_text(
         self,

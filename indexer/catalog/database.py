@@ -11,7 +11,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from models.errors import InputError, MissingPackageError, StorageError
+from models.errors import InputError, StorageError
+from models.extras import needed
 from models.interruption import is_interrupted
 
 BUSY_TIMEOUT_S: Final = 30  # how long a writer waits for another before it gives up
@@ -90,15 +91,10 @@ class Database:
 
     def __init__(self, url_or_path: str | Path) -> None:
         url = _url(url_or_path)
-        try:
+        with needed("PostgreSQL", extra="postgres"):
             self._engine = create_engine(
                 url, max_overflow=_EVERY_THREAD_ONE, **_POOLS.get(url.get_backend_name(), {})
             )
-        except ModuleNotFoundError as error:
-            raise MissingPackageError(
-                f"PostgreSQL needs the package {error.name}, which is not installed: "
-                'pip install "akin[postgres]"'
-            ) from error
         # Never the whole URL: it may hold a password.
         self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
         self._n_closed = 0

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replaced
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -39,13 +39,15 @@ from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
-from models.annotator import Annotator
+from models.annotator import Annotator, load_annotator
 from models.errors import BuildLockedError, SnapshotMissingError
 from models.text.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations
 PUBLISH_EVERY: Final = 50_000  # papers
+# What a collection keeps, however papers come into it later.
+_OF_COLLECTION: Final = ("encoder", "backend", "dtype", "precision", "tagger", "functions")
 _NO_MORE: Final = 2**31 - 1  # keys
 
 
@@ -85,6 +87,32 @@ def built_with(data: Path) -> BuildArguments | None:
     except SnapshotMissingError:
         return None
     return BuildArguments(**{**arguments, "precision": Precision(arguments["precision"])})
+
+
+def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
+    """Those that are ``given``, not ``None`` and not empty, and else those that began the collection.
+
+    With ``replace`` it is begun anew. Raises SnapshotCorruptError.
+    """
+    usual = None if replace else built_with(data)
+    kept = {} if usual is None else {name: getattr(usual, name) for name in _OF_COLLECTION}
+    chosen = {name: value for name, value in given.items() if value not in {None, ""}}
+    return BuildArguments(**{"encoder": "minilm", **kept, **chosen})
+
+
+def load_models(arguments: BuildArguments) -> Annotator:
+    """What a collection is made with; raises EncoderError, WeightsError."""
+    return load_annotator(
+        arguments.encoder,
+        device=arguments.device,
+        precision=arguments.precision,
+        tagger=_path(arguments.tagger),
+        functions=_path(arguments.functions),
+    )
+
+
+def _path(named: str | None) -> Path | None:
+    return None if named is None else Path(named)
 
 
 @dataclass(frozen=True, slots=True)

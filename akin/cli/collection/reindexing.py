@@ -7,17 +7,17 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from akin.cli.collection.indexing import Dtype, absolute, catalog_place, path_of, quarantined_papers
+from akin.cli.collection.indexing import Dtype, absolute, catalog_place, quarantined_papers
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
 from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP, BuildArguments, built_with
+from indexer.collection.build import KEEP, BuildArguments, built_with, load_models
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot
-from models.annotator import Annotator, load_annotator
+from models.annotator import Annotator
 from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn
 from service.collection.generations import open_engine
@@ -64,7 +64,7 @@ def reindex(
         functions=absolute(functions),
     )
     arguments = _completed(given, _usual(data, encoder), keeps_precision=precision is None)
-    annotator = _annotator(arguments)
+    annotator = load_models(arguments)
     # A folder by a name under which the service finds it from anywhere.
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
     place = catalog_place(data, catalog)
@@ -122,16 +122,6 @@ def _completed(
         precision=usual.precision if keeps_precision else given.precision,
         tagger=given.tagger or usual.tagger,
         functions=given.functions or usual.functions,
-    )
-
-
-def _annotator(arguments: BuildArguments) -> Annotator:
-    return load_annotator(
-        arguments.encoder,
-        device=arguments.device,
-        precision=arguments.precision,
-        tagger=path_of(arguments.tagger),
-        functions=path_of(arguments.functions),
     )
 
 

@@ -12,7 +12,7 @@ from akin.cli.consoles import stdout
 from akin.cli.display import notes
 from akin.cli.options import Device
 from akin.cli.search.asking import read_query
-from akin.local import seed_of
+from akin.local.collection import seed_of
 from models.annotator import load_annotator
 from models.errors import InputError
 from service.api.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut

@@ -3,11 +3,13 @@
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.text.sentences import split_sentences
@@ -15,12 +17,15 @@ from models.types import Facet
 
 if TYPE_CHECKING:
     from akin.client.client import Client
-    from akin.local import Local
+    from akin.local.collection import Collection
 
+_Ranked = TypeVar("_Ranked", SearchAnswer, RecommendationsAnswer)
 _EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
 
 
-def opened(url: str, data: Path | None, *, key: str | None = None, device: str = "auto") -> "Client | Local":
+def opened(
+    url: str, data: Path | None, *, key: str | None = None, device: str = "auto"
+) -> "Client | Collection":
     """Who answers: the service at ``url``, or the collection in ``data``, in this process.
 
     Raises InputError unless one of the two is given.
@@ -34,9 +39,14 @@ def opened(url: str, data: Path | None, *, key: str | None = None, device: str =
         from akin.client.client import Client  # noqa: PLC0415
 
         return Client(url, key=key)
-    from akin.local import Local  # noqa: PLC0415
+    from akin.local.collection import Collection  # noqa: PLC0415
 
-    return Local(data, device=device)
+    return Collection(data, device=device)
+
+
+def lasting(answer: _Ranked, data: Path | None) -> _Ranked:
+    """An answer as it is put out: without a cursor that is good in this process alone."""
+    return answer if data is None else replace(answer, next_cursor=None)
 
 
 def read_aspect(

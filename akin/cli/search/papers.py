@@ -1,6 +1,7 @@
 """``akin papers``: the papers of a collection, listed, filtered, counted, and found by their titles."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
@@ -26,13 +27,13 @@ from akin.cli.options import (
 )
 from akin.cli.search.asking import opened
 from akin.cli.writing import as_json, written
-from akin.client.answers import Paper, PaperHead, PaperList
+from akin.client.answers.papers import Paper, PaperHead, PaperList
 from akin.client.client import Client
 from akin.client.queries import ListFilters
 from models.errors import InputError
 
 if TYPE_CHECKING:
-    from akin.local import Local
+    from akin.local.collection import Collection
 
 _AT_ONCE: Final = 100  # papers in one answer of a service
 
@@ -83,22 +84,16 @@ def papers(
         stdout.print(f"{shown}{found.total:,} papers, generation {found.generation}")
 
 
-def _listed(collection: "Client | Local", filters: ListFilters, *, first: int, limit: int) -> PaperList:
+def _listed(collection: "Client | Collection", filters: ListFilters, *, first: int, limit: int) -> PaperList:
     """At most ``limit`` papers from number ``first`` on."""
     # A service leads from page to page alone: those before are read, too, and left out.
-    start = 0 if isinstance(collection, Client) else first
-    cursor = str(start) if start else None
-    read: list[Paper] = []
-    while True:
-        wanted = min(_AT_ONCE, first - start + limit - len(read))
-        answer = collection.list_papers(limit=wanted, cursor=cursor, **filters)
-        read += answer.papers
-        cursor = answer.next_cursor
-        if cursor is None or len(read) >= first - start + limit:
-            return PaperList(tuple(read[first - start :]), answer.total, None, answer.generation)
+    if isinstance(collection, Client):
+        found = collection.list_papers(limit=first + limit, **filters)
+        return replace(found, papers=found.papers[first:], next_cursor=None)
+    return replace(collection.list_papers(limit=limit, cursor=str(first), **filters), next_cursor=None)
 
 
-def _by_title(collection: "Client | Local", title: str, *, limit: int, output: Output) -> None:
+def _by_title(collection: "Client | Collection", title: str, *, limit: int, output: Output) -> None:
     found = collection.find_papers(title, limit=limit)
     if output is Output.JSON:
         typer.echo(as_json(found), nl=False)

@@ -1,7 +1,7 @@
 """``akin recommend``: several papers in, also those of a library; ranked and explained papers out."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -21,18 +21,16 @@ from akin.cli.options import (
     YearTo,
     filters_of,
 )
-from akin.cli.search.asking import given, opened
-from akin.cli.search.seeding import LibrarySeeds, read_seeds
+from akin.cli.search.asking import given, lasting, opened
 from akin.cli.writing import put_out
+from akin.client.library import LibrarySeeds, looked_up, read_seeds
 from akin.client.queries import RecommendationsRequest
 from models.errors import InputError
 from models.types import Facet
 
 if TYPE_CHECKING:
     from akin.client.client import Client
-    from akin.local import Local
-
-_SHOWN: Final = 5  # titles that are left out
+    from akin.local.collection import Collection
 
 
 def recommend(
@@ -41,13 +39,14 @@ def recommend(
     ] = None,
     seeds: Annotated[
         list[Path] | None,
-        typer.Option(help="A library (.bib, .ris, .nbib ...) or corpus file to start from; may be repeated."),
+        typer.Option(
+            "--like",
+            help="A library (.bib, .ris, .nbib ...) or corpus file to start from; may be repeated.",
+        ),
     ] = None,
     unlike: Annotated[
-        list[str] | None, typer.Option(help="A paper to keep away from; may be repeated.")
-    ] = None,
-    negatives: Annotated[
-        list[Path] | None, typer.Option(help="A library of papers to keep away from; may be repeated.")
+        list[str] | None,
+        typer.Option(help="A paper, or a library file, to keep away from; may be repeated."),
     ] = None,
     text: Annotated[
         list[str] | None,
@@ -96,7 +95,7 @@ def recommend(
             {
                 "seeds": _all(papers, seeds, collection, texts=text, facet=facet),
                 **given(
-                    negatives=_all(unlike, negatives, collection),
+                    negatives=_all(*_parted(unlike), collection),
                     filters=filters_of(year_from, year_to, author, venue, field, has_facet),
                     akin_to=akin_to,
                     negative_weight=negative_weight,
@@ -108,19 +107,25 @@ def recommend(
         )
         if not asked["seeds"]:
             raise InputError(
-                "There is nothing to start from: name papers, or give --seeds LIBRARY or --text WORDS."
+                "There is nothing to start from: name papers, or give --like LIBRARY or --text WORDS."
             )
-        answer = collection.recommendations(**asked)
+        answer = collection.recommend(**asked)
         if save:
             saved = collection.save_query(save, recommendations=asked)
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
-    put_out(Output.JSON if as_json else output, answer)
+    put_out(Output.JSON if as_json else output, lasting(answer, data))
+
+
+def _parted(given: list[str] | None) -> tuple[list[str], list[Path]]:
+    """Names of papers, and the files among what is given."""
+    files = [Path(each) for each in given or () if Path(each).is_file()]
+    return [each for each in given or () if Path(each) not in files], files
 
 
 def _all(
     names: list[str] | None,
     files: list[Path] | None,
-    collection: "Client | Local",
+    collection: "Client | Collection",
     *,
     texts: list[str] | None = None,
     facet: list[Facet] | None = None,
@@ -129,7 +134,7 @@ def _all(
     found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
     found += [{"text": text} for text in texts or ()]
     if files:
-        library = read_seeds(files, collection)
+        library = looked_up(read_seeds(files), collection.papers)
         _tell(library, ", ".join(map(str, files)))
         found += library.seeds
     return [{**seed, **given(facet=[each.value for each in facet or ()])} for seed in found]
@@ -137,16 +142,6 @@ def _all(
 
 def _tell(library: LibrarySeeds, files: str) -> None:
     """What became of the entries of a library."""
-    told = [
-        f"{files}: {library.n_known:,} found in the collection, {library.n_pasted:,} taken as given there."
-    ]
-    if library.left_out:
-        named = "; ".join(library.left_out[:_SHOWN]) + (" ..." if len(library.left_out) > _SHOWN else "")
-        told.append(
-            f"{len(library.left_out):,} are not in the collection and have no usable abstract: {named}"
-        )
-    told += [f"skipped: {row}" for row in library.report.broken_rows]
-    if library.past:
-        told.append("Only the first 500 entries count; give the others in another search.")
-    for line in told:
+    known = f"{library.n_known:,} found in the collection, {library.n_pasted:,} taken as given there."
+    for line in (f"{files}: {known}", *library.losses):
         stderr.print(line, markup=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from akin.cli.options import (
     YearTo,
     filters_of,
 )
-from akin.cli.search.asking import given, opened, read_aspect, read_query
+from akin.cli.search.asking import given, lasting, opened, read_aspect, read_query
 from akin.cli.writing import put_out
 from akin.client.queries import ScorerName, SearchRequest
 from models.types import Facet
@@ -95,4 +95,4 @@ def search(
         if save:
             saved = collection.save_query(save, search=asked)
             stderr.print(f"Saved as {saved.name!r}.", markup=False)
-    put_out(Output.JSON if as_json else output, answer)
+    put_out(Output.JSON if as_json else output, lasting(answer, data))

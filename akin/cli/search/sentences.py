@@ -24,7 +24,7 @@ from akin.cli.options import (
 )
 from akin.cli.search.asking import given, opened
 from akin.cli.writing import as_json as json_line
-from akin.client.answers import SentenceAnswer
+from akin.client.answers.sentences import SentenceAnswer
 from akin.client.queries import SentenceRequest
 from models.errors import InputError
 from models.types import Facet
@@ -72,7 +72,7 @@ def sentences(
         },
     )
     with opened(url, data, key=key, device=device) as collection:
-        answer = collection.sentences(**asked)
+        answer = collection.search_sentences(**asked)
     if as_json:
         typer.echo(json_line(answer), nl=False)
     else:

@@ -124,6 +124,22 @@ def test_segments_stay_few_whatever_is_added(drawn: Callable[[Random, int], int]
     assert n_copied < 5 * n_added
 
 
+@pytest.mark.parametrize("largest", [20, 300, 4_000])
+def test_segments_are_filled_up_to_their_bound(largest: int) -> None:
+    """Where a bound ends the merging, most segments are half full at least, and then rest."""
+    draw, tiers, sizes, n_added, n_copied = Random(0), Tiers(most_rows=5_000), list[int](), 0, 0
+    while n_added < 100_000:
+        sizes.append(draw.randint(1, largest))
+        n_added += sizes[-1]
+        while (run := tiers.run(sizes)) is not None:
+            merged = sum(sizes[run.start : run.stop])
+            assert merged <= tiers.most_rows
+            n_copied += merged
+            sizes[run.start : run.stop] = [merged]
+    assert len(sizes) < 40 + 2 * n_added / tiers.most_rows
+    assert n_copied < 6 * n_added
+
+
 def test_what_is_mostly_deleted_is_written_anew(data: Path) -> None:
     """A segment that lost more than half of its vectors, alone; one that lost all of its papers goes."""
     delete(data, *(f"p{i}" for i in range(28, 44)))

@@ -444,9 +444,7 @@ def test_the_client_writes(data: Path) -> None:
         served(app) as address,
         akin.Client(address) as client,
     ):
-        accepted = client.add_papers(
-            [{"id": "w/1", "title": "Whales", "abstract": ["Whales sing."], "year": 2020}]
-        )
+        accepted = client.add([{"id": "w/1", "title": "Whales", "abstract": ["Whales sing."], "year": 2020}])
         assert (1, 0) == (accepted.accepted, accepted.unchanged)
 
         def shows() -> bool:
@@ -456,5 +454,5 @@ def test_the_client_writes(data: Path) -> None:
                 return False
 
         soon(shows)
-        client.delete_paper("w/1")
+        client.delete("w/1")
         assert not shows()

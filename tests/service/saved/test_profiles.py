@@ -135,7 +135,7 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     assert ["ada", "cy"] == [result.name for result in results]
     answer = results[0].answer
     assert answer is not None
-    assert python.recommendations(seeds=FLOODS, limit=1).results == answer.results
+    assert python.recommend(seeds=FLOODS, limit=1).results == answer.results
     python.delete_profile("cy")
     assert ["ada", "bo"] == [head.name for head in python.profiles()]
 

@@ -51,10 +51,10 @@ class Processes:
 def kill_at_random(processes: Processes, client: Client, batch_id: str, *, n_kills: int) -> None:
     """Spreads the kills over the batch, at random, until it is finished."""
     workers = [name for name in processes.running if name != "service"]
-    total = client.batch_progress(batch_id).queries
+    total = client.get_batch(batch_id).queries
     moments = sorted(random.uniform(0.02, 0.95) * total for _ in range(n_kills))
     while True:
-        batch = client.batch_progress(batch_id)
+        batch = client.get_batch(batch_id)
         if batch.state in FINAL:
             return
         while moments and batch.done >= moments[0]:

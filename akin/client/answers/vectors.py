@@ -1,10 +1,10 @@
-"""Vectors that a service gives, as values of the client."""
+"""Vectors of papers and of their sentences."""
 
 import base64
 import struct
 from dataclasses import dataclass
 
-from akin.client.answers import AnswerWarning
+from akin.client.answers.papers import AnswerWarning
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""What a service answers about batches, as values of the client."""
+"""Batches, and their results."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from akin.client.answers import RecommendationsAnswer, SearchAnswer
-from akin.client.match_answers import MatchedSubmission
+from akin.client.answers.matches import MatchedSubmission
+from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,12 @@
-"""What a service answers about saved queries, as values of the client."""
+"""Saved queries, and what is new to them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from akin.client.answers import (
-    AnswerWarning,
-    Highlight,
-    Omitted,
-    Paper,
-    SeedAlignment,
-    Strength,
-    Unresolved,
-    Words,
-    matching,
-)
+from akin.client.answers.lists import Results
+from akin.client.answers.papers import AnswerWarning
+from akin.client.answers.ranked import Recommendation, Unresolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +41,15 @@ class SavedQueryList:
     queries: tuple[SavedQueryHead, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewPaper:
+@dataclass(frozen=True, slots=True, repr=False)
+class NewPaper(Recommendation):
     """A paper that came into the collection at ``added_at``, as a recommendation."""
 
-    paper: Paper
-    score: float
-    alignments: tuple[SeedAlignment, ...]
-    omitted: tuple[Omitted, ...]
-    highlights: tuple[Highlight, ...]
-    words: Words
-    converged: bool
-    added_at: datetime
-    strength: Strength | None = None
-
-    def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
-        """As ``Result.matching``."""
-        return matching(self.paper, self.highlights, limit)
+    added_at: datetime = field(kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class News:
+@dataclass(frozen=True, slots=True, repr=False)
+class News(Results[NewPaper]):
     """Papers that are new to a saved query, best first; ``reason`` and ``detail`` say why there are none.
 
     ``added`` papers came in since; to ``mark_seen`` up to ``seen_up_to`` says that these were read.

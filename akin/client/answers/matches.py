@@ -1,8 +1,9 @@
-"""What a service answers about papers side by side and about profiles, as values of the client."""
+"""Papers side by side, profiles, and matches with them."""
 
 from dataclasses import dataclass
 
-from akin.client.answers import Alignment, AnswerWarning, Omitted, PaperHead, Words
+from akin.client.answers.papers import AnswerWarning, PaperHead
+from akin.client.answers.ranked import Alignment, Omitted, Words
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Collections in this process, without a service: ``akin.index`` and ``akin.open``."""

@@ -1,0 +1,91 @@
+"""``akin.index``: papers of a program, or files of them, into a collection."""
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import orjson
+
+from akin.client.queries import NewPaper
+from akin.local.collection import Collection
+from indexer.collection.build import BuildReport, arguments_for, build, load_models
+from indexer.files.durable import storage_errors
+from models.types import ProgressFn, unseen
+
+_NAMED = 3  # papers that were not indexed
+
+
+def index(
+    papers: str | Path | Iterable[str | Path] | Iterable[NewPaper],
+    data: str | Path,
+    *,
+    encoder: str = "",
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    backend: str = "",
+    format_name: str = "auto",
+    limit: int | None = None,
+    on_error: Literal["skip", "fail"] = "skip",
+    replace: bool = False,
+    on_progress: ProgressFn = unseen,
+) -> Collection:
+    """Add papers to the collection in the folder ``data``, or begin one, and open it.
+
+    ``papers`` are dictionaries with ``id``, ``title``, ``abstract`` (text, or the list of its sentences) and,
+    where they are known, ``facets``, ``year``, ``venue``, ``authors``, ``url``, ``doi``, ``fields``; or a
+    file, or several, of any format that ``akin index`` reads (``format_name`` ``auto`` finds out which).
+    A paper whose id is there is replaced; with ``replace`` these are the whole collection. What cannot be
+    used is skipped with a warning, or with ``on_error="fail"`` nothing is added.
+
+    ``encoder`` and ``backend`` are those of ``akin index``: the collection's own where it is begun. Of at
+    most ``limit`` papers is read. ``on_progress`` gets a stage in words, how much is done, and of how much.
+
+    Raises CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
+    """
+    folder = Path(data)
+    arguments = arguments_for(
+        folder,
+        replace=replace,
+        encoder=encoder,
+        device=device,
+        backend=backend,
+        format_name=format_name,
+        limit=limit,
+        on_error=on_error,
+    )
+    given = [papers] if isinstance(papers, str | Path) else list(papers)
+    with TemporaryDirectory(prefix="akin-") as scratch:
+        report = build(
+            _files(given, Path(scratch)),
+            folder,
+            load_models(arguments),
+            arguments=arguments,
+            on_progress=on_progress,
+            replace=replace,
+        )
+    if left_out := _left_out(report):
+        warnings.warn(left_out, stacklevel=2)
+    return Collection(folder, device=device)
+
+
+def _files(
+    given: list[str | Path] | list[NewPaper] | list[str | Path | NewPaper], scratch: Path
+) -> list[Path]:
+    """The files that are given, or one with the papers that are."""
+    files = [Path(each) for each in given if isinstance(each, str | Path)]
+    papers = [each for each in given if not isinstance(each, str | Path)]
+    if papers:
+        file = scratch / "papers.jsonl"
+        with storage_errors(file), file.open("wb") as stream:
+            stream.writelines(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in papers)
+        files.append(file)
+    return files
+
+
+def _left_out(report: BuildReport) -> str:
+    """Which papers were not indexed, and why; empty where all were."""
+    refusals = report.reading.refusals
+    n_lost = refusals.broken + len(report.quarantined)
+    named = [*refusals.broken_rows, *(f"{each.paper_id}: {each.reason}" for each in report.quarantined)]
+    return f"{n_lost:,} papers were not indexed: {'; '.join(map(str, named[:_NAMED]))}" if n_lost else ""

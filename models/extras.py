@@ -1,0 +1,59 @@
+"""Parts of Akin that need more than the client does: what to install where one of them is not there.
+
+Nothing here needs anything itself, so that whatever lacks a package can say so.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, requires
+from typing import Final, Literal
+
+from models.errors import MissingPackageError
+
+# As pyproject.toml has them.
+Extra = Literal["evaluate", "gpu", "local", "mcp", "postgres", "redis", "serve", "telemetry", "train"]
+# Packages whose name on the registry differs from the one imported.
+_DISTRIBUTIONS: Final = {
+    "faiss": "faiss-cpu",
+    "sklearn": "scikit-learn",
+    "Stemmer": "PyStemmer",
+}
+_REQUIREMENT: Final = re.compile(r"([\w.-]+).*\bextra == [\"']([\w-]+)[\"']")
+
+
+@contextmanager
+def needed(what: str, *, extra: Extra | None = None) -> Iterator[None]:
+    """Says what to install where a package that the block imports is not there.
+
+    ``what`` is what needs it, in words that begin a sentence. It comes with an extra of Akin: with ``extra``,
+    or else the one that names it; a package that none names is installed by itself. Raises
+    MissingPackageError.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise MissingPackageError(
+            f"{what} needs the package {package!r}, which is not installed: {_install_line(package, extra)}"
+        ) from error
+
+
+def _install_line(package: str, extra: str | None) -> str:
+    distribution = _DISTRIBUTIONS.get(package, package).replace("_", "-")
+    named = extra or _extras().get(distribution.lower())
+    return f'pip install "akin[{named}]"' if named else f"pip install {distribution}"
+
+
+def _extras() -> dict[str, str]:
+    """The extra that each package comes with, by what was installed; nothing where Akin was not."""
+    try:
+        found = [_REQUIREMENT.match(each) for each in requires("akin") or ()]
+    except PackageNotFoundError:
+        return {}
+    named = {each[1].lower().replace("_", "-"): each[2] for each in reversed(found) if each}
+    # What every way to search needs comes with the one for processors; the tools of those who develop Akin
+    # are no part of it.
+    return {
+        package: "local" if extra == "engine" else extra for package, extra in named.items() if extra != "dev"
+    }

@@ -1,0 +1,294 @@
+"""The library: a collection in this process, with the methods and the answers of the client."""
+
+import inspect
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import akin
+from akin.client.client import Client
+from akin.client.queries import NewPaper
+from akin.local.collection import Collection
+from models.errors import InputError, PaperNotFoundError, SnapshotMissingError
+from service.app import create_app
+from service.settings import Settings
+from tests.support.builds import DEMO_CORPUS, ROOT, many_papers, write_corpus
+from tests.support.servers.loopback import served
+
+# More than a page of a list holds.
+MORE = many_papers(130)[100:]
+DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+N_PAPERS = len(DEMO) + len(MORE)
+IDS = {paper["id"] for paper in (*DEMO, *MORE)}
+START = "demo:p03-m07"
+DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
+WHALES: NewPaper = {
+    "id": "whales",
+    "title": "Whales",
+    "abstract": "Whales sing. We count <b>songs</b> & calls.",
+}
+# What makes no sense without a service: what others wait for, and what it keeps of each of them.
+OF_SERVICES = {
+    "batch",
+    "batch_results",
+    "cancel_batch",
+    "get_batch",
+    "open_feed",
+    "close_feed",
+    "profiles",
+    "put_profile",
+    "delete_profile",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is indexed from a program."""
+    folder = tmp_path_factory.mktemp("library")
+    files = [DEMO_CORPUS, str(write_corpus(folder / "more.jsonl", MORE))]
+    with akin.index(files, folder / "data", encoder="hashing", device="cpu") as collection:
+        assert N_PAPERS == len(collection)
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def collection(data: Path) -> Iterator[Collection]:
+    """It, opened."""
+    with akin.open(data, device="cpu") as collection:
+        yield collection
+
+
+@pytest.fixture(scope="module")
+def client(data: Path) -> Iterator[akin.Client]:
+    """A client of a service over the same folder."""
+    with served(create_app(Settings(data=data, device="cpu"))) as address, akin.Client(address) as client:
+        yield client
+
+
+SNIPPETS = [
+    code
+    for page in (ROOT / "README.md", ROOT / "docs" / "library.md")
+    for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+]
+
+
+def test_the_documents_snippets_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of README and of the page on the library, in turn, but for the encoder, which takes seconds."""
+    shutil.copy(DEMO_CORPUS, tmp_path / "papers.jsonl")
+    library = f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}"
+    (tmp_path / "library.bib").write_text(library, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in SNIPPETS:
+        ours = code.replace('"my-papers")\n', '"my-papers", encoder="hashing")\n', code.count("akin.index("))
+        ours = ours.replace("akin/demo/papers.jsonl", "papers.jsonl")
+        exec(compile(ours, "snippet", "exec"), names)  # noqa: S102 - ours
+    printed = capsys.readouterr().out
+    assert "99 of 99" in printed
+    assert "No paper of this collection" in printed
+    assert 8 == len(SNIPPETS)
+
+
+def methods_of(kind: type) -> dict[str, Any]:
+    """The public methods of a class by their names."""
+    return {
+        name: each for name, each in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")
+    }
+
+
+def keywords_of(method: Any) -> list[tuple[str, Any]]:
+    """The names of what a method takes, with the defaults."""
+    return [(each.name, each.default) for each in inspect.signature(method).parameters.values()]
+
+
+def test_a_collection_and_both_clients_have_the_same_methods() -> None:
+    """With the same keywords, each by its name: none hides behind ``**asked``."""
+    ours, of_client, of_async = (methods_of(each) for each in (Collection, Client, akin.AsyncClient))
+    assert set(of_client) - OF_SERVICES == set(ours)
+    assert {"aclose" if name == "close" else name for name in of_client} == set(of_async)
+    for name in ("search", "recommend", "search_sentences", "list_papers", "analyze", "compare", "papers"):
+        assert keywords_of(of_client[name]) == keywords_of(ours[name]) == keywords_of(of_async[name])
+        assert not any(
+            kind.kind is kind.VAR_KEYWORD for kind in inspect.signature(ours[name]).parameters.values()
+        )
+        assert of_client[name].__doc__ == ours[name].__doc__
+
+
+def timeless(answer: Any) -> Any:
+    """An answer without the time it took, and without a cursor, which each signs with a secret of its own."""
+    given = {name: getattr(answer, name) for name in answer.__slots__}
+    return {name: each for name, each in given.items() if name not in {"took_ms", "next_cursor"}}
+
+
+def test_a_collection_answers_as_its_service_does(collection: Collection, client: akin.Client) -> None:
+    """Every question that both take has the same answer."""
+    seeds: list[Any] = [{"paper_id": START, "facet": "method"}, "demo:p99", {"abstract": DRAFT}]
+    for asked in (collection, client):
+        assert len(asked.search(START, facet="method", limit=3)) == 3
+    pairs = [
+        [
+            each.search(START, facet="method", unlike={"facet": "background"}, limit=4),
+            each.search(title="A draft", abstract=DRAFT, sentences=[1], filters={"year_from": 2020}),
+            each.search(text="graph networks", words=0.0),
+            each.recommend(seeds, negatives=["demo:p01-m07"], akin_to="all", limit=3),
+            each.search_sentences("We release our code.", facet="method", limit=3),
+            each.analyze(DRAFT, title="A draft"),
+            each.compare(START, {"title": "A draft", "abstract": DRAFT}),
+            each.match([START], {"ada": ["demo:p03-m02", "demo:p03-m05"]}, limit=1),
+            each.embed([{"abstract": DRAFT}]),
+            each.vectors(START),
+            each.list_papers(year_from=2020, limit=5),
+            each.find_papers(DEMO[3]["title"].lower()),
+        ]
+        for each in (collection, client)
+    ]
+    for ours, theirs in zip(*pairs, strict=True):
+        assert timeless(theirs) == timeless(ours)
+    assert client.papers([START, "nobody"]) == collection.papers([START, "nobody"])
+    assert client.paper(START) == collection.paper(START)
+    assert client.count_papers(has_facets=["method"]) == collection.count_papers(has_facets=["method"])
+
+
+def test_lists_go_on_behind_a_page(collection: Collection, client: akin.Client) -> None:
+    """More than a page holds comes in one answer, whose cursor leads on; no paper comes twice."""
+    for asked in (collection, client):
+        answer = asked.search(START, limit=105, include=[])
+        rest = asked.search(START, limit=105, include=[], cursor=answer.next_cursor)
+        assert (105, None) == (len(answer), rest.next_cursor)
+        assert sorted(IDS - {START}) == sorted(result.paper.id for result in (*answer, *rest))
+        assert N_PAPERS - 1 == answer.total
+        assert [N_PAPERS, N_PAPERS] == [len(asked.list_papers(limit=1_000)), asked.list_papers().total]
+        assert N_PAPERS - 1 == len(asked.recommend([START], limit=500, include=[]))
+
+
+def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
+    """Papers that come in between pages are on none of them."""
+    with akin.open(shutil.copytree(data, tmp_path / "data")) as collection:
+        first = collection.search(START, limit=100)
+        collection.add([{**WHALES, "abstract": DEMO[0]["abstract"]}])
+        rest = collection.search(START, limit=100, cursor=first.next_cursor)
+        assert sorted(IDS - {START}) == sorted(each.paper.id for each in (*first, *rest))
+        with pytest.raises(InputError, match="another search"):
+            collection.search(START, facet="method", cursor=first.next_cursor)
+
+
+def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> None:
+    """Dictionaries in, answers at once; a paper that cannot be used is named; deleting twice is nothing."""
+    papers = [{name: paper[name] for name in ("id", "title", "abstract", "year")} for paper in DEMO[:20]]
+    with pytest.warns(UserWarning, match="1 papers were not indexed.*abstract"):
+        collection = akin.index(
+            [*papers, {"id": "empty", "title": "No abstract"}], tmp_path / "data", encoder="hashing"
+        )
+    with collection:
+        assert (20, f"<Collection '{tmp_path / 'data'}': 20 papers>") == (len(collection), repr(collection))
+        accepted = collection.add([WHALES])
+        assert (1, 0, accepted.generation) == (
+            accepted.accepted,
+            accepted.unchanged,
+            collection.search("whales").generation,
+        )
+        assert 1 == collection.add([WHALES]).unchanged
+        assert ("whales", 21) == (collection.search(text="whales sing")[0].paper.id, len(collection))
+        with pytest.raises(InputError, match=r"papers.0.abstract"):
+            collection.add([{"id": "x", "title": "X", "abstract": " "}])
+        collection.delete("whales")
+        collection.delete("whales")
+        with pytest.raises(PaperNotFoundError):
+            collection.paper("whales")
+    with akin.index([WHALES], tmp_path / "data") as again:
+        assert 21 == len(again)
+
+
+def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
+    """An open collection follows what is published, without being opened again."""
+    with akin.open(shutil.copytree(data, tmp_path / "data")) as collection:
+        assert N_PAPERS == len(collection)
+        akin.index([WHALES], tmp_path / "data").close()
+        assert (N_PAPERS + 1, "Whales") == (len(collection), collection.paper("whales").title)
+
+
+def test_a_folder_without_a_collection(tmp_path: Path) -> None:
+    """It is told at once."""
+    with pytest.raises(SnapshotMissingError):
+        akin.open(tmp_path)
+
+
+def test_a_library_is_a_list_to_start_from(
+    collection: Collection, client: akin.Client, tmp_path: Path
+) -> None:
+    """BibTeX and RIS: entries that are known by id or title, or by their abstracts; others are named."""
+    bib, ris = tmp_path / "my.bib", tmp_path / "not.ris"
+    bib.write_text(
+        f"@article{{a, title = {{{DEMO[7]['title'].upper()}}}}}\n"
+        f"@article{{b, title = {{A draft}}, abstract = {{{DRAFT}}}}}\n@article{{c, title = {{Lost}}}}\n",
+        encoding="utf-8",
+    )
+    ris.write_text(f"TY  - JOUR\nTI  - {DEMO[50]['title']}\nER  - \n", encoding="utf-8")
+    for asked in (collection, client):
+        with pytest.warns(UserWarning, match="1 are not in the collection and have no usable abstract: Lost"):
+            answer = asked.recommend([START], like=bib, unlike=[str(ris)], facet="method", limit=3)
+        same = asked.recommend(
+            [
+                {"paper_id": START, "facet": "method"},
+                {"paper_id": DEMO[7]["id"], "facet": "method"},
+                {"title": "A draft", "abstract": DRAFT, "facet": "method"},
+            ],
+            negatives=[DEMO[50]["id"]],
+            limit=3,
+        )
+        assert timeless(same) == timeless(answer)
+
+
+def test_answers_are_lists(collection: Collection) -> None:
+    """They are walked through, counted, and shown on a line each."""
+    answer = collection.search(START, facet="method", limit=3)
+    first, *_ = answer
+    assert ([*answer.results], answer.results[1:], first) == ([*answer], answer[1:], answer[0])
+    lines = repr(answer).splitlines()
+    assert [
+        f"<SearchAnswer: 3 of {N_PAPERS - 1}>",
+        f"  1. {first.score:.3f}  {first.paper.line()}",
+    ] == lines[:2]
+    assert first.paper.title in lines[1]
+    assert (4, True) == (len(lines), len(repr(first)) < 160)
+    assert not collection.search(START, filters={"year_from": 2100})
+    assert "     ... and 20 more" == repr(collection.search(START, limit=30)).splitlines()[-1]
+    assert [each.text for each in collection.analyze(DRAFT)] == DRAFT.replace(". ", ".|").split("|")
+
+
+def test_answers_are_taken_along(collection: Collection) -> None:
+    """To pandas with a row for each, and to BibTeX and RIS with an entry for each."""
+    answer = collection.search(START, facet="method", limit=3)
+    table = answer.to_pandas()
+    assert [result.paper.id for result in answer] == list(table["id"])
+    assert [result.score for result in answer] == list(table["score"])
+    assert [result.matching(1)[0][0] for result in answer] == list(table["match"])
+    assert "Int64" == str(table["year"].dtype)
+    assert 5 == len(collection.search_sentences("We release code.", limit=5).to_pandas())
+    assert 2 == len(collection.list_papers(limit=2).to_pandas())
+    assert 3 == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
+    assert answer[0].paper.title in answer.to_bibtex()
+
+
+def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Client) -> None:
+    """Titles, facets and marked sentences, escaped, in one piece that loads nothing and leads nowhere."""
+    with akin.index([*DEMO[:9], WHALES], tmp_path / "data", encoder="hashing") as collection:
+        shown = collection.search(text="whales sing songs", limit=2)._repr_html_() or ""
+        liked = collection.recommend([DEMO[0]["id"], DEMO[1]["id"]], limit=1)._repr_html_() or ""
+    assert "2 of 10 papers akin to “whales sing songs”" in shown
+    assert "Whales" in shown.split("<h3>")[1]
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+    assert 'class="sentence w' in shown
+    assert 2 == shown.count('<article class="card"')
+    assert not [each for each in ("<link", "<script", "<img", 'href="/', "url(") if each in shown + liked]
+    assert 'content: " · "' in shown
+    assert "Similar to <cite" in liked
+    assert (client.search(START, limit=2)._repr_html_() or "").count("<article") == 2

@@ -1,0 +1,36 @@
+"""The indexes of several segments as one: what one index over all rows would find."""
+
+import numpy as np
+import pytest
+
+from indexer.index.backends.exact import ExactIndex
+from indexer.index.vector_index import JoinedIndex
+
+N_ROWS, DIM = 600, 4
+
+
+def drawn_rows(kind: str) -> np.ndarray:
+    """Rows that lie anywhere, in the order of one of their numbers, or all at two places."""
+    rows = np.random.default_rng(0).normal(size=(N_ROWS, DIM)).astype(np.float32)
+    if kind == "sorted":
+        return rows[np.argsort(rows[:, 0])]
+    return np.repeat(np.sign(rows[:, :1]), DIM, axis=1) if kind == "equal" else rows
+
+
+@pytest.mark.parametrize("kind", ["anywhere", "sorted", "equal"])
+@pytest.mark.parametrize("n_allowed", [None, 30, 500])
+@pytest.mark.parametrize("k", [1, 40, N_ROWS])
+def test_several_indexes_find_what_one_does(kind: str, n_allowed: int | None, k: int) -> None:
+    """The same rows, whichever index has them and however many there are of it."""
+    rows, generator = drawn_rows(kind), np.random.default_rng(1)
+    queries = rows[generator.integers(N_ROWS, size=5)]
+    allowed = None
+    if n_allowed is not None:
+        allowed = np.zeros(N_ROWS, dtype=bool)
+        allowed[generator.choice(N_ROWS // 2 + n_allowed // 2, n_allowed, replace=False)] = True
+    own = np.split(rows, [10, 11, 300, 410])
+    joined = JoinedIndex([ExactIndex(each) for each in own], [len(each) for each in own])
+    expected = ExactIndex(rows).search(queries, k, allowed=allowed)
+    found = joined.search(queries, k, allowed=allowed)
+    assert np.array_equal(expected.rows, found.rows)
+    assert np.array_equal(expected.scores, found.scores)

@@ -1,0 +1,160 @@
+"""The packages as they are installed: what they hold, what they need, and what lacks something says."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import requires
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from packaging.requirements import Requirement
+
+from models.errors import MissingPackageError
+from models.extras import Extra, needed
+from service.app import create_app
+from service.search.engine import SearchEngine
+from service.settings import Settings
+from tests.support.builds import ROOT
+from tests.support.servers.loopback import served
+
+UV = Path(sys.executable).with_name("uv")
+PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
+MOST_MB = 30  # of a client's environment, with the byte code that pip makes
+# What somebody does who has the client alone.
+ALONE = """
+import sys
+
+import akin
+
+client = akin.Client(sys.argv[1])
+answer = client.search("demo:p03-m07", facet="method", limit=3)
+print(repr(answer))
+print(answer.to_bibtex().count("@article{"), answer._repr_html_())
+for asked in (
+    lambda: akin.open("x"),
+    lambda: akin.index("x", "y"),
+    lambda: client.recommend(like="my.bib"),
+    answer.to_ris,
+    answer.to_pandas,
+):
+    try:
+        asked()
+    except akin.AkinError as error:
+        print(error)
+"""
+
+
+def run(*command: object, status: int = 0) -> str:
+    """What a command prints on both streams."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert status == done.returncode, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution, and with the wheel that is built of it."""
+    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    given = ("--no-build-isolation", "--offline", "--quiet", "--python", sys.executable)
+    run(UV, "build", *given, "--out-dir", built, source)
+    return built
+
+
+@pytest.fixture(scope="module")
+def alone(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment that has the client, and nothing that it does not ask for."""
+    folder = tmp_path_factory.mktemp("client") / "venv"
+    run(UV, "venv", "--quiet", "--python", sys.executable, folder)
+    python = folder / "bin" / "python"
+    given = ("--quiet", "--compile-bytecode", "--python", python, "--constraints", ROOT / "requirements.lock")
+    run(UV, "pip", "install", *given, next(built.glob("*.whl")))
+    return python.parent
+
+
+@pytest.fixture(scope="module")
+def address(sentence_engine: SearchEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a service over the demo corpus listens."""
+    settings = Settings(data=tmp_path_factory.mktemp("served"))
+    with served(create_app(settings, sentence_engine)) as address:
+        yield address
+
+
+def files_of(package: str) -> set[str]:
+    """The files of a package as the tree has them."""
+    there = (path for path in (ROOT / package).rglob("*") if path.is_file())
+    return {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
+
+
+def test_both_distributions_hold_all_files(built: Path) -> None:
+    """Code, templates, migrations, weights and the demo corpus; neither tests nor documents."""
+    (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    expected = set[str]().union(*map(files_of, PACKAGES))
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert expected == packed
+    with tarfile.open(source) as archive:
+        names = {each.name.partition("/")[2] for each in archive if each.isfile()}
+    assert expected <= names
+    assert {"LICENSE", "README.md"} <= names
+    assert not [name for name in names if name.startswith(("tests/", "docs/"))]
+
+
+def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, tmp_path: Path) -> None:
+    """BibTeX is written, text stands for the cards, and what is missing is named with its install line."""
+    files = [path for path in alone.parent.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) < MOST_MB * 1_000_000
+    script = tmp_path / "alone.py"
+    script.write_text(ALONE, encoding="utf-8")
+    said = run(alone / "python", script, address).splitlines()
+    assert ("<SearchAnswer: 3 of 99>", "3 None") == (said[0], said[4])
+    local = 'pip install "akin[local]"'
+    assert [local] * 4 + ["pip install pandas"] == [line.split(": ")[-1] for line in said[5:]]
+
+
+def test_the_command_line_says_what_it_needs(alone: Path) -> None:
+    """Without a traceback."""
+    said = run(alone / "akin", "search", "--help", status=1)
+    assert re.fullmatch(r'error: The command line needs the package \'\w+\', .*"akin\[local\]"\n', said)
+
+
+def test_the_extras_are_those_of_the_project() -> None:
+    """Each that is told of exists, and each is told of but for what they consist of and what tests need."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"engine", "dev", *get_args(Extra)} == set(project["optional-dependencies"])
+    assert {"anyio", "httpx", "pydantic"} == {Requirement(each).name for each in project["dependencies"]}
+
+
+@pytest.mark.parametrize(
+    ("package", "line"),
+    [
+        ("faiss.contrib", '"akin[local]"'),
+        ("sqlalchemy", '"akin[local]"'),
+        ("sklearn", '"akin[evaluate]"'),
+        ("pytorch_metric_learning", '"akin[train]"'),
+        ("mcp.server", '"akin[mcp]"'),
+        ("no_such.part", "no-such"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, package: str, line: str
+) -> None:
+    """By what the project says of itself; one that is in no extra is installed by itself."""
+    stated = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = stated["optional-dependencies"].items()
+    given = [f'{each}; extra == "{extra}"' for extra, lines in extras for each in lines]
+    assert requires("akin")
+    monkeypatch.setattr("models.extras.requires", lambda name: given)
+    with pytest.raises(MissingPackageError) as caught, needed("This"):
+        raise ModuleNotFoundError(name=package)
+    name = package.partition(".")[0]
+    assert f"This needs the package {name!r}, which is not installed: pip install {line}" == str(caught.value)
