@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch load the
 
 import argparse
 import json
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
     given = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
-    console, found = Console(), []
+    console, found = Console(width=None if sys.stdout.isatty() else 160), []
     with tempfile.TemporaryDirectory() as folder:
         for name in given.only:
             console.print(f"[bold]{name}[/bold] ...")

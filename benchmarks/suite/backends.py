@@ -21,6 +21,7 @@ from benchmarks.suite.rows import OURS, Row, beside
 from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 
 SENTENCES, CALLS, K = 8, 100, 100
+_GOAL_ROWS = 2_000_000  # the goals are those of so many
 
 
 @dataclass
@@ -82,6 +83,7 @@ def rows(n_rows: int) -> Iterator[Row]:
     exact, flat, ours = entries
     what = f"candidates of a paper of 8 sentences among {n_rows:,} rows"
     found = recall(ours, exact)
+    goal = 80 if n_rows >= _GOAL_ROWS else None
     spent = {OURS: ours.latencies_ms, "FAISS Flat": flat.latencies_ms}
     yield beside(
         spent,
@@ -93,7 +95,7 @@ def rows(n_rows: int) -> Iterator[Row]:
         note=f"recall@{K} {found:.1%}, made-up rows",
     )
     yield Row("P4", f"{what}, recall@{K}", "share", found, least=0.97, note="made-up rows")
-    if n_rows >= 2_000_000:
+    if n_rows >= _GOAL_ROWS:
         yield Row("P4", what, "ms", float(np.median(ours.latencies_ms)), most=6.5)
     yield Row("P8", "index in memory", "bytes a sentence", ours.file_bytes, most=384 + 64)
 

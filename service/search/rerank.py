@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
-from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_papers, score_papers
 from models.transport.problem import distances
 from models.types import EncoderSpec, MatchedWords, Paper, rows_of
 from service.context import check_deadline
@@ -139,17 +139,27 @@ class Comparison:
         self._parts = parts
         # The rows that parts are compared with, by their facets; ``None`` for all.
         self._among = {part.beside: among.get(part.beside) for part in parts}
+        self._scorer, self._settings = scorer, settings
         self._plan = partial(compare, scorer=scorer, settings=settings)
         self._words = words
         self._specificity = specificity
         self._apart_from = apart_from
 
-    def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
-        """The papers at ``positions`` by their scores, ties by position.
+    def rank(
+        self,
+        positions: Int64[np.ndarray, " k"],
+        *,
+        akin_to: Kinship,
+        negative_weight: float,
+        n_best: int | None = None,
+    ) -> Ranked:
+        """The papers at ``positions`` by their scores, ties by position; the ``n_best`` of them at least.
 
         Of one seed each part counts as it was asked; of several as ``seed_weights`` has it. Raises
         DeadlineError.
         """
+        if n_best is not None and n_best <= _BATCH and self._is_bounded:
+            return self._rank_best(positions, n_best)
         compared = list(self._compare(positions)) if len(self._parts) <= _MAX_KEPT else []
         scores = (
             np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
@@ -174,6 +184,36 @@ class Comparison:
             word_distances[order],
             reaches[order],
             tuple(compared),
+        )
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether a paper's score can be bounded before it is computed: one part, compared by transport."""
+        by_transport = self._scorer in {Scorer.OT, Scorer.EXACT_OT}
+        return by_transport and len(self._parts) == 1 and of_one_seed(self._parts)
+
+    def _rank_best(self, positions: Int64[np.ndarray, " k"], n_best: int) -> Ranked:
+        """The first ``n_best`` of what ``rank`` gives, to the bit."""
+        part, weights = self._parts[0], own_weights(self._parts, len(positions))
+        by_words = self._words.distances(positions) if self._words.weight else np.zeros((1, len(positions)))
+        best = best_papers(
+            part.vectors,
+            *self._gather(positions, part),
+            n_best,
+            scorer=self._scorer,
+            settings=self._settings,
+            log_weights=self._log_weights[0],
+            added=-self._words.weight * by_words[0],
+            ties=positions,
+        )
+        order = best.order
+        return Ranked(
+            positions[order],
+            weights[:, order],
+            np.arange(len(order)),
+            by_words[0, order],
+            self._reaches(best.plans.scores[None], by_words[:, order], weights[:, order]),
+            ((best.plans,),),
         )
 
     def words(self, ranked: Ranked, place: int, paper: Paper) -> MatchedWords:
