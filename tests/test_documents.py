@@ -63,6 +63,14 @@ def test_no_link_is_dead(path: Path) -> None:
     assert [] == dead
 
 
+def test_no_table_of_the_first_page_is_long() -> None:
+    """Ten rows at most: a longer one is a page of its own."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    assert tables
+    assert 12 >= max(table.count("\n") for table in tables)
+
+
 def test_the_newcomers_map_is_true() -> None:
     """Every file and folder that CONTRIBUTING names is there."""
     named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))

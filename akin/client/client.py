@@ -17,15 +17,15 @@ from typing import Literal, Self, TypeVar, Unpack, cast
 import httpx
 
 from akin.client import calls, responses
-from akin.client.answers.batches import Batch, SeedAnswer
+from akin.client.answers.batches import Batch, BatchResult
 from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
 from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
-from akin.client.calls import Call, Reading
-from akin.client.library import Files, looked_up, with_libraries
+from akin.client.calls import Call, ResultsReader
+from akin.client.library import Files, looked_up, seeds_of, with_libraries
 from akin.client.paging import Pages
 from akin.client.queries import (
     BatchRequest,
@@ -161,10 +161,10 @@ class Client:
 
     def recommend(
         self,
-        seeds: Sequence[str | Seed] = (),
+        seeds: str | Seed | Sequence[str | Seed] = (),
         *,
         like: Files | None = None,
-        negatives: Sequence[str | Seed] = (),
+        negatives: str | Seed | Sequence[str | Seed] = (),
         unlike: Files | None = None,
         facet: FacetName | Sequence[FacetName] | None = None,
         akin_to: Literal["some", "all"] | None = None,
@@ -186,9 +186,9 @@ class Client:
         and ``cursor`` are as in ``search``.
         """
         asked = calls.given(
-            seeds=list(seeds),
+            seeds=seeds_of(seeds),
             like=like,
-            negatives=list(negatives) or None,
+            negatives=seeds_of(negatives) or None,
             unlike=unlike,
             facet=facet,
             akin_to=akin_to,
@@ -380,26 +380,26 @@ class Client:
         """How far a batch is."""
         return self._send(calls.get_batch(batch_id))
 
-    def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[SeedAnswer]:
+    def batch_results(self, batch_id: str, *, start: int = 0, poll_s: float = 1.0) -> Iterator[BatchResult]:
         """The results in order, from number ``start`` on, as they are done, whatever breaks in between."""
-        reading = Reading(batch_id, start)
-        while not reading.finished:
+        reader = ResultsReader(batch_id, start)
+        while not reader.finished:
             wait_s = poll_s
             try:
-                with self._http.stream(**reading.request()) as response:
+                with self._http.stream(**reader.request()) as response:
                     if response.is_error:
                         response.read()
                         raise responses.problem(response)
                     for content in response.iter_bytes():
-                        yield from reading.answers(content)
-                    reading.end(response)
+                        yield from reader.answers(content)
+                    reader.end(response)
             except httpx.TransportError as broken:
                 wait_s = self._retries.next_wait_s(
-                    reading.attempt, responses.unreachable(broken, self._http.base_url)
+                    reader.attempt, responses.unreachable(broken, self._http.base_url)
                 )
             except ServiceError as problem:
-                wait_s = self._retries.next_wait_s(reading.attempt, problem)
-            if not reading.finished:
+                wait_s = self._retries.next_wait_s(reader.attempt, problem)
+            if not reader.finished:
                 time.sleep(wait_s)
 
     def cancel_batch(self, batch_id: str) -> None:

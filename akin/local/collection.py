@@ -25,7 +25,7 @@ from akin.client.answers.saved import News, SavedQuery, SavedQueryHead, SavedQue
 from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.client import Client
-from akin.client.library import looked_up, with_libraries
+from akin.client.library import looked_up, seeds_of, with_libraries
 from akin.client.paging import Pages
 from akin.client.queries import (
     Draft,
@@ -44,7 +44,6 @@ from akin.client.queries import Seed as PaperSeed
 from akin.client.responses import read_answer
 from akin.client.signatures import same_as
 from models.errors import InputError
-from service.api.answers import RankedOut, answer_page
 from service.api.schemas.base import PaperAnswerOut, PaperOut, where
 from service.api.schemas.compare import CompareIn, CompareOut
 from service.api.schemas.filters import AddressFiltersIn
@@ -83,6 +82,7 @@ from service.saved.saved_queries import NewSavedQuery, SavedQueries
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing, fetch_papers, find_titles, list_papers, paper_vectors
 from service.search.query import Page, Seed
+from service.search.query import SearchAnswer as Found
 from service.search.sentences import search_sentences
 from service.secret import secret_of_process
 from service.settings import settings_of
@@ -174,29 +174,34 @@ class Collection:
         pages = Pages(calls.search, calls.given(paper_id=paper_id, **asked))
         while (call := pages.next_call()) is not None:
             body = _checked(_SEARCH, call.body)
-            pages.take(_answer(SearchAnswer, self._page(SearchOut, body)))
+            found, cursor = self._page(body)
+            pages.take(_answer(SearchAnswer, SearchOut.of(found, next_cursor=cursor)))
         return pages.answer()
 
     @same_as(Client.recommend)
     def recommend(
-        self, seeds: Sequence[str | PaperSeed] = (), **asked: Unpack[RecommendKeywords]
+        self, seeds: str | PaperSeed | Sequence[str | PaperSeed] = (), **asked: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        sent = looked_up(with_libraries({**asked, "seeds": list(seeds)}), self.papers)
+        sent = looked_up(with_libraries({**asked, "seeds": seeds_of(seeds)}), self.papers)
         pages = Pages(calls.recommend, sent)
         while (call := pages.next_call()) is not None:
             body = _checked(_RECOMMENDATIONS, call.body)
-            pages.take(_answer(RecommendationsAnswer, self._page(RecommendationsOut, body)))
+            found, cursor = self._page(body)
+            pages.take(_answer(RecommendationsAnswer, RecommendationsOut.of(found, next_cursor=cursor)))
         return pages.answer()
 
-    def _page(self, out: type[RankedOut], body: SearchIn | RecommendationsIn) -> RankedOut:
-        """The page of a list that a body asks for, from the generation that its cursor began in."""
+    def _page(self, body: SearchIn | RecommendationsIn) -> tuple[Found, str | None]:
+        """The page of a list that a body asks for, from the generation that its cursor began in.
+
+        With it comes the cursor of the next one.
+        """
         query, engine = body.to_query(), self._engine
         if body.cursor is not None:
             page, generation = self._cursors.read(body.cursor, query)
             query, engine = replace(query, page=page), self._engines.at(generation)
         self._engines.pin(engine)
-        return answer_page(out, engine, self._cursors, query)
+        return self._cursors.answered(query, engine)
 
     @same_as(Client.search_sentences)
     def search_sentences(self, text: str | None = None, **asked: Unpack[SentenceKeywords]) -> SentenceAnswer:
@@ -255,7 +260,7 @@ class Collection:
     @same_as(Client.add)
     def add(self, papers: Sequence[NewPaper], *, wait: bool = True) -> PapersAccepted:
         """As ``Client.add``; unless another process publishes at the moment, they are in answers at once."""
-        given = _checked(_PAPERS, calls.add(papers, wait=wait).body).to_papers()
+        given = _checked(_PAPERS, calls.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
         self._ingest.absorb()
         if wait:
@@ -381,7 +386,7 @@ def _log_warnings_alone() -> None:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
 
 
-def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None) -> _Body:
+def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: str = "The query") -> _Body:
     """The body of a request, held to what the service takes; raises InputError, which names the field."""
     try:
         return adapter.validate_python(body)
@@ -389,7 +394,7 @@ def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None) -> _Body:
         first = error.errors()[0]
         reason = first["msg"].removeprefix("Value error, ")
         place = where(first["loc"])
-        raise InputError(f"What was given cannot be used: {place}{': ' if place else ''}{reason}.") from error
+        raise InputError(f"{what} cannot be used: {place}{': ' if place else ''}{reason}.") from error
 
 
 def _answer(kind: type[_Answer], out: BaseModel) -> _Answer:

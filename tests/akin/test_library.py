@@ -96,6 +96,23 @@ def test_the_documents_snippets_run(
     assert 8 == len(SNIPPETS)
 
 
+def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cells in turn, but for the encoder; a trial executes it in a kernel. What it keeps was not run."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert [[]] * len(codes) == [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for code in codes:
+        ours = code.replace("akin.index(PAPERS, FOLDER)", 'akin.index(PAPERS, FOLDER, encoder="hashing")')
+        exec(compile(ours, "cell", "exec"), names)  # noqa: S102 - ours
+    shutil.rmtree(names["FOLDER"].parent)
+    printed = capsys.readouterr().out
+    assert 3 == printed.count("% of the match, distance ")
+    assert "@article{" in printed
+    left, right = re.findall(r"^(-\d\.\d{4}) = (-\d\.\d{4})$", printed, re.M)[0]
+    assert left == right
+
+
 def methods_of(kind: type) -> dict[str, Any]:
     """The public methods of a class by their names."""
     return {
@@ -198,6 +215,8 @@ def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> No
         assert ("whales", 21) == (collection.search(text="whales sing")[0].paper.id, len(collection))
         with pytest.raises(InputError, match=r"papers.0.abstract"):
             collection.add([{"id": "x", "title": "X", "abstract": " "}])
+        with pytest.raises(InputError, match="to_dict"):
+            akin.index([{**WHALES, "year": object()}], tmp_path / "data")
         collection.delete("whales")
         collection.delete("whales")
         with pytest.raises(PaperNotFoundError):
@@ -244,6 +263,8 @@ def test_a_library_is_a_list_to_start_from(
             limit=3,
         )
         assert timeless(same) == timeless(answer)
+        alone = asked.recommend({"paper_id": START}, negatives=DEMO[50]["id"], limit=3)
+        assert timeless(alone) == timeless(asked.recommend([START], negatives=[DEMO[50]["id"]], limit=3))
 
 
 def test_answers_are_lists(collection: Collection) -> None:

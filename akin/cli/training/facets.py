@@ -1,6 +1,5 @@
 """The steps of ``akin train facets``: labelled abstracts, what is read of them, the weights file, figures."""
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +57,9 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
-    reader = importlib.import_module("evaluation.sets.functions").FunctionsSet()
+    from evaluation.sets.functions import FunctionsSet
+
+    reader = FunctionsSet()
     file = path if path.is_file() else locate(reader, path, "train.jsonl")
     if path.is_dir() or _has_labels(file):
         found = {paper.id: (paper, paper) for paper in reader.load(file).papers.values()}
@@ -113,7 +114,8 @@ def train_facets(
     shipped = load_tagger((encoder or HashingEncoder()).spec)
     if papers.held_out and shipped.spec.name == out.stem:
         raise InputError(f"{out} has the name of the weights that come with Akin; give the file another.")
-    training = importlib.import_module("models.training.facets")
+    from models.training import facets as training
+
     learnt = [*papers.learnt, *(training.begun_later(papers.learnt) if later else ())]
     targets = [training.one_hot(paper) for paper in learnt]
     states, fingerprint = [], None
@@ -133,7 +135,8 @@ def train_facets(
         replace_file(out, content)
     if not papers.held_out:
         return None
-    measuring = importlib.import_module("evaluation.tasks.facets")
+    from evaluation.tasks import facets as measuring
+
     found: FacetMeasurement = measuring.compare_taggers(
         papers.held_out,
         encoder or HashingEncoder(),
