@@ -183,14 +183,14 @@ def rows() -> Iterator[Row]:
             }
             spent = in_turns(actions, rounds=peer.rounds, clock=time.process_time, warm=peer.rounds > 1)
             errors[peer.problem] = np.abs(own(papers) - reference[peer.problem]).max()
-            error = np.abs(
-                peer.score(papers) - reference[Scorer.EXACT_OT if peer.score is pot_emd else Scorer.OT]
-            )
+            of_theirs = reference[Scorer.EXACT_OT if peer.score is pot_emd else Scorer.OT]
+            error = np.abs(peer.score(papers) - of_theirs)
+            how = ", exactly" * (peer.problem is Scorer.EXACT_OT) + f", the first {BEST}" * for_best
             yield beside(
                 spent,
                 peer.name,
                 goal=goal,
-                what=f"{what}{', exactly' * (peer.problem is not Scorer.OT)}{f', the first {BEST}' * for_best}",
+                what=what + how,
                 least=least,
                 note=f"largest error {errors[peer.problem]:.0e}, theirs {error.max():.0e}",
             )
