@@ -294,6 +294,14 @@ def test_answers_are_taken_along(collection: Collection) -> None:
     assert "Int64" == str(table["year"].dtype)
     assert 5 == len(collection.search_sentences("We release code.", limit=5).to_pandas())
     assert 2 == len(collection.list_papers(limit=2).to_pandas())
+    late: Any = {"year_from": 2100}
+    for some, none in (
+        (answer, collection.search(START, filters=late)),
+        (collection.list_papers(limit=1), collection.list_papers(**late)),
+        (collection.search_sentences("We code."), collection.search_sentences("We code.", filters=late)),
+        (collection.find_papers(DEMO[3]["title"]), collection.find_papers("qqqq xxxx")),
+    ):
+        assert (0, list(some.to_pandas())) == (len(none), list(none.to_pandas()))
     assert 3 == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
     assert answer[0].paper.title in answer.to_bibtex()
 
