@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 import akin
@@ -64,9 +65,16 @@ def collection(data: Path) -> Iterator[Collection]:
 
 
 @pytest.fixture(scope="module")
-def client(data: Path) -> Iterator[akin.Client]:
-    """A client of a service over the same folder."""
-    with served(create_app(Settings(data=data, device="cpu"))) as address, akin.Client(address) as client:
+def address(data: Path) -> Iterator[str]:
+    """A service over the same folder."""
+    with served(create_app(Settings(data=data, device="cpu"))) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[akin.Client]:
+    """A client of it."""
+    with akin.Client(address) as client:
         yield client
 
 
@@ -265,6 +273,29 @@ def test_a_library_is_a_list_to_start_from(
         assert timeless(same) == timeless(answer)
         alone = asked.recommend({"paper_id": START}, negatives=DEMO[50]["id"], limit=3)
         assert timeless(alone) == timeless(asked.recommend([START], negatives=[DEMO[50]["id"]], limit=3))
+
+
+def test_lists_and_libraries_without_waiting(collection: Collection, address: str, tmp_path: Path) -> None:
+    """AsyncClient reads page after page, and libraries, as the others do."""
+    bib = tmp_path / "my.bib"
+    bib.write_text(f"@article{{a, title = {{{DEMO[7]['title']}}}}}", encoding="utf-8")
+
+    async def ask() -> tuple[Any, ...]:
+        async with akin.AsyncClient(address) as asking:
+            return (
+                await asking.search(START, limit=105, include=[]),
+                await asking.recommend(START, like=bib, limit=3),
+                await asking.search_sentences("We release our code.", limit=3),
+                await asking.list_papers(limit=120),
+            )
+
+    expected = (
+        collection.search(START, limit=105, include=[]),
+        collection.recommend(START, like=bib, limit=3),
+        collection.search_sentences("We release our code.", limit=3),
+        collection.list_papers(limit=120),
+    )
+    assert list(map(timeless, expected)) == list(map(timeless, anyio.run(ask)))
 
 
 def test_answers_are_lists(collection: Collection) -> None:
