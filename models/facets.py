@@ -80,7 +80,7 @@ def facet_codes(probabilities: Float32[np.ndarray, "n_sentence 5"]) -> Int64[np.
     """
     codes: Int64[np.ndarray, " n_sentence"] = probabilities.argmax(axis=1)
     aims = [FACETS.index(Facet.BACKGROUND), FACETS.index(Facet.OBJECTIVE)]
-    if not np.isin(codes, aims).any():
+    if not any(code in aims for code in codes.tolist()):
         others = np.delete(probabilities, aims, axis=1)
         together = probabilities[:, aims].sum(axis=1) > others.max(axis=1)
         codes[together] = np.array(aims)[probabilities[together][:, aims].argmax(axis=1)]

@@ -9,8 +9,9 @@ from typing import Any, Final, cast
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
+from indexer.files.file_system import is_read_only
 from models.errors import InputError, StorageError
 from models.extras import needed
 from models.interruption import is_interrupted
@@ -31,10 +32,13 @@ _DRIVERS: Final = {
 
 _PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLite
 # A connection that a restart of the server has cut is noticed before it is used.
-_POOLS: Final[dict[str, dict[str, Any]]] = {
-    "postgresql": {"pool_pre_ping": True, "connect_args": {"options": _PATIENCE}}
-}
 _EVERY_THREAD_ONE: Final = -1  # waiting for a connection would be one more wait to bound
+_GROWING: Final[dict[str, Any]] = {"max_overflow": _EVERY_THREAD_ONE}
+_POOLS: Final[dict[str, dict[str, Any]]] = {
+    "postgresql": {**_GROWING, "pool_pre_ping": True, "connect_args": {"options": _PATIENCE}},
+    # What is read without locks is opened anew each time, or it would not show what changed since.
+    "frozen": {"poolclass": NullPool},
+}
 
 _LET_IT_END: Final = (
     f"another process has been writing for as long as this could wait, {BUSY_TIMEOUT_S} s at most; "
@@ -79,7 +83,8 @@ class Database:
     """A pool of connections to one database.
 
     SQLite runs in write-ahead mode and synchronises at every commit, so that what was acknowledged survives a
-    power cut; readers never wait for the writer.
+    power cut; readers never wait for the writer. A file on a read-only file system is read as long as nobody
+    writes to it from elsewhere: such a writer's log lies beside it, and cannot be read from here.
 
     Args:
         url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
@@ -90,17 +95,17 @@ class Database:
     """
 
     def __init__(self, url_or_path: str | Path) -> None:
-        url = _url(url_or_path)
+        url, file = _url(url_or_path), sqlite_file(url_or_path)
+        frozen = file if file is not None and is_read_only(file) else None
+        pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
         with needed("PostgreSQL", extra="postgres"):
-            self._engine = create_engine(
-                url, max_overflow=_EVERY_THREAD_ONE, **_POOLS.get(url.get_backend_name(), {})
-            )
+            self._engine = create_engine(url, **pool)
         # Never the whole URL: it may hold a password.
         self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
         self._n_closed = 0
         self._close_what_comes_back_late()
         if url.get_backend_name() == "sqlite":
-            _configure_sqlite(self._engine)
+            _configure_sqlite(self._engine, frozen)
         else:
             _configure_postgres(self._engine)
         self._writer = self._engine.execution_options(writes=True)
@@ -204,11 +209,34 @@ def _url(url_or_path: str | Path) -> URL:
         ) from error
 
 
-def _configure_sqlite(engine: Engine) -> None:
+def sqlite_connection(file: Path, **options: Any) -> Any:
+    """An ``sqlite3.Connection`` to a file; without locks where its file system is read-only.
+
+    Raises sqlite3.Error; StorageError where others write to such a file from elsewhere.
+    """
+    if not is_read_only(file):
+        return sqlite3.connect(file, **options)
+    log = file.with_name(file.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise StorageError(
+            f"catalog {file}: the file system is read-only here, and another process has written to the "
+            "catalog from elsewhere; end it, or keep the catalog in PostgreSQL (AKIN_CATALOG_URL, --catalog)"
+        )
+    return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True, **options)
+
+
+def _configure_sqlite(engine: Engine, frozen: Path | None) -> None:
+    if frozen is not None:
+
+        @event.listens_for(engine, "do_connect")
+        def connect(_dialect: object, _entry: object, _args: object, options: dict[str, Any]) -> Any:
+            return sqlite_connection(frozen, **options)
+
     @event.listens_for(engine, "connect")
     def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
         cursor = connection.cursor()
-        _once_free(cursor.execute, "PRAGMA journal_mode = WAL")
+        if frozen is None:
+            _once_free(cursor.execute, "PRAGMA journal_mode = WAL")
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
-from indexer.catalog.database import sqlite_file
+from indexer.catalog.database import sqlite_connection, sqlite_file
 from indexer.collection.changes import expect_own_catalog
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
 from indexer.snapshot.folder import point_at, segment_folder, snapshot_folder, verify
@@ -85,7 +85,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
     if not source.is_file():
         raise StorageError(f"{source}: there is no catalog here to copy; name it with --catalog.")
     try:
-        with closing(sqlite3.connect(source)) as one, closing(sqlite3.connect(target)) as other:
+        with closing(sqlite_connection(source)) as one, closing(sqlite3.connect(target)) as other:
             one.backup(other)
     except sqlite3.Error as error:
         raise StorageError(f"{source}: the catalog cannot be copied to {target} ({error})") from error

@@ -26,6 +26,10 @@ _REMEDIES = {
     errno.ENOENT: "no such file or folder",
     errno.EISDIR: "a folder stands where a file is expected",
     errno.ENOTDIR: "a file stands where a folder is expected; choose another folder with --data",
+    errno.ENOLCK: "the file system has no locks; keep the collection on a local disk, or on NFS 4",
+    errno.EOPNOTSUPP: "the file system has no locks; keep the collection on a local disk, or on NFS 4",
+    errno.EBADF: "the file system cannot lock this; choose a folder on a local disk",
+    errno.ESTALE: "another machine removed it from the file system of the network; try again",
     errno.EIO: "the device failed to read or write; check the disk",
 }
 
@@ -146,10 +150,11 @@ def writer_lock(path: Path, *, wait_s: float = 0.0) -> Iterator[None]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         deadline = time.monotonic() + wait_s
-        while not _locked(descriptor):
-            if time.monotonic() >= deadline:
-                raise _in_use(path.parent)
-            time.sleep(_LOCK_POLL_S)
+        with storage_errors(path):
+            while not _locked(descriptor):
+                if time.monotonic() >= deadline:
+                    raise _in_use(path.parent)
+                time.sleep(_LOCK_POLL_S)
         yield
     finally:
         os.close(descriptor)
@@ -165,7 +170,8 @@ def folder_lock(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY)
     try:
-        is_locked = _locked(descriptor)
+        with storage_errors(folder):
+            is_locked = _locked(descriptor)
         if not (is_locked and folder.is_dir() and os.path.samestat(folder.stat(), os.fstat(descriptor))):
             raise _in_use(folder)
         yield

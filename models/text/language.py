@@ -20,7 +20,9 @@ def other_language(text: str) -> str | None:
     A language in which papers are hardly written is uncertain.
     """
     # The detector refuses characters that are not text, of which extracted abstracts have some.
-    read = "".join(char if char.isprintable() else " " for char in text[:_CHARACTERS_READ])
+    read = text[:_CHARACTERS_READ]
+    if not read.isprintable():
+        read = "".join(char if char.isprintable() else " " for char in read)
     reliable, _, languages = pycld2.detect(read)
     code: str = languages[0][1]
     return code if reliable and code in _OF_PAPERS else None

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
 
+import structlog
+
+from indexer.files.file_system import limits_of
 from models.errors import EncoderMismatchError, StorageError
 from service.background import Repeating
 from service.cache.store import Cache
@@ -15,6 +18,8 @@ from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 
+_log = structlog.get_logger(__name__)
+
 
 class ServedCollection:
     """Its generations, what takes papers in, and what checks its files; a context while it works.
@@ -25,6 +30,8 @@ class ServedCollection:
     def __init__(
         self, settings: Settings, engine: SearchEngine | None, cache: Cache, timings: Timings
     ) -> None:
+        for event, effect in limits_of(settings.data).items():
+            _log.warning(event, folder=str(settings.data), effect=effect)
         self.engines = Engines.of(
             settings, engine or open_warm_engine(settings, cache), cache, retry_s=timings.swap_retry_s
         )

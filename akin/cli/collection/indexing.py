@@ -38,6 +38,7 @@ from indexer.collection.build import (
 )
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
 from models.errors import SnapshotMissingError
@@ -118,6 +119,8 @@ def index(
         note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
         stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
         return
+    for limit_there in limits_of(data if data.exists() else data.absolute().parent).values():
+        stderr.print(f"{data}: {limit_there}.", markup=False, soft_wrap=True)
     arguments = arguments_for(
         data,
         replace=replace,

@@ -1,0 +1,117 @@
+"""What file system a folder is on: mounts as Linux lists them, and a collection where nobody can write."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from indexer.files.file_system import limits_of, network_kind
+from models.encoder import Encoder
+from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
+
+MOUNTS = r"""22 1 0:21 / / rw,relatime - ext4 /dev/vda rw
+31 22 0:40 / /srv/papers rw,relatime shared:1 - nfs4 10.0.0.1:/papers rw,vers=4.2
+32 31 0:41 / /srv/papers/fast rw - xfs /dev/vdb rw
+33 22 0:42 / /srv/my\040papers rw - cifs //host/papers rw
+34 22 0:43 / /srv/over rw - ext4 /dev/vdc rw
+35 22 0:44 / /srv/over rw - nfs 10.0.0.1:/over rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [
+        ("/srv/papers", "nfs4"),
+        ("/srv/papers/a/collection", "nfs4"),
+        ("/srv/papers/fast/collection", None),
+        ("/srv/papers-of-mine", None),
+        ("/srv/my papers/a", "cifs"),
+        ("/srv/over/a", "nfs"),
+        ("/home", None),
+    ],
+)
+def test_a_folder_is_on_what_is_mounted_nearest_above_it(
+    folder: str, expected: str | None, tmp_path: Path
+) -> None:
+    """File systems of the network are named, and what does not work there is said."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(MOUNTS)
+    assert expected == network_kind(Path(folder), mounts)
+    assert ("folder_on_network" in limits_of(Path(folder), mounts)) == (expected is not None)
+
+
+def test_where_mounts_are_not_listed_no_kind_is_known(tmp_path: Path) -> None:
+    """As on other systems than Linux."""
+    assert network_kind(tmp_path, tmp_path / "none") is None
+
+
+_READ_ONLY = """
+import sys
+from pathlib import Path
+from typer.testing import CliRunner
+from akin.cli.app import app
+from indexer.collection.backup import back_up
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.files.file_system import limits_of
+from models.errors import StorageError
+
+data, target = map(Path, sys.argv[1:])
+assert ["folder_read_only"] == list(limits_of(data))
+for command in (["status"], ["papers", "--count"], ["keys", "list"]):
+    done = CliRunner().invoke(app, [*command, "--data", str(data)])
+    assert 0 == done.exit_code, (command, done.output, done.exception)
+refused = CliRunner().invoke(app, ["delete", "p1", "--data", str(data)])
+assert "read-only" in refused.output + str(refused.exception), (refused.output, refused.exception)
+assert 20 == back_up(data, target, catalog=data / CATALOG_FILE).n_papers
+print("as a reader finds it")
+"""
+
+
+def read_only(data: Path, code: str, *arguments: str) -> str:
+    """What a program prints that sees ``data`` mounted read-only; skips where nothing can be mounted."""
+    namespace = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+    mounted = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*namespace, "sh", "-c", mounted, str(data), "true"], check=False).returncode
+    ):
+        pytest.skip("this machine lets this user mount nothing for itself")
+    command = [*namespace, "sh", "-c", mounted, str(data), sys.executable, "-c", code, str(data), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_collection_on_a_read_only_file_system_is_read(tmp_path: Path, hashing: Encoder) -> None:
+    """With its catalog, which SQLite would not open there; what would write says why it does not."""
+    data = tmp_path / "data"
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(20)), data, hashing)
+    assert {} == limits_of(data)
+    assert "as a reader finds it" == read_only(data, _READ_ONLY, str(tmp_path / "backup"))
+
+
+_WRITTEN_ELSEWHERE = """
+import sys
+from pathlib import Path
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from models.errors import StorageError
+
+try:
+    with Catalog.open_existing(Path(sys.argv[1]) / CATALOG_FILE) as catalog:
+        catalog.last_change()
+except StorageError as error:
+    print(error)
+"""
+
+
+def test_a_catalog_that_is_written_elsewhere_is_not_read_from_a_read_only_file_system(
+    tmp_path: Path, hashing: Encoder
+) -> None:
+    """Its newest papers stand in a log that cannot be read there: it says so, and what to do."""
+    data = tmp_path / "data"
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), data, hashing)
+    (data / "catalog.sqlite3-wal").write_bytes(b"of another process")
+    assert "keep the catalog in PostgreSQL" in read_only(data, _WRITTEN_ELSEWHERE)
