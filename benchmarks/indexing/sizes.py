@@ -1,6 +1,6 @@
 """What every command costs against the size of the collection: time, peak memory, and how they grow.
 
-``python -m benchmarks.indexing.sizes CORPUS.jsonl.gz --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
+``python -m benchmarks.indexing.sizes CORPUS --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
 
 Each command is a process of its own, with the ``hashing`` encoder; texts are those of ``made_corpus``. Sizes
 that the file of results has already are not measured again. Nothing large is imported here: a process that

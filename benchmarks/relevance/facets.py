@@ -2,7 +2,7 @@
 
 python -m benchmarks.relevance.facets [WEIGHTS ...] [--encoder minilm]
 
-benchmarks/relevance/facets.jsonl holds 60 invented abstracts in CSAbstruct's layout, so that `akin evaluate facets`
+facets.jsonl beside it holds 60 invented abstracts in CSAbstruct's layout, so that `akin evaluate facets`
 reads it, too; we wrote and labelled them before any tagger was asked. ``also`` are other labels that count as
 right: "In this paper, we propose ..." is an objective as well as a method, and never background. The first
 weights are compared with each of the others, which are the shipped ones where only one is given.
