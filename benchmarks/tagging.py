@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.encoders import CLOCKS, medians, read_papers
+from benchmarks.suite.encoders import CLOCKS, medians, read_papers
 from indexer.encoding.embed import embed
 from models.annotator import Annotator, load_annotator
 from models.encoder import PAPERS_PER_CALL

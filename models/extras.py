@@ -19,7 +19,7 @@ _DISTRIBUTIONS: Final = {
     "sklearn": "scikit-learn",
     "Stemmer": "PyStemmer",
 }
-_REQUIREMENT: Final = re.compile(r"([\w.-]+).*\bextra == [\"']([\w-]+)[\"']")
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @contextmanager
@@ -48,12 +48,17 @@ def _install_line(package: str, extra: str | None) -> str:
 def _extras() -> dict[str, str]:
     """The extra that each package comes with, by what was installed; nothing where Akin was not."""
     try:
-        found = [_REQUIREMENT.match(each) for each in requires("akin") or ()]
+        stated = requires("akin") or []
     except PackageNotFoundError:
         return {}
-    named = {each[1].lower().replace("_", "-"): each[2] for each in reversed(found) if each}
-    # What every way to search needs comes with the one for processors; the tools of those who develop Akin
-    # are no part of it.
-    return {
-        package: "local" if extra == "engine" else extra for package, extra in named.items() if extra != "dev"
-    }
+    named: dict[str, str] = {}
+    for requirement in stated:
+        wanted, _, condition = requirement.partition(";")
+        name = _NAME.match(wanted)
+        _, conditional, extra = condition.rpartition("extra ==")
+        extra = extra.strip(" \"')")
+        # The tools of those who develop Akin are no part of it.
+        if name and conditional and extra != "dev":
+            # What every way to search needs comes with the one for processors.
+            named.setdefault(name[0].lower().replace("_", "-"), "local" if extra == "engine" else extra)
+    return named

@@ -1,11 +1,13 @@
 """What the documents point to."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import akin
+from benchmarks.suite.report import page, picture
 
 ROOT = Path(akin.__file__).parents[1]
 DOCUMENTS = [
@@ -63,6 +65,14 @@ def test_no_link_is_dead(path: Path) -> None:
     assert [] == dead
 
 
+def test_no_table_of_the_first_page_is_long() -> None:
+    """Ten rows at most: a longer one is a page of its own."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    assert tables
+    assert 12 >= max(table.count("\n") for table in tables)
+
+
 def test_the_newcomers_map_is_true() -> None:
     """Every file and folder that CONTRIBUTING names is there."""
     named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
@@ -70,3 +80,11 @@ def test_the_newcomers_map_is_true() -> None:
     missing = [name for name in named if not any((folder / name).exists() for folder in folders.values())]
     assert len(named) > 30
     assert [] == missing
+
+
+def test_the_page_of_speed_is_made_from_its_figures() -> None:
+    """Every figure of docs/performance.md, and its picture, stands in docs/performance.json."""
+    told = json.loads((ROOT / "docs" / "performance.json").read_text(encoding="utf-8"))
+    assert page(told) == (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    drawn = (ROOT / "docs" / "images" / "performance.svg").read_text(encoding="utf-8")
+    assert picture(told) == drawn

@@ -1,9 +1,6 @@
 """The packages as they are installed: what they hold, what they need, and what lacks something says."""
 
 import re
-import shutil
-import subprocess
-import sys
 import tarfile
 import tomllib
 import zipfile
@@ -21,10 +18,9 @@ from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.builds import ROOT
+from tests.support.packages import PACKAGES, build, install, run
 from tests.support.servers.loopback import served
 
-UV = Path(sys.executable).with_name("uv")
-PACKAGES = ("akin", "evaluation", "indexer", "models", "service")
 MOST_MB = 30  # of a client's environment, with the byte code that pip makes
 # What somebody does who has the client alone.
 ALONE = """
@@ -50,35 +46,16 @@ for asked in (
 """
 
 
-def run(*command: object, status: int = 0) -> str:
-    """What a command prints on both streams."""
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert status == done.returncode, done.stderr
-    return done.stdout + done.stderr
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution, and with the wheel that is built of it."""
-    source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    given = ("--no-build-isolation", "--offline", "--quiet", "--python", sys.executable)
-    run(UV, "build", *given, "--out-dir", built, source)
-    return built
+    """A folder with both distributions."""
+    return build(tmp_path_factory.mktemp("packages"))
 
 
 @pytest.fixture(scope="module")
 def alone(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment that has the client, and nothing that it does not ask for."""
-    folder = tmp_path_factory.mktemp("client") / "venv"
-    run(UV, "venv", "--quiet", "--python", sys.executable, folder)
-    python = folder / "bin" / "python"
-    given = ("--quiet", "--compile-bytecode", "--python", python, "--constraints", ROOT / "requirements.lock")
-    run(UV, "pip", "install", *given, next(built.glob("*.whl")))
-    return python.parent
+    return install(built, tmp_path_factory.mktemp("client") / "venv")
 
 
 @pytest.fixture(scope="module")

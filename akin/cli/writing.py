@@ -55,11 +55,11 @@ def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperLi
     if form in _TABLES and isinstance(answer, PaperList):
         raise InputError(f"--output {form} is for results of a search; list papers with --output csv.")
     # Only here: what is shown to a person need not wait for it.
-    from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris  # noqa: PLC0415
+    from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
 
     if form in _TABLES and not isinstance(answer, PaperList):
-        from service.api.schemas.search import ResultOut  # noqa: PLC0415
-        from service.web.tables import TABLES  # noqa: PLC0415
+        from service.api.schemas.search import ResultOut
+        from service.web.tables import TABLES
 
         return TABLES[_TABLES[form]][1]([ResultOut.model_validate(each) for each in answer])
     papers = [each.about for each in answer]

@@ -8,16 +8,16 @@ import anyio
 import httpx
 
 from akin.client import calls, responses
-from akin.client.answers.batches import Batch, SeedAnswer
+from akin.client.answers.batches import Batch, BatchResult
 from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
 from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
-from akin.client.calls import Call, Reading
-from akin.client.client import DEFAULT_URL, Client, Retries
-from akin.client.library import with_libraries
+from akin.client.calls import Call, ResultsReader
+from akin.client.client import Client
+from akin.client.library import seeds_of, with_libraries
 from akin.client.paging import Pages
 from akin.client.queries import (
     BatchRequest,
@@ -34,6 +34,7 @@ from akin.client.queries import (
     SentenceKeywords,
     SentenceRequest,
 )
+from akin.client.sending import DEFAULT_URL, Retries
 from akin.client.signatures import same_as
 from models.errors import ServiceError
 
@@ -75,10 +76,10 @@ class AsyncClient:
 
     @same_as(Client.recommend)
     async def recommend(
-        self, seeds: Sequence[str | Seed] = (), **asked: Unpack[RecommendKeywords]
+        self, seeds: str | Seed | Sequence[str | Seed] = (), **asked: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        reading = with_libraries({**asked, "seeds": list(seeds)})
+        reading = with_libraries({**asked, "seeds": seeds_of(seeds)})
         try:
             names = next(reading)
             while True:
@@ -215,27 +216,27 @@ class AsyncClient:
 
     async def batch_results(
         self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
-    ) -> AsyncIterator[SeedAnswer]:
+    ) -> AsyncIterator[BatchResult]:
         """As ``Client.batch_results``."""
-        reading = Reading(batch_id, start)
-        while not reading.finished:
+        reader = ResultsReader(batch_id, start)
+        while not reader.finished:
             wait_s = poll_s
             try:
-                async with self._http.stream(**reading.request()) as response:
+                async with self._http.stream(**reader.request()) as response:
                     if response.is_error:
                         await response.aread()
                         raise responses.problem(response)
                     async for content in response.aiter_bytes():
-                        for answer in reading.answers(content):
+                        for answer in reader.answers(content):
                             yield answer
-                    reading.end(response)
+                    reader.end(response)
             except httpx.TransportError as broken:
                 wait_s = self._retries.next_wait_s(
-                    reading.attempt, responses.unreachable(broken, self._http.base_url)
+                    reader.attempt, responses.unreachable(broken, self._http.base_url)
                 )
             except ServiceError as problem:
-                wait_s = self._retries.next_wait_s(reading.attempt, problem)
-            if not reading.finished:
+                wait_s = self._retries.next_wait_s(reader.attempt, problem)
+            if not reader.finished:
                 await anyio.sleep(wait_s)
 
     async def cancel_batch(self, batch_id: str) -> None:

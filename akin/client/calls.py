@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import httpx
 from pydantic import TypeAdapter
 
-from akin.client.answers.batches import Batch, Problem, SeedAnswer
+from akin.client.answers.batches import Batch, BatchResult, Problem
 from akin.client.answers.matches import ComparedPapers, MatchAnswer, MatchedSubmission, Profile, ProfileList
 from akin.client.answers.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
@@ -273,7 +273,7 @@ def _batch_path(batch_id: str) -> str:
     return f"/v1/batches/{quote(batch_id, safe='')}"
 
 
-class Reading:
+class ResultsReader:
     """Where a client is in the results of a batch: ``start`` is the number of the next."""
 
     def __init__(self, batch_id: str, start: int) -> None:
@@ -294,10 +294,10 @@ class Reading:
             "headers": {"Accept": "application/x-ndjson"},
         }
 
-    def answers(self, content: bytes) -> list[SeedAnswer]:
+    def answers(self, content: bytes) -> list[BatchResult]:
         """Those whose last byte has come."""
         *lines, self._rest = (self._rest + content).split(b"\n")
-        answers = [_seed_answer(line) for line in lines]  # first: what cannot be read has not been read
+        answers = [_batch_result(line) for line in lines]  # first: what cannot be read has not been read
         self.start += len(answers)
         self.attempt = 0 if answers else self.attempt
         return answers
@@ -308,17 +308,17 @@ class Reading:
         self.finished = response.headers.get("x-akin-batch-state") not in {"queued", "running"}
 
 
-def _seed_answer(line: bytes) -> SeedAnswer:
+def _batch_result(line: bytes) -> BatchResult:
     try:
         answer = json.loads(line)
         seed, paper_id = answer.pop("seed"), answer.pop("paper_id")
         name = answer.pop("name", None)
         if "problem" in answer:
-            return SeedAnswer(seed, paper_id, None, Problem(**answer["problem"]), name)
+            return BatchResult(seed, paper_id, None, Problem(**answer["problem"]), name)
         if "match" in answer:
-            return SeedAnswer(seed, paper_id, _MATCHED.validate_python(answer["match"]), None)
+            return BatchResult(seed, paper_id, _MATCHED.validate_python(answer["match"]), None)
         shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
-        return SeedAnswer(seed, paper_id, shape.validate_python(answer), None, name)
+        return BatchResult(seed, paper_id, shape.validate_python(answer), None, name)
     except (ValueError, KeyError, TypeError) as error:
         raise ServiceError(
             "A result is not what a service of Akin answers; look at the versions of both.",

@@ -12,6 +12,7 @@ from models.errors import InputError
 from models.extras import needed
 
 if TYPE_CHECKING:
+    from akin.client.queries import Seed
     from indexer.corpus.rows import RawPaper
 
 MOST_SEEDS: Final = 500  # that recommendations take
@@ -118,7 +119,7 @@ def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
     facet = sent.pop("facet", None)
     for files, name in (("like", "seeds"), ("unlike", "negatives")):
         given = sent.pop(files, None)
-        seeds = list(sent.get(name) or ())
+        seeds: list[Any] = list(seeds_of(sent.get(name) or ()))
         if given:
             library = yield from read_seeds(_paths(given))
             if library.losses:
@@ -131,14 +132,19 @@ def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
     return sent
 
 
+def seeds_of(given: "str | Seed | Sequence[str | Seed]") -> "list[str | Seed]":
+    """A list of seeds, also of one that is given by itself."""
+    return [given] if isinstance(given, str | Mapping) else list(given)
+
+
 def _paths(given: Files) -> list[Path]:
     return [Path(given)] if isinstance(given, str | Path) else [Path(each) for each in given]
 
 
-def _in_respect(seed: str | Mapping[str, Any], facet: object) -> dict[str, Any]:
-    """A seed, with the facet that counts where it chooses nothing itself; a short text takes none."""
+def _in_respect(seed: "str | Seed | dict[str, Any]", facet: object) -> dict[str, Any]:
+    """A seed, with the facet that counts where it chooses nothing itself."""
     named = {"paper_id": seed} if isinstance(seed, str) else dict(seed)
-    chooses = named.keys() & {"facet", "sentences", "text"}
+    chooses = named.keys() & {"facet", "sentences"}
     return named if chooses else {**named, "facet": facet}
 
 

@@ -12,6 +12,7 @@ from akin.client.queries import NewPaper
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, arguments_for, build, load_models
 from indexer.files.durable import storage_errors
+from models.errors import InputError
 from models.types import ProgressFn, unseen
 
 _NAMED = 3  # papers that were not indexed
@@ -78,9 +79,19 @@ def _files(
     if papers:
         file = scratch / "papers.jsonl"
         with storage_errors(file), file.open("wb") as stream:
-            stream.writelines(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE) for each in papers)
+            stream.writelines(map(_line, papers))
         files.append(file)
     return files
+
+
+def _line(paper: NewPaper) -> bytes:
+    try:
+        return orjson.dumps(paper, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError as error:
+        raise InputError(
+            f"A paper is a dictionary of texts, numbers and lists ({error}); of a table of pandas give "
+            "table.to_dict('records')."
+        ) from error
 
 
 def _left_out(report: BuildReport) -> str:

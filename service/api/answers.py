@@ -82,5 +82,5 @@ def answer_page(
 
     Raises PaperNotFoundError, SentenceSelectionError, EncoderMismatchError, DeadlineError.
     """
-    answer = engine.search(query)
-    return out.of(answer, next_cursor=cursors.following(answer.next_page, query, engine))
+    answer, cursor = cursors.answered(query, engine)
+    return out.of(answer, next_cursor=cursor)

@@ -13,7 +13,7 @@ from models.errors import CursorError, CursorExpiredError
 from service.cache.digests import digest_of
 from service.search.engine import SearchEngine
 from service.search.lookup import Listing
-from service.search.query import FIRST_PAGE, Page, SearchQuery
+from service.search.query import FIRST_PAGE, Page, SearchAnswer, SearchQuery
 from service.secret import Secret
 
 # Raised whenever the same search would rank otherwise than before, so that no list goes on in another order.
@@ -44,6 +44,14 @@ class Cursors:
     def following(self, page: Page | None, query: Paged, engine: SearchEngine) -> str | None:
         """The cursor of the page after the one that was answered; ``None`` at the end of the list."""
         return None if page is None else self.write(page, query, engine.digest)
+
+    def answered(self, query: SearchQuery, engine: SearchEngine) -> tuple[SearchAnswer, str | None]:
+        """The page of its list that ``query`` asks for, and the cursor of the next one.
+
+        Raises what ``SearchEngine.search`` raises.
+        """
+        answer = engine.search(query)
+        return answer, self.following(answer.next_page, query, engine)
 
     def read(self, cursor: str, query: Paged) -> tuple[Page, bytes]:
         """The page that ``cursor`` stands for, and the digest of the generation that its list is in.

@@ -15,7 +15,7 @@ import akin
 from akin.client import calls, queries
 from akin.client.answers import batches
 from akin.client.answers.matches import MatchedSubmission
-from akin.client.client import Retries
+from akin.client.sending import Retries
 from models.errors import ServiceError
 from service.api.schemas.batches import (
     BatchOut,
@@ -107,7 +107,7 @@ def test_a_match_of_many_submissions(address: str) -> None:
 def test_async_clients_have_the_same(address: str) -> None:
     """AsyncClient starts, watches, reads and ends a batch."""
 
-    async def ask() -> tuple[list[batches.SeedAnswer], batches.Batch]:
+    async def ask() -> tuple[list[batches.BatchResult], batches.Batch]:
         async with akin.AsyncClient(address) as client:
             asked: Any = [{"text": "graphs forecast floods", "limit": 1}, {"paper_id": SEEDS[0]}]
             batch = await client.batch(queries=asked)
@@ -124,10 +124,10 @@ def test_async_clients_have_the_same(address: str) -> None:
 
 def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
     """Whatever the service's version: what cannot be read is not passed over."""
-    reading = calls.Reading("id", 0)
+    reader = calls.ResultsReader("id", 0)
     with pytest.raises(ServiceError, match="versions of both"):
-        reading.answers(b'{"seed": 0, "paper_id": null, "other": 1}\n')
-    assert 0 == reading.start
+        reader.answers(b'{"seed": 0, "paper_id": null, "other": 1}\n')
+    assert 0 == reader.start
 
 
 class Breaking:

@@ -25,6 +25,7 @@ def parsed(words: Sequence[str]) -> typer.Context:
         rest = [*context._protected_args, *context.args]
         name, command, rest = command.resolve_command(context, rest)
         context = command.make_context(name, rest, parent=context)
+        command = context.command  # which may have been loaded only now
     return context
 
 

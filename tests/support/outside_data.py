@@ -23,6 +23,10 @@ HOW_TO_GET: Mapping[str, str] = {
         "fetch the files of https://github.com/iesl/CSFCube, and copy its eval_scripts/sample_ranked_pools/"
         "test-pid2pool-csfcube-specter-FACET-ranked.json to specter-ranking-FACET.json for each facet"
     ),
+    "corpus.jsonl.gz": (
+        "make it of 300 abstracts or more as JSON lines (docs/corpora.md), of the arXiv, say: "
+        "https://info.arxiv.org/help/bulk_data.html"
+    ),
     "csabstruct/dev.jsonl": (
         "fetch data/CSAbstruct/dev.jsonl from https://github.com/allenai/sequential_sentence_classification"
     ),

@@ -185,7 +185,7 @@ def embed(
     encoder: EncoderName = "minilm",
     device: Device = "auto",
 ) -> None:
-    """Print one JSON line a paper: sentences, facets, vectors, the document's, and how many were dropped."""
+    """Print a JSON line for each paper: its sentences, their facets and vectors, and the paper's."""
     annotator = load_annotator(encoder, device=device)
     report = CorpusReport()
     papers = read_corpus(corpus, format_name=corpus_format, report=report)

@@ -12,7 +12,7 @@ from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data
 from service.access.api_keys import Keys, Scope
 
-app = typer.Typer(help="The API keys of a data folder.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke the API keys of a data folder.", no_args_is_help=True)
 
 
 @app.command()

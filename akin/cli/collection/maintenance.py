@@ -30,7 +30,9 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
 
-snapshots = typer.Typer(help="The published generations of a data folder.", no_args_is_help=True)
+snapshots = typer.Typer(
+    help="List, verify and roll back the published generations of a data folder.", no_args_is_help=True
+)
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
 FromFile = Annotated[
     Path | None, typer.Option(help="A file with one id a line.", dir_okay=False, exists=True)
@@ -137,7 +139,7 @@ def backup(
     data: Data,
     catalog: CatalogUrl = "",
 ) -> None:
-    """Copy what is served and then its catalog, also while both are written to; start on it to restore."""
+    """Copy what is served and its catalog, also while both are written to; start on it to restore."""
     place = catalog_place(data, catalog)
     manifest = back_up(data, target, catalog=place)
     stdout.print(
@@ -165,7 +167,7 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
 
 
 def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
-    """Bring a collection that an older version of Akin made to this one's form; nothing is encoded anew.
+    """Bring a collection of an older version of Akin to this one's form; nothing is encoded anew.
 
     The catalog gets today's schema (as with `akin migrate`: back it up, stop what else writes to it), every
     segment its words. Interrupted, it goes on when it is given again.

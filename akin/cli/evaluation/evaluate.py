@@ -1,13 +1,11 @@
 """``akin evaluate``: measure systems on a test collection, compare two runs, check the candidate stage."""
 
-import importlib
 import re
 import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import orjson
@@ -96,7 +94,8 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         if system and (encoder or scorer):
             raise InputError("--system names encoder and scorer itself; leave out --encoder and --scorer.")
         make_room_for(json_file, report)
-        measurement = _evaluation("measurement")
+        from evaluation import measurement
+
         request = measurement.Request(
             systems=tuple(system or ()),
             encoders=tuple(encoder or ()),
@@ -143,11 +142,13 @@ def facets(
     Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
     """
     make_room_for(json_file)
-    loaded = importlib.import_module("models.encoder").load_encoder(encoder, device=device)
+    from models.encoder import load_encoder
+
+    loaded = load_encoder(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("tasks.facets").measure_facets(
-            path, loaded, tagger=tagger, cache=cache, on_progress=on_progress
-        )
+        from evaluation.tasks.facets import measure_facets
+
+        measured = measure_facets(path, loaded, tagger=tagger, cache=cache, on_progress=on_progress)
     stdout.print(facet_tables(measured))
     _write_json(json_file, [asdict(row) for row in measured.rows])
 
@@ -173,9 +174,13 @@ def reviewers(
     The gold standard of Stelmakh et al.; each paper is encoded once, whatever the datasets.
     """
     make_room_for(json_file)
-    annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
+    from models.annotator import load_annotator
+
+    annotator = load_annotator(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("tasks.reviewers").measure_reviewers(
+        from evaluation.tasks.reviewers import measure_reviewers
+
+        measured = measure_reviewers(
             path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
         )
     stdout.print(reviewer_tables(measured))
@@ -200,9 +205,13 @@ def authors(
     What affinities were chosen on: later papers of the author, of co-authors, of theirs, and of anybody.
     """
     make_room_for(json_file)
-    annotator = importlib.import_module("models.annotator").load_annotator(encoder, device=device)
+    from models.annotator import load_annotator
+
+    annotator = load_annotator(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("tasks.authors").measure_authors(
+        from evaluation.tasks.authors import measure_authors
+
+        measured = measure_authors(
             path,
             annotator,
             split=split,
@@ -227,11 +236,14 @@ def compare(
 
     Runs are what `akin evaluate SET PATH --runs DIR` writes, or any other program.
     """
-    measurement = _evaluation("measurement")
+    from evaluation import measurement
+
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
     first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
     names = (first.system, second.system) if first.system != second.system else (a.stem, b.stem)
-    found = _evaluation("report.summary").compare(collection, first, second)
+    from evaluation.report.summary import compare
+
+    found = compare(collection, first, second)
     stdout.print(comparison_table(names[0], names[1], found, collection))
     identity = {"set": collection.name, "a": names[0], "b": names[1]}
     _write_json(json_file, [{**identity, **comparison_row(comparison)} for comparison in found])
@@ -250,7 +262,8 @@ def candidates(
     json_file: Json = None,
 ) -> None:
     """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
-    stage = _evaluation("tasks.candidates")
+    from evaluation.tasks import candidates as stage
+
     with show_progress(stderr) as on_progress:
         found = stage.measure_candidates(
             data,
@@ -283,7 +296,9 @@ def items(
     """
     make_room_for(json_file)
     with show_progress(stderr) as on_progress:
-        measured = _evaluation("tasks.known_items").measure_items(
+        from evaluation.tasks.known_items import measure_items
+
+        measured = measure_items(
             settings_of(data=data, device=device),
             questions=questions,
             n_titles=titles,
@@ -292,11 +307,6 @@ def items(
         )
     stdout.print(item_tables(measured))
     _write_json(json_file, [asdict(row) for row in measured.rows])
-
-
-def _evaluation(name: str) -> ModuleType:
-    """A module of ``evaluation``, imported when it is needed: its libraries take seconds."""
-    return importlib.import_module(f"evaluation.{name}")
 
 
 def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:
@@ -308,9 +318,13 @@ def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: 
         for run in measured.runs:
             # The format has no name of several words, and an encoder's folder may have one.
             tagged = replace(run, system="_".join(run.system.split()))
-            _evaluation("run").write_trec(tagged, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
+            from evaluation.run import write_trec
+
+            write_trec(tagged, runs / f"{_FILE_NAME.sub('-', run.system)}.run")
     if report is not None:
-        _evaluation("report.report").write_report(
+        from evaluation.report.report import write_report
+
+        write_report(
             report,
             measured.collection,
             measured.runs,

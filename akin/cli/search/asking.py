@@ -36,10 +36,10 @@ def opened(
         )
     # Each is loaded where it is asked: a service is asked in half a second, a folder is opened in seconds.
     if data is None:
-        from akin.client.client import Client  # noqa: PLC0415
+        from akin.client.client import Client
 
         return Client(url, key=key)
-    from akin.local.collection import Collection  # noqa: PLC0415
+    from akin.local.collection import Collection
 
     return Collection(data, device=device)
 

@@ -28,7 +28,7 @@ def compare(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/compare.")] = False,
 ) -> None:
-    """Two papers side by side: what of each is like the other, by facet and words, and what only one has.
+    """Show two papers side by side: what they share, by sentence, facet and words, and what not.
 
     A file holds a title, an empty line and an abstract, or one JSON paper. Asks the collection in --data, or
     the running service at --url, which answers at once.

@@ -78,7 +78,7 @@ def match(
     encoder: EncoderName = "minilm",
     device: Device = "auto",
 ) -> None:
-    """How near reviewers are to submissions by their papers, who should review what, and why.
+    """Find reviewers for submissions by what they have written, assign them, and say why.
 
     SUBMISSIONS and the papers of PROFILES are corpus files of any format (OpenReview's archives and
     submissions.json among them). Writes scores.csv (OpenReview), cmt-scores.tsv, affinities.parquet and

@@ -13,7 +13,7 @@ import typer
 from akin.cli.consoles import stderr
 from akin.cli.options import Device
 from akin.client.async_client import AsyncClient
-from akin.client.client import DEFAULT_URL
+from akin.client.sending import DEFAULT_URL
 from models.errors import InputError
 from models.registry import resolve
 from service.app import create_app
@@ -36,7 +36,7 @@ def mcp(
     key: Annotated[str | None, typer.Option(envvar="AKIN_KEY", help="An API key for --url.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Read-only tools for language-model clients: search, recommend, find sentences, analyze, get a paper."""
+    """Give language models the search: read-only tools over the Model Context Protocol."""
     if bool(url) == (data is not None):
         raise InputError(f"Give either --url, such as {DEFAULT_URL}, or --data, a folder that was indexed.")
     make_server = resolve(_PROTOCOLS, "mcp", "protocol")

@@ -59,7 +59,7 @@ def papers(
     output: OutputFormat = Output.TEXT,
     device: Device = "auto",
 ) -> None:
-    """The papers of a collection, page by page, in the order in which they came, with their number.
+    """List the papers of a collection in the order in which they came, count them, or find one by its title.
 
     Asks the collection in --data, or the running service at --url.
     """

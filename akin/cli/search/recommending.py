@@ -70,7 +70,7 @@ def recommend(
     specificity: Annotated[
         float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -84,7 +84,7 @@ def recommend(
         str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
     ] = "",
 ) -> None:
-    """Papers akin to several papers, named or in a library file, and far from others.
+    """Find papers similar to several, named or in a library file, and unlike others.
 
     Entries of a library that the collection has are taken as it has them, others by their abstracts. The
     seeds are never among the results. Asks the collection in --data, or the running service at --url.

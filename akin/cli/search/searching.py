@@ -51,7 +51,7 @@ def search(
     focus: Annotated[
         float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
     scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
     tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
     words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
@@ -71,7 +71,7 @@ def search(
         str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
     ] = "",
 ) -> None:
-    """Papers akin to one paper, or to a short text, with the sentences that match marked.
+    """Find papers similar to one, or to a short text, and see which of their sentences match.
 
     Asks the collection in --data, or the running service at --url, which answers at once.
     """

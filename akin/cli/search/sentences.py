@@ -53,7 +53,7 @@ def sentences(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/sentences/search.")] = False,
 ) -> None:
-    """The sentences nearest to one, by what they are about or by what they do, whatever their topic.
+    """Find sentences that say the same as one or, whatever their topic, do the same.
 
     Asks the collection in --data, or the running service at --url, which answers at once.
     """

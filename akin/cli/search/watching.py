@@ -36,7 +36,7 @@ def watch(
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """What is new to each saved query, or to those named: papers that came in since and match.
+    """Show what is new to each saved query, or to those named: papers added since that match.
 
     `akin search --save NAME` saves one, `POST /v1/queries` too. Asks the collection in --data, where
     everybody's are, or the running service at --url, where the key has its own.

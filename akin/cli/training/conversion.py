@@ -17,7 +17,7 @@ def convert(
 ) -> None:
     """Convert a checkpoint to safetensors, the only format Akin loads."""
     # It loads torch, which a list of all commands can do without.
-    from models.checkpoints.conversion import convert_checkpoint  # noqa: PLC0415
+    from models.checkpoints.conversion import convert_checkpoint
 
     done = convert_checkpoint(source, target, like=like or None)
     stdout.print(

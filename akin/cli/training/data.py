@@ -1,6 +1,5 @@
 """``akin train data``: make training sets of papers and of the sentences that cite them."""
 
-import importlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,7 +69,8 @@ def cocited(
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples = cocited_papers(read_citations(citations), texts, min_contexts=min_contexts)
     if align is not None:
-        alignment = importlib.import_module("models.training.pairs.alignment")
+        from models.training.pairs import alignment
+
         with show_progress(stderr) as on_progress:
             examples = alignment.align(examples, texts, load_encoder(align), on_progress=on_progress)
     _write(out, "cocited", examples, texts, guard, held_out=held_out, seed=seed)

@@ -1,6 +1,5 @@
 """The steps of ``akin train facets``: labelled abstracts, what is read of them, the weights file, figures."""
 
-import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +28,14 @@ _LEAST_PAPERS = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelledPapers:
-    """Abstracts with a facet on every sentence; ``held_out`` are kept back to measure by."""
+    """Abstracts with a facet on every sentence; ``held_out`` are kept back to measure by.
+
+    The first ``n_first`` of the ``learnt`` are of the first source; those of one source, if 0.
+    """
 
     learnt: Sequence[Paper]
     held_out: Sequence[Paper] = ()
+    n_first: int = 0
 
 
 def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> LabelledPapers:
@@ -41,6 +44,7 @@ def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> Labell
     return LabelledPapers(
         tuple(paper for each in read for paper in each.learnt),
         tuple(paper for each in read for paper in each.held_out),
+        len(read[0].learnt),
     )
 
 
@@ -53,7 +57,9 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder.")
-    reader = importlib.import_module("evaluation.sets.functions").FunctionsSet()
+    from evaluation.sets.functions import FunctionsSet
+
+    reader = FunctionsSet()
     file = path if path.is_file() else locate(reader, path, "train.jsonl")
     if path.is_dir() or _has_labels(file):
         found = {paper.id: (paper, paper) for paper in reader.load(file).papers.values()}
@@ -90,32 +96,47 @@ def _of_corpus(file: Path) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
 
 
 def train_facets(
-    papers: LabelledPapers, encoder: Encoder | None, settings: Any, *, out: Path, on_progress: ProgressFn
+    papers: LabelledPapers,
+    encoder: Encoder | None,
+    settings: Any,
+    *,
+    out: Path,
+    later: bool = True,
+    on_progress: ProgressFn,
 ) -> "FacetMeasurement | None":
     """Train a tagger under ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
 
-    Some abstracts are learnt once more from a later sentence on (``begun_later``).
+    Some abstracts are learnt once more from a ``later`` sentence on (``begun_later``). Half the ensemble
+    learns the first source alone and as it is, so that it stays as good there.
     ``encoder`` is ``None`` for a tagger of text alone. The figures are of the papers held out, beside those
     of the tagger that comes with Akin; ``None`` without any. Raises InputError for a file of its name.
     """
     shipped = load_tagger((encoder or HashingEncoder()).spec)
     if papers.held_out and shipped.spec.name == out.stem:
         raise InputError(f"{out} has the name of the weights that come with Akin; give the file another.")
-    training = importlib.import_module("models.training.facets")
-    learnt = [*papers.learnt, *training.begun_later(papers.learnt)]
+    from models.training import facets as training
+
+    learnt = [*papers.learnt, *(training.begun_later(papers.learnt) if later else ())]
     targets = [training.one_hot(paper) for paper in learnt]
     states, fingerprint = [], None
     if encoder is not None:
         fingerprint = encoder.spec.fingerprint
         states = training.hidden_states(learnt, encoder, layers=settings.layers, on_progress=on_progress)
     content = training.train_tagger(
-        learnt, states, targets, settings, encoder=fingerprint, on_progress=on_progress
+        learnt,
+        states,
+        targets,
+        settings,
+        encoder=fingerprint,
+        on_progress=on_progress,
+        n_own=papers.n_first or len(papers.learnt),
     )
     with storage_errors(out):
         replace_file(out, content)
     if not papers.held_out:
         return None
-    measuring = importlib.import_module("evaluation.tasks.facets")
+    from evaluation.tasks import facets as measuring
+
     found: FacetMeasurement = measuring.compare_taggers(
         papers.held_out,
         encoder or HashingEncoder(),

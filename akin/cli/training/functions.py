@@ -1,7 +1,6 @@
 """The steps of ``akin train functions``: sentences with known functions, their features, the weights file."""
 
 import hashlib
-import importlib
 import io
 import zipfile
 from collections import Counter
@@ -131,7 +130,8 @@ def train_functions(
     on_progress: ProgressFn,
 ) -> str:
     """Train a head under ``settings`` (HeadSettings), write its weights to ``out``, and say how it went."""
-    training = importlib.import_module("models.training.rhetoric.functions")
+    from models.training.rhetoric import functions as training
+
     features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
     trained = training.train_head(features, settings, measure=_map_at_r, on_progress=on_progress)
     told = {
@@ -157,7 +157,8 @@ def train_functions(
 
 def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:
     """MAP@R, in percent, of each row as a query to all the others."""
-    retrieval = importlib.import_module("evaluation.sets.functions")
+    from evaluation.sets import functions as retrieval
+
     return float(retrieval.retrieval_by_label(vectors, labels)["MAP@R"].mean())
 
 
@@ -170,7 +171,8 @@ def _features(
     on_progress: ProgressFn,
 ) -> Any:
     """The ``Features`` of the examples; from ``cache`` where they have been made before."""
-    training = importlib.import_module("models.training.rhetoric.functions")
+    from models.training.rhetoric import functions as training
+
     names, examples = found.phrases.functions, found.mined.examples
     content = [
         (e.paper.title, [sentence.text for sentence in e.paper.sentences], e.sentence, e.function)

@@ -1,6 +1,5 @@
 """``akin train``: make the small models that read an encoder's hidden layers."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,8 +48,12 @@ def run(
     read = read_config(config)
     # torch takes seconds to import.
     if threads is not None:
-        importlib.import_module("torch").set_num_threads(threads)
-    running = importlib.import_module("akin.cli.training.run").Run(read, out, device=device)
+        import torch
+
+        torch.set_num_threads(threads)
+    from akin.cli.training.run import Run
+
+    running = Run(read, out, device=device)
     with show_progress(stderr) as on_progress:
         running.train(on_progress=on_progress)
     stdout.print(running.finish(), markup=False, soft_wrap=True)
@@ -65,7 +68,9 @@ def export(
     last: Annotated[bool, typer.Option("--last", help="The last checkpoint, not the best measured.")] = False,
 ) -> None:
     """Write a checkpoint of a run as an encoder, also while the run goes on."""
-    running = importlib.import_module("akin.cli.training.run").Run(read_config(config), out, device="cpu")
+    from akin.cli.training.run import Run
+
+    running = Run(read_config(config), out, device="cpu")
     stdout.print(running.write(to, share=share, last=last), markup=False, soft_wrap=True)
 
 
@@ -108,11 +113,12 @@ def functions(
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
     make_room_for(out)
     # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
-    training = importlib.import_module("models.training.rhetoric.functions")
+    from models.training.rhetoric import functions as training
+
     settings = training.HeadSettings(objective=objective, dim=dim, n_epochs=epochs, seed=seed)
-    importlib.import_module("models.training.rhetoric.objectives").build_loss(
-        objective, n_functions=2, dim=dim
-    )
+    from models.training.rhetoric.objectives import build_loss
+
+    build_loss(objective, n_functions=2, dim=dim)
     read_layers = layer_numbers(layers)
     with show_progress(stderr) as on_progress:
         found = find_examples(
@@ -130,7 +136,8 @@ def functions(
     found.require_examples()
     with show_progress(stderr) as on_progress:
         if tune_encoder is not None:
-            tuning = importlib.import_module("models.training.rhetoric.tuning")
+            from models.training.rhetoric import tuning
+
             tuning.tune_encoder(
                 found.mined.examples,
                 found.phrases.functions,
@@ -166,6 +173,10 @@ def facets(
     held_out: Annotated[
         float, typer.Option(min=0, max=0.9, help="Keep this share of the papers back, and measure on them.")
     ] = 0.0,
+    as_they_begin: Annotated[
+        bool,
+        typer.Option("--as-they-begin", help="Learn no abstract once more from a later sentence on."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
     device: Device = "auto",
 ) -> None:
@@ -175,12 +186,15 @@ def facets(
     `akin evaluate facets PATH --tagger FILE` measures it. `akin index --tagger FILE` uses it.
     """
     make_room_for(out)
-    training = importlib.import_module("models.training.facets")
+    from models.training import facets as training
+
     settings = replace(training.SURFACE if text_alone else training.TaggerSettings(), seed=seed)
     papers = read_all_labelled(labelled, held_out=held_out)
     loaded = None if text_alone else load_encoder(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = train_facets(papers, loaded, settings, out=out, on_progress=on_progress)
+        measured = train_facets(
+            papers, loaded, settings, out=out, later=not as_they_begin, on_progress=on_progress
+        )
     if measured is not None:
         stdout.print(facet_tables(measured))
     told = "" if measured else f" Measure it with: akin evaluate facets PATH --tagger {out}"

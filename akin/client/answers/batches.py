@@ -39,7 +39,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class SeedAnswer:
+class BatchResult:
     """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
 
     Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``. Of a match

@@ -37,7 +37,7 @@ class FoundSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSentence:
+class SentenceQuery:
     """What the query was taken to be; a text has no paper."""
 
     paper_id: str | None
@@ -52,7 +52,8 @@ class AskedSentence:
 class SentenceAnswer(Listed[FoundSentence]):
     """Sentences, nearest first; ``reason``, and ``detail`` in words, say why where there are none."""
 
-    query: AskedSentence
+    COLUMNS: ClassVar[tuple[str, ...]] = ("distance", "facet", "text", "sentence", "id", "title", "year")
+    query: SentenceQuery
     results: tuple[FoundSentence, ...]
     generation: str
     reason: str | None

@@ -1,0 +1,144 @@
+"""What the site has beside the pages of docs/: hooks of MkDocs (mkdocs.yml), which make pages of other files.
+
+README is the first page; the tutorial is the notebook; the commands are listed from the command line itself.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from enum import EnumType
+from pathlib import Path
+from typing import Any, Final, Literal, get_args, get_origin
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+from akin.cli.app import app
+from akin.cli.commands import PANELS
+
+ROOT: Final = Path(__file__).parents[1]
+# Files beside docs/ that are pages of the site, by the paths they have there.
+_PAGES: Final = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "models/weights/README.md": "weights.md",
+}
+_LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)]*)?\)")
+_PICTURE: Final = re.compile(r"(src|srcset)=\"([^\"]+)\"")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds what is generated."""
+    pages = {
+        target: _moved((ROOT / source).read_text(encoding="utf-8"), source)
+        for source, target in _PAGES.items()
+    }
+    pages["tutorial.md"] = _tutorial((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    pages["reference/commands.md"] = "\n".join(_commands())
+    pages |= _decisions((ROOT / "docs" / "why.md").read_text(encoding="utf-8"))
+    files.remove(files.src_uris["why.md"])
+    for path, content in pages.items():
+        files.append(File.generated(config, path, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links of a page of docs/ to files beside it lead to what they are on the site."""
+    if page.file.generated_by:
+        return markdown
+    return _moved(markdown, f"docs/{page.file.src_uri}")
+
+
+def _moved(text: str, source: str, *, into: str = "") -> str:
+    """The text of a file with its links as they are on the site; what is no page there is named alone.
+
+    It is a page of the folder ``into``, where that is not the one it is in.
+    """
+    here = (ROOT / source).parent
+    up = "../" * (1 if into else 0 if source in _PAGES else source.count("/") - 1)
+
+    def on_site(target: str) -> str | None:
+        path = (here / target).resolve().relative_to(ROOT).as_posix()
+        path = "docs/tutorial.md" if path == "docs/tutorial.ipynb" else path
+        if path in _PAGES:
+            return up + _PAGES[path]
+        return up + path.removeprefix("docs/") if path.startswith("docs/") else None
+
+    def moved(link: re.Match[str]) -> str:
+        words, target, anchor = link[1], on_site(link[2]), link[3] or ""
+        if target == f"{up}why.md" and anchor:
+            target, anchor = f"{up}why/{anchor[1:]}.md", ""
+        return words if target is None else f"[{words}]({target}{anchor})"
+
+    text = _PICTURE.sub(lambda each: f'{each[1]}="{on_site(each[2])}"', text)
+    return _LINK.sub(moved, text)
+
+
+def _tutorial(content: str) -> str:
+    """The cells of the notebook as a page."""
+    cells = [("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(content)["cells"]]
+    return "\n\n".join(text if kind == "markdown" else f"```python\n{text}\n```" for text, kind in cells)
+
+
+def _decisions(content: str) -> dict[str, str]:
+    """A page for each decision, and the first page as their index."""
+    first, *sections = re.split(r"^## ", content, flags=re.MULTILINE)
+    pages, lines = {}, [first.strip(), ""]
+    for section in sections:
+        heading, _, text = section.partition("\n")
+        path = f"why/{_slug(heading)}.md"
+        page = f"# {heading}\n" + text.replace("\n### ", "\n## ")
+        pages[path] = _moved(page, "docs/why.md", into="why")
+        lines.append(f"- [{heading}]({path})")
+    return {**pages, "why.md": "\n".join(lines)}
+
+
+def _slug(heading: str) -> str:
+    """What a link to a heading ends in."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _commands() -> Iterator[str]:
+    """Every command with its help, its arguments and its options."""
+    yield "# Commands\n\n`akin` alone shows the five things people do; shells complete all of them after"
+    yield "`akin --install-completion`.\n"
+    group = typer.main.get_command(app)
+    for panel, commands in PANELS.items():
+        yield f"\n## {panel}\n"
+        for name in commands:
+            yield from _command(f"akin {name}", group.get_command(None, name).loaded())  # type: ignore[attr-defined]
+
+
+def _command(line: str, command: Any) -> Iterator[str]:
+    yield f"\n### `{line}`\n\n{_plain(inspect.cleandoc(command.help or ''))}\n"
+    named = [each for each in command.params if getattr(each, "help", None) and each.name != "help"]
+    if named:
+        yield "| | |\n|---|---|"
+    for each in named:
+        is_option = each.opts[0].startswith("-")
+        shown = ", ".join([*each.opts, *each.secondary_opts]) if is_option else each.name.upper()
+        yield f"| `{shown}` | {_plain(' '.join(each.help.split()))}{_values(each)} |"
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _command(f"{line} {name}", inner)
+
+
+def _values(parameter: Any) -> str:
+    """What a parameter may be, where that is a few words, and what it is where it is not given."""
+    kind = parameter.type_descriptor.annotation
+    enums = [each for each in (kind, *get_args(kind)) if isinstance(each, EnumType)]
+    values = (
+        get_args(kind) if get_origin(kind) is Literal else [each.value for enum in enums for each in enum]
+    )
+    choices = ", ".join(f"`{each}`" for each in values)
+    given = getattr(parameter.default, "value", parameter.default)
+    is_told = given not in {None, "", False} if isinstance(given, str | int | float) else False
+    return f"{f' One of {choices}.' if choices else ''}{f' Default: `{given}`.' if is_told else ''}"
+
+
+def _plain(text: str) -> str:
+    """Text in which only backticks mark anything."""
+    return re.sub(r"([|<*_\[\]])(?=(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", text)

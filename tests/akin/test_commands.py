@@ -1,0 +1,65 @@
+"""The command line as a whole: what it shows of itself, at once, and how a shell completes it."""
+
+import inspect
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from akin.cli.app import app
+from akin.cli.commands import COMMANDS, FIRST
+from tests.support.builds import ROOT
+from tests.support.commands import flat, parsed, run
+
+HEAVY = {"torch", "numpy", "transformers", "fastapi", "faiss", "pyarrow"}
+MAIN = "import sys; sys.argv[0] = 'akin'; from akin.__main__ import main; main()"
+
+
+def shown(*arguments: str, **variables: str) -> str:
+    """What the program prints in a process of its own."""
+    given = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    command = [sys.executable, "-c", MAIN, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=given, check=True).stdout
+
+
+def test_without_a_command_it_shows_what_people_do() -> None:
+    """Five things, each a command line that can be read as it stands."""
+    assert f"{FIRST}\n" == run()
+    examples = re.findall(r"^  .+?  (akin .+)$", FIRST, re.M)
+    assert 5 == len(examples)
+    for example in examples:
+        name, *given = shlex.split(example)[1:]
+        assert name == parsed([name, *given]).info_name
+
+
+def test_every_command_is_listed_with_what_its_own_help_says_first() -> None:
+    """Their summaries are written once more, so that listing them loads none."""
+    group = typer.main.get_command(app)
+    help_of = {name: group.get_command(None, name).loaded().help for name in COMMANDS}
+    first = {name: flat(inspect.cleandoc(text).split("\n\n")[0]) for name, text in help_of.items()}
+    assert first == {name: each.summary for name, each in COMMANDS.items()}
+
+
+def test_help_loads_nothing() -> None:
+    """All commands are listed in the time that Python takes to start."""
+    begin = MAIN.removesuffix("main()")
+    code = f"{begin}\ntry: main()\nexcept SystemExit: print({HEAVY} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--help"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert all(f" {name} " in done.stdout for name in COMMANDS)
+    assert "set()" == done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [("akin re", ["recommend", "reindex"]), ("akin search --fa", ["--facet"]), ("akin keys r", ["revoke"])],
+)
+def test_a_shell_completes(line: str, completed: list[str]) -> None:
+    """Commands, their options and their subcommands."""
+    place = str(len(line.split()) - 1)
+    assert completed == shown(_AKIN_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=place).split()
