@@ -77,11 +77,11 @@ format: setup ## Format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup ## Measure speed side by side with the alternatives
-	$(BIN)/python -m benchmarks.transport
-	$(BIN)/python -m benchmarks.index
-	$(BIN)/python -m benchmarks.encoders akin/demo/papers.jsonl
-	$(BIN)/python -m benchmarks.sentences
+# The whole: make bench SUITE=full
+SUITE := quick
+bench: setup ## Measure speed beside the alternatives, and write docs/performance.md
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --target build/peers -r benchmarks/peers.txt
+	PYTHONPATH=build/peers $(BIN)/python -m benchmarks --suite $(SUITE) --json docs/performance.json
 
 screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium
 	$(BIN)/python -m docs.screenshots

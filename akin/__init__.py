@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from akin.client.async_client import AsyncClient
-    from akin.client.client import Client, Retries
+    from akin.client.client import Client
+    from akin.client.sending import Retries
     from akin.local.collection import Collection
     from akin.local.collection import open_collection as open  # noqa: A004 - akin.open
     from akin.local.indexing import index
@@ -26,7 +27,7 @@ _HOMES: Final = {
     "AsyncClient": ("akin.client.async_client", "AsyncClient"),
     "Client": ("akin.client.client", "Client"),
     "Collection": ("akin.local.collection", "Collection"),
-    "Retries": ("akin.client.client", "Retries"),
+    "Retries": ("akin.client.sending", "Retries"),
     "ServiceError": ("models.errors", "ServiceError"),
     "index": ("akin.local.indexing", "index"),
     "open": ("akin.local.collection", "open_collection"),

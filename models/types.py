@@ -7,6 +7,7 @@ Axis names used in shapes: ``n_query`` (query sentences), ``n_sentence`` (senten
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -209,8 +210,7 @@ class Candidate:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(NamedTuple):
     """How much one query sentence and one result sentence count together; ``distance`` is L2.
 
     Both are ``None`` where an encoder gives one vector for a whole paper. ``seed`` is the number of the query

@@ -1,11 +1,13 @@
 """What the documents point to."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import akin
+from benchmarks.suite.report import page, picture
 
 ROOT = Path(akin.__file__).parents[1]
 DOCUMENTS = [
@@ -78,3 +80,11 @@ def test_the_newcomers_map_is_true() -> None:
     missing = [name for name in named if not any((folder / name).exists() for folder in folders.values())]
     assert len(named) > 30
     assert [] == missing
+
+
+def test_the_page_of_speed_is_made_from_its_figures() -> None:
+    """Every figure of docs/performance.md, and its picture, stands in docs/performance.json."""
+    told = json.loads((ROOT / "docs" / "performance.json").read_text(encoding="utf-8"))
+    assert page(told) == (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    drawn = (ROOT / "docs" / "images" / "performance.svg").read_text(encoding="utf-8")
+    assert picture(told) == drawn

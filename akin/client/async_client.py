@@ -16,7 +16,7 @@ from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
 from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.calls import Call, ResultsReader
-from akin.client.client import DEFAULT_URL, Client, Retries
+from akin.client.client import Client
 from akin.client.library import seeds_of, with_libraries
 from akin.client.paging import Pages
 from akin.client.queries import (
@@ -34,6 +34,7 @@ from akin.client.queries import (
     SentenceKeywords,
     SentenceRequest,
 )
+from akin.client.sending import DEFAULT_URL, Retries
 from akin.client.signatures import same_as
 from models.errors import ServiceError
 

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
-import structlog
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from akin.client import calls
 from akin.client.answers.matches import ComparedPapers, MatchAnswer
@@ -21,7 +18,6 @@ from akin.client.answers.papers import (
     TitlesAnswer,
 )
 from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.answers.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.answers.sentences import Analysis, SentenceAnswer
 from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
 from akin.client.client import Client
@@ -33,30 +29,21 @@ from akin.client.queries import (
     ListRequest,
     MatchRequest,
     NewPaper,
-    RecommendationsRequest,
     RecommendKeywords,
     SearchKeywords,
-    SearchRequest,
     SentenceKeywords,
     SentenceRequest,
 )
 from akin.client.queries import Seed as PaperSeed
-from akin.client.responses import read_answer
 from akin.client.signatures import same_as
+from akin.local.opened import as_answer, checked
+from akin.local.saved import WithSavedQueries
 from models.errors import InputError
-from service.api.schemas.base import PaperAnswerOut, PaperOut, where
+from service.api.schemas.base import PaperAnswerOut, PaperOut
 from service.api.schemas.compare import CompareIn, CompareOut
 from service.api.schemas.filters import AddressFiltersIn
 from service.api.schemas.match import MatchIn, MatchOut
 from service.api.schemas.papers import FetchedOut, ListOut, PapersIn, PapersOut
-from service.api.schemas.queries import (
-    NewsOut,
-    SavedQueriesOut,
-    SavedQueryHeadOut,
-    SavedQueryOut,
-    SaveIn,
-    to_query,
-)
 from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
 from service.api.schemas.search import PastedIn, QueryIn, SearchIn, SearchOut
 from service.api.schemas.sentences import AnalyzeOut, SentenceSearchIn, SentenceSearchOut
@@ -69,26 +56,15 @@ from service.api.schemas.vectors import (
     PaperVectorsOut,
     VectorEncoding,
 )
-from service.cache.store import open_cache
-from service.collection.cursors import Cursors
-from service.collection.generations import Engines, open_engine
-from service.collection.ingest import Ingest
 from service.match.answer import match
 from service.match.side_by_side import side_by_side
 from service.resolve.analysis import analyze
 from service.resolve.embedding import embed
-from service.saved.news import news_of
-from service.saved.saved_queries import NewSavedQuery, SavedQueries
-from service.search.engine import SearchEngine
 from service.search.lookup import Listing, fetch_papers, find_titles, list_papers, paper_vectors
 from service.search.query import Page, Seed
 from service.search.query import SearchAnswer as Found
 from service.search.sentences import search_sentences
-from service.secret import secret_of_process
-from service.settings import settings_of
 
-_Answer = TypeVar("_Answer")
-_Body = TypeVar("_Body")
 _SEARCH = TypeAdapter(SearchIn)
 _RECOMMENDATIONS = TypeAdapter(RecommendationsIn)
 _SENTENCES = TypeAdapter(SentenceSearchIn)
@@ -99,7 +75,6 @@ _PAPERS = TypeAdapter(PapersIn)
 _DRAFT = TypeAdapter(PastedIn)
 _DRAFTS = TypeAdapter(EmbedIn)
 _QUERY: TypeAdapter[Any] = TypeAdapter(QueryIn)
-_SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
 _LISTED: Final = 100  # papers, where no limit is given
 
 
@@ -113,7 +88,7 @@ def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
     return collection
 
 
-class Collection:
+class Collection(WithSavedQueries):
     """The collection in ``data``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
     It answers as ``Client`` does, and from what is served at the moment: what others add shows at once. The
@@ -122,60 +97,14 @@ class Collection:
     asked, SnapshotError, EncoderError and StorageError.
     """
 
-    def __init__(self, data: Path, *, device: str = "auto") -> None:
-        self._settings = settings_of(data=data, device=device)
-        self._saved: SavedQueries | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __len__(self) -> int:
-        return len(self._engine.snapshot)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {str(self._settings.data)!r}: {len(self):,} papers>"
-
-    def close(self) -> None:
-        """Closes the database of the catalog, where it was opened; using the collection opens it again."""
-        if self._saved is not None:
-            self._saved.close()
-            self._saved = None
-        if "_ingest" in self.__dict__:
-            self._ingest.close()
-
-    @cached_property
-    def _engines(self) -> Engines:
-        _log_warnings_alone()
-        cache = open_cache(self._settings)
-        return Engines.of(self._settings, open_engine(self._settings, cache), cache)
-
-    @cached_property
-    def _ingest(self) -> Ingest:
-        return Ingest(self._settings.data, self._settings.catalog, self._engines, keep=self._settings.keep)
-
-    @cached_property
-    def _cursors(self) -> Cursors:
-        return Cursors(secret_of_process())
-
-    @property
-    def _engine(self) -> SearchEngine:
-        """That of what is served now."""
-        self._engines.follow()
-        return self._engines.current
-
     @same_as(Client.search)
     def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
         pages = Pages(calls.search, calls.given(paper_id=paper_id, **asked))
         while (call := pages.next_call()) is not None:
-            body = _checked(_SEARCH, call.body)
+            body = checked(_SEARCH, call.body)
             found, cursor = self._page(body)
-            pages.take(_answer(SearchAnswer, SearchOut.of(found, next_cursor=cursor)))
+            pages.take(as_answer(SearchAnswer, SearchOut.of(found, next_cursor=cursor)))
         return pages.answer()
 
     @same_as(Client.recommend)
@@ -186,9 +115,9 @@ class Collection:
         sent = looked_up(with_libraries({**asked, "seeds": seeds_of(seeds)}), self.papers)
         pages = Pages(calls.recommend, sent)
         while (call := pages.next_call()) is not None:
-            body = _checked(_RECOMMENDATIONS, call.body)
+            body = checked(_RECOMMENDATIONS, call.body)
             found, cursor = self._page(body)
-            pages.take(_answer(RecommendationsAnswer, RecommendationsOut.of(found, next_cursor=cursor)))
+            pages.take(as_answer(RecommendationsAnswer, RecommendationsOut.of(found, next_cursor=cursor)))
         return pages.answer()
 
     def _page(self, body: SearchIn | RecommendationsIn) -> tuple[Found, str | None]:
@@ -207,21 +136,23 @@ class Collection:
     def search_sentences(self, text: str | None = None, **asked: Unpack[SentenceKeywords]) -> SentenceAnswer:
         """As ``Client.search_sentences``."""
         request = cast(SentenceRequest, calls.given(text=text, **asked))
-        body = _checked(_SENTENCES, calls.search_sentences(request).body)
-        return _answer(SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query())))
+        body = checked(_SENTENCES, calls.search_sentences(request).body)
+        return as_answer(
+            SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query()))
+        )
 
     @same_as(Client.analyze)
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
-        body = _checked(_DRAFT, calls.analyze(title, abstract).body)
-        return _answer(Analysis, AnalyzeOut.of(analyze(self._engine.annotator, body.to_paper())))
+        body = checked(_DRAFT, calls.analyze(title, abstract).body)
+        return as_answer(Analysis, AnalyzeOut.of(analyze(self._engine.annotator, body.to_paper())))
 
     @same_as(Client.compare)
     def compare(self, a: str | PaperSeed, b: str | PaperSeed) -> ComparedPapers:
         """As ``Client.compare``."""
-        body = _checked(_COMPARE, calls.compare(a, b).body)
+        body = checked(_COMPARE, calls.compare(a, b).body)
         compared = side_by_side(self._engine, body.a.to_seed(), body.b.to_seed())
-        return _answer(ComparedPapers, CompareOut.of(compared))
+        return as_answer(ComparedPapers, CompareOut.of(compared))
 
     @same_as(Client.match)
     def match(
@@ -231,19 +162,19 @@ class Collection:
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``, of profiles that are given with their papers."""
-        body = _checked(_MATCH, calls.match(submissions, profiles, asked).body)
+        body = checked(_MATCH, calls.match(submissions, profiles, asked).body)
         if body.named:
             raise InputError(
                 f"Give the papers of the profile {body.named[0][:60]!r}: a service keeps profiles."
             )
-        return _answer(MatchAnswer, MatchOut.of(match(self._engine, body.to_query({}))))
+        return as_answer(MatchAnswer, MatchOut.of(match(self._engine, body.to_query({}))))
 
     @same_as(Client.embed)
     def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""
-        body = _checked(_DRAFTS, calls.embed(papers).body)
+        body = checked(_DRAFTS, calls.embed(papers).body)
         embedding = embed(self._engine.annotator.encoder, [paper.to_paper() for paper in body.papers])
-        return _answer(Embedding, EmbedOut.of(embedding, body.encoding))
+        return as_answer(Embedding, EmbedOut.of(embedding, body.encoding))
 
     @same_as(Client.vectors)
     def vectors(self, name: str) -> PaperVectorsAnswer:
@@ -255,12 +186,12 @@ class Collection:
             paper=PaperVectorsOut.of(found, VectorEncoding.BASE64),
             generation=engine.snapshot.generation,
         )
-        return _answer(PaperVectorsAnswer, out)
+        return as_answer(PaperVectorsAnswer, out)
 
     @same_as(Client.add)
     def add(self, papers: Sequence[NewPaper], *, wait: bool = True) -> PapersAccepted:
         """As ``Client.add``; unless another process publishes at the moment, they are in answers at once."""
-        given = _checked(_PAPERS, calls.add(papers, wait=wait).body, what="The papers").to_papers()
+        given = checked(_PAPERS, calls.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
         self._ingest.absorb()
         if wait:
@@ -271,7 +202,7 @@ class Collection:
             change=change.number,
             generation=self._engine.snapshot.generation,
         )
-        return _answer(PapersAccepted, out)
+        return as_answer(PapersAccepted, out)
 
     @same_as(Client.delete)
     def delete(self, paper_id: str) -> None:
@@ -286,19 +217,19 @@ class Collection:
         """As ``Client.paper``; raises PaperNotFoundError."""
         snapshot = self._engine.snapshot
         found = PaperOut.model_validate(snapshot.paper(self._engine.position(paper_id)))
-        return _answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
+        return as_answer(PaperAnswer, PaperAnswerOut(paper=found, generation=snapshot.generation)).paper
 
     @same_as(Client.papers)
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """As ``Client.papers``, of any number."""
         found = FetchedOut.of(fetch_papers(self._engine, names), self._engine.snapshot.generation)
-        return _answer(FetchedPapers, found).papers
+        return as_answer(FetchedPapers, found).papers
 
     @same_as(Client.list_papers)
     def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``; a cursor is the number of the paper that it leads to."""
         filters = {name: value for name, value in asked.items() if name not in {"limit", "cursor"}}
-        wanted: AddressFiltersIn = _checked(_FILTERS, filters)
+        wanted: AddressFiltersIn = checked(_FILTERS, filters)
         engine = self._engine
         start = Page(int(asked.get("cursor") or 0))
         found = list_papers(engine, Listing(wanted.to_filters(), asked.get("limit", _LISTED), start))
@@ -308,7 +239,7 @@ class Collection:
             next_cursor=None if found.next_page is None else str(found.next_page.offset),
             generation=engine.snapshot.generation,
         )
-        return _answer(PaperList, out)
+        return as_answer(PaperList, out)
 
     @same_as(Client.count_papers)
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:
@@ -318,85 +249,10 @@ class Collection:
     @same_as(Client.find_papers)
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
-        return _answer(TitlesAnswer, TitlesOut.of(find_titles(self._engine, title, limit=limit)))
-
-    @same_as(Client.save_query)
-    def save_query(
-        self,
-        name: str,
-        *,
-        search: SearchRequest | None = None,
-        recommendations: RecommendationsRequest | None = None,
-    ) -> SavedQuery:
-        """As ``Client.save_query``."""
-        body = _checked(_SAVED, calls.save_query(name, search, recommendations).body)
-        kind, content = body.stored()
-        change = self._engine.snapshot.manifest.change
-        saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))
-        return _answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
-
-    @same_as(Client.saved_queries)
-    def saved_queries(self) -> tuple[SavedQueryHead, ...]:
-        """As ``Client.saved_queries``, everybody's."""
-        heads = [SavedQueryHeadOut.of(head, feed=None) for head in self._queries.all(owner=None)]
-        return _answer(SavedQueryList, SavedQueriesOut(queries=heads)).queries
-
-    @same_as(Client.saved_query)
-    def saved_query(self, query_id: str) -> SavedQuery:
-        """As ``Client.saved_query``."""
-        saved = self._queries.get(query_id, owner=None)
-        return _answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
-
-    @same_as(Client.delete_query)
-    def delete_query(self, query_id: str) -> None:
-        """As ``Client.delete_query``."""
-        self._queries.remove(query_id, owner=None)
-
-    @same_as(Client.new_papers)
-    def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
-        """As ``Client.new_papers``."""
-        found = self._queries.get(query_id, owner=None)
-        query = to_query(found.head.kind, found.body)
-        added = self._queries.added(found.head.seen)
-        news = news_of(self._engine, query, added, limit=limit or query.limit, weak=weak)
-        return _answer(News, NewsOut.of(found.head, news))
-
-    @same_as(Client.mark_seen)
-    def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
-        """As ``Client.mark_seen``."""
-        head = self._queries.mark_seen(query_id, up_to, owner=None)
-        return _answer(SavedQueryHead, SavedQueryHeadOut.of(head, feed=None))
-
-    @property
-    def _queries(self) -> SavedQueries:
-        if self._saved is None:
-            self._saved = SavedQueries.open_existing(self._settings.catalog)
-        return self._saved
+        return as_answer(TitlesAnswer, TitlesOut.of(find_titles(self._engine, title, limit=limit)))
 
 
 def seed_of(asked: Mapping[str, Any]) -> Seed:
     """The paper, or text, that keywords of a search name or hold; raises InputError."""
-    seed: Seed = _checked(_QUERY, dict(asked)).to_seed()
+    seed: Seed = checked(_QUERY, dict(asked)).to_seed()
     return seed
-
-
-def _log_warnings_alone() -> None:
-    """Keeps what is logged of ordinary work out of a program that has not said what it wants to see."""
-    if not structlog.is_configured():
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
-
-
-def _checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: str = "The query") -> _Body:
-    """The body of a request, held to what the service takes; raises InputError, which names the field."""
-    try:
-        return adapter.validate_python(body)
-    except ValidationError as error:
-        first = error.errors()[0]
-        reason = first["msg"].removeprefix("Value error, ")
-        place = where(first["loc"])
-        raise InputError(f"{what} cannot be used: {place}{': ' if place else ''}{reason}.") from error
-
-
-def _answer(kind: type[_Answer], out: BaseModel) -> _Answer:
-    """The same as a value of the client."""
-    return read_answer(kind, out.model_dump_json().encode())

@@ -152,11 +152,16 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
 
 @contextmanager
 def _alone(data: Path) -> Iterator[None]:
-    """Keeps others from merging; raises BuildLockedError where they do, StorageError."""
+    """Keeps others from merging, and tidies up; raises BuildLockedError where others merge, StorageError."""
     with storage_errors(data):
         (data / "building").mkdir(exist_ok=True)
         with writer_lock(data / "building" / "merge.lock"):
             yield
+            discard_folder(_work(data))  # also what was left by a merge that was killed
+
+
+def _work(data: Path) -> Path:
+    return data / "building" / "merge"
 
 
 def is_compact(snapshot: Snapshot) -> bool:
@@ -186,9 +191,8 @@ def _merge(
         # Copied unseen, damage would get a checksum of its own.
         compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
-    work, like = data / "building" / "merge", base.manifest
     written = prepare_segments(
-        work, parts, like=like, device=device, most_rows=most_rows, on_progress=on_progress
+        _work(data), parts, like=base.manifest, device=device, most_rows=most_rows, on_progress=on_progress
     )
     published = None
     with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
@@ -199,7 +203,6 @@ def _merge(
             merged = adopted(data, _without(written, deleted))
             published = _swap(data, now, slice(first, first + len(chosen)), merged)
             clear_away(data, keep=keep)
-    discard_folder(work)
     return published
 
 

@@ -26,9 +26,9 @@ BACKENDS = {
 # encoding a query does. It needs no index file and no memory. Beyond, ``ivfpq`` answers within a few.
 MOST_EXACT_ROWS = 100_000
 OnRows = Callable[[int], object]
-# Of several indexes each is asked for so many times its share of the best, and so many more. Sentences of one
-# subject lie anywhere, as papers come in any order: it then has all of its own nine times in ten.
-_MORE_THAN_SHARE, _SPARE_HITS = 1.5, 8
+# Of several indexes each is asked for so many times its share of the best, and so many more. With less, those
+# where papers of one subject stand together are asked again too often.
+_MORE_THAN_SHARE, _SPARE_HITS = 2.0, 16
 # Those that live on a GPU themselves.
 _OF_GPUS = ("flat", "ivfsq")
 _CHECK_GPU = "indexer.index.backends.gpu:check_gpu"

@@ -194,6 +194,18 @@ class Snapshot:
         having[self.paper_of_row[among]] = True
         return self._of_least_hashes(having & self.living)[:n_papers]
 
+    def sample_vectors(
+        self, n_papers: int
+    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+        """What ``gather`` gives of the first ``n_papers`` of ``sample``, kept in memory."""
+        rows, offsets = self._sampled_vectors
+        offsets = offsets[: n_papers + 1]
+        return rows[: offsets[-1]], offsets
+
+    @cached_property
+    def _sampled_vectors(self) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+        return self.gather(self._sampled)
+
     @cached_property
     def _sampled(self) -> Int64[np.ndarray, " k"]:
         return self._of_least_hashes(self.living)

@@ -110,9 +110,11 @@ def train_tagger(
     *,
     encoder: str | None,
     on_progress: ProgressFn,
+    n_own: int | None = None,
 ) -> bytes:
     """The content of a weights file; equal arguments give equal bytes on one machine.
 
+    The first half of the members learns the first ``n_own`` of the papers alone, if given, the others all.
     ``states`` are those of ``hidden_states`` (empty for a tagger of text alone); ``targets`` the
     probabilities to learn; ``encoder`` is the fingerprint of what gave the states. The loss is the cross
     entropy of each sentence's marginal.
@@ -131,7 +133,17 @@ def train_tagger(
                 input_dropout=settings.input_dropout,
             )
             report = partial(_report, on_progress, number * settings.n_epochs, settings)
-            _train(member, describer, papers, states, targets, settings, rng=rng, on_epoch=report)
+            own = slice(n_own if number < settings.n_members // 2 else None)
+            _train(
+                member,
+                describer,
+                papers[own],
+                states[own],
+                targets[own],
+                settings,
+                rng=rng,
+                on_epoch=report,
+            )
             members.append(member.eval())
     told = {
         "encoder": encoder,

@@ -1,5 +1,6 @@
 """Optimal transport between the sentences of two papers; the torch half is in ``models.transport.tensor``."""
 
+from models.transport.best import BestPapers, best_papers
 from models.transport.kernels import score_papers
 from models.transport.plan import CHEAPEST, REFERENCE, SERVING, Plan, Plans, Scorer, TransportSettings
 
@@ -7,9 +8,11 @@ __all__ = [
     "CHEAPEST",
     "REFERENCE",
     "SERVING",
+    "BestPapers",
     "Plan",
     "Plans",
     "Scorer",
     "TransportSettings",
+    "best_papers",
     "score_papers",
 ]

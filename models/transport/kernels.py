@@ -36,17 +36,31 @@ def score_papers(
     that do not match the rows, or weights that do not match the query; and what ``check_interruption``
     raises.
     """
-    _check_types(query=query, rows=rows)
-    _check_shapes(query, rows, offsets)
-    log_weights = _checked_weights(log_weights, len(query))
-    k, n_query = len(offsets) - 1, len(query)
+    log_weights = check_vectors(query, rows, offsets, log_weights)
     offsets = np.array(offsets)  # own, contiguous, writable: one type to compile for, and safe in the result
     cost = distances(np.array(query, order="C"), np.ascontiguousarray(rows), offsets)
+    expect_finite(cost)
+    return plans_of(cost, offsets, log_weights, scorer, settings)
+
+
+def expect_finite(cost: Float64[np.ndarray, " n_cells"]) -> None:
+    """Raise InputError for distances that no transport has."""
     if not np.isfinite(cost).all():
         raise InputError(
             "A distance between a query sentence and a candidate sentence is not finite: the vectors hold "
             "NaN, infinity or values beyond about 1e18. Check the encoder that made them."
         )
+
+
+def plans_of(
+    cost: Float64[np.ndarray, " n_cells"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    log_weights: Float64[np.ndarray, " n_query"],
+    scorer: Scorer,
+    settings: TransportSettings,
+) -> Plans:
+    """The plans of pairs by their distances, end to end as in ``Plans``."""
+    k, n_query = len(offsets) - 1, len(log_weights)
     if scorer is Scorer.OT:
         return _entropic_plans(cost, offsets, log_weights, settings)
     if scorer is Scorer.EXACT_OT:
@@ -129,6 +143,18 @@ def _exact_plans(
         converged=exact.converged,
         n_iterations=exact.n_paths,
     )
+
+
+def check_vectors(
+    query: np.ndarray,
+    rows: np.ndarray,
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    log_weights: Float64[np.ndarray, " _"] | None,
+) -> Float64[np.ndarray, " n_query"]:
+    """The weights, zeros for ``None``; raises InputError for what ``score_papers`` cannot compare."""
+    _check_types(query=query, rows=rows)
+    _check_shapes(query, rows, offsets)
+    return _checked_weights(log_weights, len(query))
 
 
 def _check_types(**vectors: np.ndarray) -> None:

@@ -285,11 +285,11 @@ class SearchEngine:
         respect = Respect.of(query.seeds, query.scorer, words=words.weight > 0)
         for stretch in shown:
             positions = np.array(candidates[stretch.start : stretch.stop], dtype=np.int64)
+            last = min(stretch.skip + stretch.limit, len(positions))
             with stage("rerank"):
                 ranked = comparison.rank(
-                    positions, akin_to=query.akin_to, negative_weight=query.negative_weight
+                    positions, akin_to=query.akin_to, negative_weight=query.negative_weight, n_best=last
                 )
-            last = min(stretch.skip + stretch.limit, len(positions))
             with stage("explain"):
                 for place, plans in enumerate(comparison.plans(ranked, stretch.skip, last), stretch.skip):
                     paper = snapshot.paper(int(ranked.positions[place]))

@@ -137,18 +137,15 @@ def _of_part(
 
 
 def _alignments(cells: _Cells, parts: Sequence[Part], *, unit: Unit) -> list[Alignment]:
+    numbers, rows, columns, weights, distances = (each.tolist() for each in cells)
     by_sentence = unit is Unit.SENTENCE
-    return [
-        Alignment(
-            parts[number].sentences[row] if by_sentence else None,
-            column if by_sentence else None,
-            weight,
-            distance,
-            parts[number].seed,
-            parts[number].negative,
-        )
-        for number, row, column, weight, distance in zip(*(each.tolist() for each in cells), strict=True)
+    of_query = [
+        parts[number].sentences[row] if by_sentence else None
+        for number, row in zip(numbers, rows, strict=True)
     ]
+    of_paper = columns if by_sentence else [None] * len(columns)
+    seeds, negatives = [parts[n].seed for n in numbers], [parts[n].negative for n in numbers]
+    return list(map(Alignment, of_query, of_paper, weights, distances, seeds, negatives))
 
 
 def _summed(cells: _Cells) -> Omitted:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Float64, Int64
 
 from indexer.snapshot.snapshot import Snapshot
-from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, score_papers
+from models.transport import SERVING, Plan, Plans, Scorer, TransportSettings, best_papers, score_papers
 from models.transport.problem import distances
 from models.types import EncoderSpec, MatchedWords, Paper, rows_of
 from service.context import check_deadline
@@ -139,17 +139,27 @@ class Comparison:
         self._parts = parts
         # The rows that parts are compared with, by their facets; ``None`` for all.
         self._among = {part.beside: among.get(part.beside) for part in parts}
+        self._scorer, self._settings = scorer, settings
         self._plan = partial(compare, scorer=scorer, settings=settings)
         self._words = words
         self._specificity = specificity
         self._apart_from = apart_from
 
-    def rank(self, positions: Int64[np.ndarray, " k"], *, akin_to: Kinship, negative_weight: float) -> Ranked:
-        """The papers at ``positions`` by their scores, ties by position.
+    def rank(
+        self,
+        positions: Int64[np.ndarray, " k"],
+        *,
+        akin_to: Kinship,
+        negative_weight: float,
+        n_best: int | None = None,
+    ) -> Ranked:
+        """The papers at ``positions`` by their scores, ties by position; the ``n_best`` of them at least.
 
         Of one seed each part counts as it was asked; of several as ``seed_weights`` has it. Raises
         DeadlineError.
         """
+        if n_best is not None and n_best <= _BATCH and self._is_bounded:
+            return self._rank_best(positions, n_best)
         compared = list(self._compare(positions)) if len(self._parts) <= _MAX_KEPT else []
         scores = (
             np.hstack([np.array([plans.scores for plans in batch]) for batch in compared])
@@ -174,6 +184,36 @@ class Comparison:
             word_distances[order],
             reaches[order],
             tuple(compared),
+        )
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether a paper's score can be bounded before it is computed: one part, compared by transport."""
+        by_transport = self._scorer in {Scorer.OT, Scorer.EXACT_OT}
+        return by_transport and len(self._parts) == 1 and of_one_seed(self._parts)
+
+    def _rank_best(self, positions: Int64[np.ndarray, " k"], n_best: int) -> Ranked:
+        """The first ``n_best`` of what ``rank`` gives, to the bit."""
+        part, weights = self._parts[0], own_weights(self._parts, len(positions))
+        by_words = self._words.distances(positions) if self._words.weight else np.zeros((1, len(positions)))
+        best = best_papers(
+            part.vectors,
+            *self._gather(positions, part),
+            n_best,
+            scorer=self._scorer,
+            settings=self._settings,
+            log_weights=self._log_weights[0],
+            added=-self._words.weight * by_words[0],
+            ties=positions,
+        )
+        order = best.order
+        return Ranked(
+            positions[order],
+            weights[:, order],
+            np.arange(len(order)),
+            by_words[0, order],
+            self._reaches(best.plans.scores[None], by_words[:, order], weights[:, order]),
+            ((best.plans,),),
         )
 
     def words(self, ranked: Ranked, place: int, paper: Paper) -> MatchedWords:
@@ -213,9 +253,11 @@ class Comparison:
         """The vectors of papers that are compared with ``part``, end to end, with their offsets."""
         return self._kept(*self._snapshot.gather(positions), positions, self._among[part.beside])
 
-    def _gather_all(self, positions: Int64[np.ndarray, " k"]) -> list[_Vectors]:
-        """The same for each part; the vectors are read once."""
-        gathered = self._snapshot.gather(positions)
+    def _gather_all(
+        self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
+    ) -> list[_Vectors]:
+        """The same for each part; the vectors are read once, unless they were ``gathered``."""
+        gathered = gathered or self._snapshot.gather(positions)
         kept = {facets: self._kept(*gathered, positions, mask) for facets, mask in self._among.items()}
         return [kept[part.beside] for part in self._parts]
 
@@ -240,25 +282,29 @@ class Comparison:
                 )
             )
 
-    def _scores(self, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, "n_parts k"]:
+    def _scores(
+        self, positions: Int64[np.ndarray, " k"], gathered: _Vectors | None = None
+    ) -> Float64[np.ndarray, "n_parts k"]:
         scores = np.empty((len(self._parts), len(positions)))
         for own, part, vectors, weights in zip(
-            scores, self._parts, self._gather_all(positions), self._log_weights, strict=True
+            scores, self._parts, self._gather_all(positions, gathered), self._log_weights, strict=True
         ):
             own[:] = self._plan(part.vectors, *vectors, log_weights=weights).scores
         return scores
 
-    def _sample(self, n_papers: int) -> Int64[np.ndarray, " k"]:
-        """Papers of the collection that can be compared with every part."""
+    def _sample(self, n_papers: int) -> tuple[Int64[np.ndarray, " k"], _Vectors | None]:
+        """Papers of the collection that can be compared with every part; their vectors where kept."""
         masks = [mask for mask in self._among.values() if mask is not None]
-        if len(masks) <= 1:
-            return self._snapshot.sample(n_papers, *masks)
+        if not masks:
+            return self._snapshot.sample(n_papers), self._snapshot.sample_vectors(n_papers)
+        if len(masks) == 1:
+            return self._snapshot.sample(n_papers, *masks), None
         having = np.ones(len(self._snapshot.living), dtype=bool)
         for mask in masks:
             own = np.zeros_like(having)
             own[self._snapshot.paper_of_row[mask]] = True
             having &= own
-        return self._snapshot.sample(n_papers, having[self._snapshot.paper_of_row])
+        return self._snapshot.sample(n_papers, having[self._snapshot.paper_of_row]), None
 
     def _reaches(
         self,
@@ -276,7 +322,11 @@ class Comparison:
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
         """What the sentences of each part weigh; those that were picked by number count alike."""
         sample = self._snapshot.sample(SAMPLE_PAPERS)
-        rows, offsets = self._snapshot.gather(sample[~np.isin(sample, list(self._apart_from))])
+        own = np.isin(sample, list(self._apart_from))
+        if own.any():
+            rows, offsets = self._snapshot.gather(sample[~own])
+        else:
+            rows, offsets = self._snapshot.sample_vectors(SAMPLE_PAPERS)
         return [
             None
             if part.picked or part.away
@@ -287,8 +337,8 @@ class Comparison:
     @cached_property
     def _usual_reach(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from a few papers of the collection, by sentences and words."""
-        sample = self._sample(_REACH_PAPERS)
-        usual = -self._scores(sample).mean(axis=1)
+        sample, gathered = self._sample(_REACH_PAPERS)
+        usual = -self._scores(sample, gathered).mean(axis=1)
         if self._words.weight:
             usual += self._words.weight * self._words.distances(sample).mean(axis=1)
         distances: Float64[np.ndarray, " n_parts"] = np.maximum(usual, _MIN_DISTANCE)
@@ -297,7 +347,7 @@ class Comparison:
     @cached_property
     def _usual(self) -> Float64[np.ndarray, " n_parts"]:
         """The mean distance of each part from the papers of the collection, on a sample."""
-        distances = -self._scores(self._sample(SAMPLE_PAPERS)).mean(axis=1)
+        distances = -self._scores(*self._sample(SAMPLE_PAPERS)).mean(axis=1)
         usual: Float64[np.ndarray, " n_parts"] = np.where(distances > _MIN_DISTANCE, distances, 1.0)
         return usual
 

@@ -15,7 +15,7 @@ import akin
 from akin.client import calls, queries
 from akin.client.answers import batches
 from akin.client.answers.matches import MatchedSubmission
-from akin.client.client import Retries
+from akin.client.sending import Retries
 from models.errors import ServiceError
 from service.api.schemas.batches import (
     BatchOut,

@@ -21,7 +21,7 @@ from akin.client import queries
 from akin.client.answers import papers as paper_answers
 from akin.client.answers import ranked
 from akin.client.answers import sentences as sentence_answers
-from akin.client.client import Retries
+from akin.client.sending import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers, recommendations, search, sentences
 from service.app import create_app
@@ -215,9 +215,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("akin.client.client.time.sleep", waited.append)
+    monkeypatch.setattr("akin.client.sending.time.sleep", waited.append)
     monkeypatch.setattr("akin.client.async_client.anyio.sleep", sleep)
-    monkeypatch.setattr("akin.client.client.uniform", lambda low, high: high)
+    monkeypatch.setattr("akin.client.sending.uniform", lambda low, high: high)
     return waited
 
 

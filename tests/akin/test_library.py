@@ -2,12 +2,12 @@
 
 import inspect
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 import akin
@@ -17,7 +17,7 @@ from akin.local.collection import Collection
 from models.errors import InputError, PaperNotFoundError, SnapshotMissingError
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import DEMO_CORPUS, ROOT, many_papers, write_corpus
+from tests.support.builds import DEMO_CORPUS, many_papers, write_corpus
 from tests.support.servers.loopback import served
 
 # More than a page of a list holds.
@@ -64,53 +64,17 @@ def collection(data: Path) -> Iterator[Collection]:
 
 
 @pytest.fixture(scope="module")
-def client(data: Path) -> Iterator[akin.Client]:
-    """A client of a service over the same folder."""
-    with served(create_app(Settings(data=data, device="cpu"))) as address, akin.Client(address) as client:
+def address(data: Path) -> Iterator[str]:
+    """A service over the same folder."""
+    with served(create_app(Settings(data=data, device="cpu"))) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[akin.Client]:
+    """A client of it."""
+    with akin.Client(address) as client:
         yield client
-
-
-SNIPPETS = [
-    code
-    for page in (ROOT / "README.md", ROOT / "docs" / "library.md")
-    for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
-]
-
-
-def test_the_documents_snippets_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Those of README and of the page on the library, in turn, but for the encoder, which takes seconds."""
-    shutil.copy(DEMO_CORPUS, tmp_path / "papers.jsonl")
-    library = f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}"
-    (tmp_path / "library.bib").write_text(library, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for code in SNIPPETS:
-        ours = code.replace('"my-papers")\n', '"my-papers", encoder="hashing")\n', code.count("akin.index("))
-        ours = ours.replace("akin/demo/papers.jsonl", "papers.jsonl")
-        exec(compile(ours, "snippet", "exec"), names)  # noqa: S102 - ours
-    printed = capsys.readouterr().out
-    assert "99 of 99" in printed
-    assert "No paper of this collection" in printed
-    assert 8 == len(SNIPPETS)
-
-
-def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its cells in turn, but for the encoder; a trial executes it in a kernel. What it keeps was not run."""
-    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
-    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    assert [[]] * len(codes) == [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
-    names: dict[str, Any] = {}
-    for code in codes:
-        ours = code.replace("akin.index(PAPERS, FOLDER)", 'akin.index(PAPERS, FOLDER, encoder="hashing")')
-        exec(compile(ours, "cell", "exec"), names)  # noqa: S102 - ours
-    shutil.rmtree(names["FOLDER"].parent)
-    printed = capsys.readouterr().out
-    assert 3 == printed.count("% of the match, distance ")
-    assert "@article{" in printed
-    left, right = re.findall(r"^(-\d\.\d{4}) = (-\d\.\d{4})$", printed, re.M)[0]
-    assert left == right
 
 
 def methods_of(kind: type) -> dict[str, Any]:
@@ -267,6 +231,29 @@ def test_a_library_is_a_list_to_start_from(
         assert timeless(alone) == timeless(asked.recommend([START], negatives=[DEMO[50]["id"]], limit=3))
 
 
+def test_lists_and_libraries_without_waiting(collection: Collection, address: str, tmp_path: Path) -> None:
+    """AsyncClient reads page after page, and libraries, as the others do."""
+    bib = tmp_path / "my.bib"
+    bib.write_text(f"@article{{a, title = {{{DEMO[7]['title']}}}}}", encoding="utf-8")
+
+    async def ask() -> tuple[Any, ...]:
+        async with akin.AsyncClient(address) as asking:
+            return (
+                await asking.search(START, limit=105, include=[]),
+                await asking.recommend(START, like=bib, limit=3),
+                await asking.search_sentences("We release our code.", limit=3),
+                await asking.list_papers(limit=120),
+            )
+
+    expected = (
+        collection.search(START, limit=105, include=[]),
+        collection.recommend(START, like=bib, limit=3),
+        collection.search_sentences("We release our code.", limit=3),
+        collection.list_papers(limit=120),
+    )
+    assert list(map(timeless, expected)) == list(map(timeless, anyio.run(ask)))
+
+
 def test_answers_are_lists(collection: Collection) -> None:
     """They are walked through, counted, and shown on a line each."""
     answer = collection.search(START, facet="method", limit=3)
@@ -294,6 +281,14 @@ def test_answers_are_taken_along(collection: Collection) -> None:
     assert "Int64" == str(table["year"].dtype)
     assert 5 == len(collection.search_sentences("We release code.", limit=5).to_pandas())
     assert 2 == len(collection.list_papers(limit=2).to_pandas())
+    late: Any = {"year_from": 2100}
+    for some, none in (
+        (answer, collection.search(START, filters=late)),
+        (collection.list_papers(limit=1), collection.list_papers(**late)),
+        (collection.search_sentences("We code."), collection.search_sentences("We code.", filters=late)),
+        (collection.find_papers(DEMO[3]["title"]), collection.find_papers("qqqq xxxx")),
+    ):
+        assert (0, list(some.to_pandas())) == (len(none), list(none.to_pandas()))
     assert 3 == answer.to_bibtex().count("\n  title = ") == answer.to_ris().count("TY  - ")
     assert answer[0].paper.title in answer.to_bibtex()
 

@@ -65,6 +65,8 @@ def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
     assert f"of {n_held_out} abstracts" in shown
     assert f"Learnt from {41 - n_held_out} abstracts" in shown
     assert 41 - n_held_out < read_metadata(out)["n_papers"] < 2 * 41  # some of them once more, begun later
+    run(*command, "--as-they-begin")
+    assert 41 - n_held_out == read_metadata(out)["n_papers"]
     micro = {
         name: float(re.findall(rf"{name} (\d+\.\d)", shown)[0]) for name in ("facets-mine", "facets-surface")
     }

@@ -28,10 +28,14 @@ _LEAST_PAPERS = 20
 
 @dataclass(frozen=True, slots=True)
 class LabelledPapers:
-    """Abstracts with a facet on every sentence; ``held_out`` are kept back to measure by."""
+    """Abstracts with a facet on every sentence; ``held_out`` are kept back to measure by.
+
+    The first ``n_first`` of the ``learnt`` are of the first source; those of one source, if 0.
+    """
 
     learnt: Sequence[Paper]
     held_out: Sequence[Paper] = ()
+    n_first: int = 0
 
 
 def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> LabelledPapers:
@@ -40,6 +44,7 @@ def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> Labell
     return LabelledPapers(
         tuple(paper for each in read for paper in each.learnt),
         tuple(paper for each in read for paper in each.held_out),
+        len(read[0].learnt),
     )
 
 
@@ -91,11 +96,18 @@ def _of_corpus(file: Path) -> Iterator[tuple[str, tuple[Paper, Paper]]]:
 
 
 def train_facets(
-    papers: LabelledPapers, encoder: Encoder | None, settings: Any, *, out: Path, on_progress: ProgressFn
+    papers: LabelledPapers,
+    encoder: Encoder | None,
+    settings: Any,
+    *,
+    out: Path,
+    later: bool = True,
+    on_progress: ProgressFn,
 ) -> "FacetMeasurement | None":
     """Train a tagger under ``settings`` (TaggerSettings), write its weights to ``out``, and measure it.
 
-    Some abstracts are learnt once more from a later sentence on (``begun_later``).
+    Some abstracts are learnt once more from a ``later`` sentence on (``begun_later``). Half the ensemble
+    learns the first source alone and as it is, so that it stays as good there.
     ``encoder`` is ``None`` for a tagger of text alone. The figures are of the papers held out, beside those
     of the tagger that comes with Akin; ``None`` without any. Raises InputError for a file of its name.
     """
@@ -104,14 +116,20 @@ def train_facets(
         raise InputError(f"{out} has the name of the weights that come with Akin; give the file another.")
     from models.training import facets as training
 
-    learnt = [*papers.learnt, *training.begun_later(papers.learnt)]
+    learnt = [*papers.learnt, *(training.begun_later(papers.learnt) if later else ())]
     targets = [training.one_hot(paper) for paper in learnt]
     states, fingerprint = [], None
     if encoder is not None:
         fingerprint = encoder.spec.fingerprint
         states = training.hidden_states(learnt, encoder, layers=settings.layers, on_progress=on_progress)
     content = training.train_tagger(
-        learnt, states, targets, settings, encoder=fingerprint, on_progress=on_progress
+        learnt,
+        states,
+        targets,
+        settings,
+        encoder=fingerprint,
+        on_progress=on_progress,
+        n_own=papers.n_first or len(papers.learnt),
     )
     with storage_errors(out):
         replace_file(out, content)

@@ -173,6 +173,10 @@ def facets(
     held_out: Annotated[
         float, typer.Option(min=0, max=0.9, help="Keep this share of the papers back, and measure on them.")
     ] = 0.0,
+    as_they_begin: Annotated[
+        bool,
+        typer.Option("--as-they-begin", help="Learn no abstract once more from a later sentence on."),
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
     device: Device = "auto",
 ) -> None:
@@ -188,7 +192,9 @@ def facets(
     papers = read_all_labelled(labelled, held_out=held_out)
     loaded = None if text_alone else load_encoder(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        measured = train_facets(papers, loaded, settings, out=out, on_progress=on_progress)
+        measured = train_facets(
+            papers, loaded, settings, out=out, later=not as_they_begin, on_progress=on_progress
+        )
     if measured is not None:
         stdout.print(facet_tables(measured))
     told = "" if measured else f" Measure it with: akin evaluate facets PATH --tagger {out}"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from akin.client.answers.papers import Paper
     from akin.client.answers.ranked import Seed
 
+PAPER_COLUMNS: Final = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
 _SHOWN: Final = 10  # lines of a list in an interpreter
 _LONGEST: Final = 80  # characters of a title there
 
@@ -33,6 +34,7 @@ class Listed(Generic[_Item]):
 
     __slots__ = ()
     LIST: ClassVar[str] = "results"
+    COLUMNS: ClassVar[tuple[str, ...]] = ()  # of a table of them, where it may be empty
 
     @property
     def _items(self) -> tuple[_Item, ...]:
@@ -67,7 +69,7 @@ class Listed(Generic[_Item]):
         with needed("A table of pandas"):
             from pandas import DataFrame  # noqa: PLC0415 - clients do without it
 
-        table = DataFrame.from_records([item.row() for item in self._items])
+        table = DataFrame([item.row() for item in self._items], columns=self.COLUMNS or None)
         # A year that is not known makes numbers of no whole ones.
         return table.astype({"year": "Int64"}) if "year" in table else table
 
@@ -87,6 +89,7 @@ class ListedPapers(Listed[_PaperItem]):
     """A list of papers, which reference managers read too."""
 
     __slots__ = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = PAPER_COLUMNS
 
     def to_bibtex(self) -> str:
         """An entry for each paper, the same as the service and the command line write."""
@@ -110,6 +113,7 @@ class Results(ListedPapers[_PaperItem]):
     """A list of results, which a notebook shows as the page does."""
 
     __slots__ = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = ("score", "strength", "nearer_than", "match", *PAPER_COLUMNS)
 
     def _repr_html_(self) -> str | None:
         """The cards of the page; ``None``, so that the text is shown, where what draws them is not there."""

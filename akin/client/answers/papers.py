@@ -140,6 +140,7 @@ class FoundTitle:
 class TitlesAnswer(Listed[FoundTitle]):
     """Papers, the most alike title first; ``reason``, and ``detail`` in words, say why there are none."""
 
+    COLUMNS: ClassVar[tuple[str, ...]] = ("similarity", "id", "title", "year")
     results: tuple[FoundTitle, ...]
     generation: str
     reason: str | None

@@ -52,6 +52,7 @@ class SentenceQuery:
 class SentenceAnswer(Listed[FoundSentence]):
     """Sentences, nearest first; ``reason``, and ``detail`` in words, say why where there are none."""
 
+    COLUMNS: ClassVar[tuple[str, ...]] = ("distance", "facet", "text", "sentence", "id", "title", "year")
     query: SentenceQuery
     results: tuple[FoundSentence, ...]
     generation: str

@@ -197,6 +197,14 @@ def test_a_rollback_meanwhile_wins(data: Path, monkeypatch: pytest.MonkeyPatch) 
     assert sorted({f"p{i}" for i in range(78)}) == ids_of(open_snapshot(data))
 
 
+def test_the_next_merge_takes_away_what_a_killed_one_left(data: Path) -> None:
+    """Also where the killed one had published, so that nothing is due any more."""
+    left = data / "building" / "merge" / "segment-of-before"
+    left.mkdir(parents=True)
+    assert merge(data, tiers=Tiers(fewest=5), keep=KEEP) is None
+    assert not left.parent.exists()
+
+
 def test_a_purge_takes_what_a_stopped_merge_left(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a purged paper is not in the folder of the merge either."""
 

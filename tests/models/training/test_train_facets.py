@@ -82,6 +82,35 @@ def test_some_abstracts_are_learnt_as_if_they_began_later() -> None:
     assert not list(begun_later([replace(given, sentences=given.sentences[-1:]) for given in papers]))
 
 
+def test_half_of_the_members_learn_the_first_source_alone(tmp_path: Path) -> None:
+    """What others say there does not count for them, and does for the other half."""
+    own, settings = labelled(32), replace(QUICK, n_members=2)
+    swapped = {Facet.METHOD: Facet.RESULT, Facet.RESULT: Facet.METHOD}
+    others = [
+        replace(p, sentences=tuple(replace(s, facet=swapped.get(s.facet, s.facet)) for s in p.sentences))
+        for p in labelled(160)
+    ]
+    content = train_tagger(
+        [*own, *others],
+        [],
+        [one_hot(p) for p in [*own, *others]],
+        settings,
+        encoder=None,
+        on_progress=lambda *_: None,
+        n_own=len(own),
+    )
+    given = own[1]
+    wanted = [s.facet for s in given.sentences]
+    path = tmp_path / "facets-half.safetensors"
+    path.write_bytes(content)
+    tagger = SequenceTagger(path)
+    first, second = (
+        [FACETS[code] for code in member(tagger._describer.batch([given], []))[0].argmax(dim=1)]
+        for member in tagger._members
+    )
+    assert wanted == first != second
+
+
 def test_training_can_be_repeated() -> None:
     """Equal papers and seed give equal bytes, another seed others; torch's generator is left alone."""
     before = torch.random.get_rng_state()
@@ -163,7 +192,7 @@ def test_shipped_taggers_were_made_with_the_default_settings() -> None:
     for name, settings in (("facets-minilm", TaggerSettings()), ("facets-surface", SURFACE)):
         told = read_metadata(SHIPPED_WEIGHTS / f"{name}.safetensors")
         assert json.loads(json.dumps(asdict(settings))) == told["settings"]
-        assert 1_668 == told["n_papers"]
+        assert (1_668 < told["n_papers"]) if settings.layers else (1_668 == told["n_papers"])
 
 
 @pytest.mark.parametrize(

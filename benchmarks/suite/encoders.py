@@ -1,6 +1,6 @@
 """Encoder speed and precision side by side, on the first papers of a corpus of title + abstract JSON lines.
 
-python -m benchmarks.encoders ../shared/data/corpus.jsonl.gz --papers 400 --threads 1
+python -m benchmarks.suite.encoders ../shared/data/corpus.jsonl.gz --papers 400 --threads 1
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """What facets and functions cost at indexing: papers a second with and without them, runs interleaved.
 
-python -m benchmarks.tagging ../shared/data/corpus.jsonl.gz --papers 512 --threads 1
+python -m benchmarks.relevance.tagging ../shared/data/corpus.jsonl.gz --papers 512 --threads 1
 """
 
 import argparse
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.encoders import CLOCKS, medians, read_papers
+from benchmarks.suite.encoders import CLOCKS, medians, read_papers
 from indexer.encoding.embed import embed
 from models.annotator import Annotator, load_annotator
 from models.encoder import PAPERS_PER_CALL

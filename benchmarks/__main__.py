@@ -1,0 +1,81 @@
+"""The benchmark suite: ``python -m benchmarks [--suite quick|full] [--json FILE] [--corpus FILE]``.
+
+Every goal is a row: what Akin takes, what a peer or the least possible takes, measured in the same process in
+turns, their ratio with its quartiles, and whether the goal is met. ``quick`` takes some ten minutes; ``full``
+indexes as many papers of ``--corpus`` as it is told and searches two million rows. Peers that are not
+installed are left out: ``make bench`` installs them apart.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch load their thread pools
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+
+import structlog
+from rich.console import Console
+
+from benchmarks.suite.report import table, write_report
+from benchmarks.suite.rows import Row, machine
+from tests.support.builds import many_papers, write_corpus
+
+# Rows of the candidate stage, papers that are indexed, papers that are encoded.
+SIZES = {"quick": (100_000, 600, 96), "full": (2_000_000, 20_000, 384)}
+SECTIONS = ("solvers", "backends", "transformers", "collections", "serving")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--suite", choices=SIZES, default="quick")
+    parser.add_argument("--json", type=Path, help="write the rows to this file, and a page beside it (.md)")
+    parser.add_argument("--corpus", type=Path, help="papers to index; default: the demo corpus, made longer")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
+    given = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    console, found = Console(width=None if sys.stdout.isatty() else 160), []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in given.only:
+            console.print(f"[bold]{name}[/bold] ...")
+            of_section = list(_section(name, given.suite, given.corpus, Path(folder)))
+            console.print(table(of_section))
+            found += of_section
+    goals = [row.is_met for row in found if row.is_met is not None]
+    console.print(f"{sum(goals)} of {len(goals)} goals are met.")
+    if given.json:
+        rows = [{**asdict(row), "is_met": row.is_met} for row in found]
+        told = {"suite": given.suite, "machine": machine(), "rows": rows}
+        given.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        write_report(given.json)
+
+
+def _section(name: str, suite: str, corpus: Path | None, folder: Path) -> Iterator[Row]:
+    """The rows of one section; each loads what it needs."""
+    n_rows, n_papers, n_encoded = SIZES[suite]
+    corpus = corpus or _made_corpus(folder, n_papers)
+    rows: Callable[..., Iterator[Row]] = import_module(f"benchmarks.suite.{name}").rows
+    if name == "backends":
+        return rows(n_rows)
+    if name == "transformers":
+        return rows(corpus, n_encoded, threads=1)
+    if name == "collections":
+        return rows(corpus, n_papers, threads=1)
+    return rows(folder / "served") if name == "serving" else rows()
+
+
+def _made_corpus(folder: Path, n_papers: int) -> Path:
+    """As many papers as asked for, made of the demo corpus's sentences."""
+    return write_corpus(folder / "papers.jsonl", many_papers(n_papers))
+
+
+if __name__ == "__main__":
+    main()

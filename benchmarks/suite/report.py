@@ -1,0 +1,137 @@
+"""The table on a terminal, and the page of the documents that is made from a file of rows.
+
+``python -m benchmarks.suite.report docs/performance.json`` writes ``docs/performance.md`` and its picture.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from rich.table import Table
+
+from benchmarks.suite.rows import Row
+
+_STYLE = "text{font:12px sans-serif;fill:#333}@media(prefers-color-scheme:dark){text{fill:#ddd}}"
+_WIDTH, _NAMES, _BAR = 760.0, 330.0, 22.0
+
+
+def number(value: float | None) -> str:
+    """Three digits, as people write them; a hyphen for nothing."""
+    if value is None:
+        return "-"
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:.0e}"
+
+
+def wanted(row: Row) -> str:
+    """The goal of a row."""
+    times = "x" if row.ratio is not None else ""
+    if row.least is not None:
+        return f"at least {number(row.least)}{times}"
+    return "" if row.most is None else f"at most {number(row.most)}{times}"
+
+
+def times(row: Row) -> str:
+    """The ratio with its quartiles."""
+    if row.ratio is None:
+        return ""
+    told = f"{number(row.ratio)}x"
+    return told if row.spread is None else f"{told} [{number(row.spread[0])}, {number(row.spread[1])}]"
+
+
+_MET = {True: "yes", False: "no", None: ""}
+
+
+def table(rows: Sequence[Row]) -> Table:
+    """The rows as a terminal shows them."""
+    shown = Table("goal", "what", "Akin", "beside", "theirs", "ratio", "wanted", "met")
+    for row in rows:
+        shown.add_row(*_cells(row))
+    return shown
+
+
+def _cells(row: Row) -> list[str]:
+    ours = f"{number(row.ours)} {row.unit}".strip()
+    theirs = number(row.theirs) if row.theirs is not None else ""
+    return [row.goal, row.what, ours, row.beside, theirs, times(row), wanted(row), _MET[row.is_met]]
+
+
+def page(told: dict[str, Any]) -> str:
+    """The page of the documents, in Markdown."""
+    rows = rows_of(told)
+    machine = told["machine"]
+    goals = [row.is_met for row in rows if row.is_met is not None]
+    packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
+    parts = [
+        "# Speed, beside what else there is",
+        (
+            f"`python -m benchmarks --suite {told['suite']}` made this page on {machine['day']} at commit "
+            f"`{machine['commit']}`: nothing on it is typed. Machine: {machine['processor']}, "
+            f"{machine['cores']} cores, {machine['memory_gib']} GiB, {machine['system']}; {packages}."
+        ),
+        (
+            "Both sides of a row ran in the same process in turns, one thread each. A ratio is the median of "
+            "the rounds, with its quartiles; read ratios, as times are this machine's. It is how many times "
+            "as long the other takes, or, where the goal is a most, how many times as long Akin takes."
+        ),
+        f"**{sum(goals)} of {len(goals)} goals are met.**",
+        "![How many times as long others take](images/performance.svg)",
+    ]
+    for what, own in groupby(rows, key=lambda row: row.goal):
+        parts.append(f"## {what or 'Without a goal'}" if what else "## Figures without a goal")
+        lines = ["| what | Akin | beside | theirs | ratio | wanted | met |", "|---|---|---|---|---|---|---|"]
+        notes = []
+        for row in own:
+            lines.append("| " + " | ".join(_cells(row)[1:]) + " |")
+            if row.note:
+                notes.append(f"- {row.what}{f', beside {row.beside}' if row.beside else ''}: {row.note}.")
+        parts += ["\n".join(lines), *(["\n".join(notes)] if notes else [])]
+    return "\n\n".join(parts) + "\n"
+
+
+def rows_of(told: dict[str, Any]) -> list[Row]:
+    """The rows of a file, those of one goal together, those without one last."""
+    kept = [{name: value for name, value in row.items() if name != "is_met"} for row in told["rows"]]
+    rows = [Row(**{**row, "spread": row["spread"] and tuple(row["spread"])}) for row in kept]
+    return sorted(rows, key=lambda row: row.goal or "~")
+
+
+def picture(told: dict[str, Any]) -> str:
+    """A bar for each solver, as an SVG file: how many times as long it takes as Akin's re-ranking."""
+    rows = [row for row in rows_of(told) if row.goal in {"P1", "P2"} and row.ratio and row.most is None]
+    height = _BAR * len(rows) + 30
+    svg = ET.Element(
+        "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", role="img"
+    )
+    ET.SubElement(svg, "title").text = "How many times as long others take to re-rank 1,000 papers"
+    ET.SubElement(svg, "style").text = _STYLE
+    largest = max((row.ratio or 0 for row in rows), default=1)
+    for place, row in enumerate(rows):
+        top = place * _BAR + 6
+        kind = "unit" if row.goal == "P1" else "raw"
+        ET.SubElement(svg, "text", x="4", y=f"{top + 14:g}").text = f"{row.beside} ({kind} vectors)"
+        width = (row.ratio or 0) / largest * (_WIDTH - _NAMES - 70)
+        place_and_size = {"x": f"{_NAMES:g}", "y": f"{top + 2:g}", "width": f"{width:.1f}", "height": "15"}
+        ET.SubElement(svg, "rect", {**place_and_size, "fill": "#1f5fa8" if kind == "unit" else "#b4510f"})
+        ET.SubElement(svg, "text", x=f"{_NAMES + width + 6:.1f}", y=f"{top + 14:g}").text = times(row).split(
+            " "
+        )[0]
+    return ET.tostring(svg, encoding="unicode") + "\n"
+
+
+def write_report(file: Path) -> None:
+    """Write the page beside the file of rows, and the picture into images/."""
+    told = json.loads(file.read_text(encoding="utf-8"))
+    file.with_suffix(".md").write_text(page(told), encoding="utf-8")
+    images = file.parent / "images"
+    images.mkdir(exist_ok=True)
+    (images / "performance.svg").write_text(picture(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_report(Path(sys.argv[1]))

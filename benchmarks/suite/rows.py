@@ -1,0 +1,140 @@
+"""Rows of the table: what was measured, beside what, and whether the goal is met."""
+
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+Actions = Mapping[str, Callable[[], object]]
+OURS: Final = "Akin"
+_PACKAGES: Final = (
+    *("akin", "torch", "numpy", "numba", "faiss-cpu", "transformers", "pyarrow", "fastapi"),
+    *("POT", "geomloss", "sentence-transformers", "onnxruntime", "txtai"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One comparison: ``ours`` and ``theirs`` in ``unit``, and how many times as much theirs is.
+
+    ``spread`` are the quartiles of that ratio over the rounds. ``least`` and ``most`` bound the ratio, or
+    ``ours`` where nothing stands beside it. Without a bound the row has no goal and informs.
+    """
+
+    goal: str
+    what: str
+    unit: str
+    ours: float
+    beside: str = ""
+    theirs: float | None = None
+    ratio: float | None = None
+    spread: tuple[float, float] | None = None
+    least: float | None = None
+    most: float | None = None
+    note: str = ""
+
+    @property
+    def is_met(self) -> bool | None:
+        """Whether the goal is met; None where there is none."""
+        if self.least is None and self.most is None:
+            return None
+        value = self.ours if self.ratio is None else self.ratio
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+def in_turns(
+    actions: Actions,
+    *,
+    rounds: int,
+    clock: Callable[[], float] = time.perf_counter,
+    warm: bool = True,
+) -> dict[str, list[float]]:
+    """Seconds of each action in each round; they take turns, so that a busy machine slows all alike."""
+    if warm:
+        for action in actions.values():
+            action()
+    spent: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, action in actions.items():
+            start = clock()
+            action()
+            spent[name].append(clock() - start)
+    return spent
+
+
+def beside(
+    spent: Mapping[str, Sequence[float]],
+    peer: str,
+    *,
+    goal: str,
+    what: str,
+    scale: float = 1000.0,
+    unit: str = "ms",
+    least: float | None = None,
+    most: float | None = None,
+    inverted: bool = False,
+    note: str = "",
+) -> Row:
+    """The row of Akin beside ``peer``; medians, and the quartiles of the ratio of each round.
+
+    The ratio is their time by ours, or, ``inverted``, ours by theirs. ``scale`` makes ``unit`` of seconds.
+    """
+    ours, theirs = spent[OURS], spent[peer]
+    pairs = zip(ours, theirs, strict=True)
+    ratios = [own / other if inverted else other / own for own, other in pairs]
+    quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
+    return Row(
+        goal,
+        what,
+        unit,
+        scale * statistics.median(ours),
+        peer,
+        scale * statistics.median(theirs),
+        statistics.median(ratios),
+        (quartiles[0], quartiles[2]),
+        least,
+        most,
+        note,
+    )
+
+
+def installed(package: str) -> str:
+    """The version of a package that is measured; empty where it is not here."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on: processor, cores, memory, versions, day, commit."""
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],  # noqa: S607 - wherever git is
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return {
+        "processor": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        "day": datetime.now(UTC).date().isoformat(),
+        "commit": commit.stdout.strip(),
+        "packages": {name: found for name in _PACKAGES if (found := installed(name))},
+    }

@@ -1,0 +1,91 @@
+"""The service under 1 to 64 clients, and what one search over HTTP costs beside the search itself."""
+
+import json
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+import akin
+from benchmarks.suite.rows import OURS, Row, beside
+from tests.support.servers.processes import service_process
+
+SECONDS = 4.0
+CLIENTS = (1, 4, 16, 64)
+_DEMO = Path(akin.__file__).parent / "demo" / "papers.jsonl"
+_ROUNDS = 40
+
+
+def rows(folder: Path) -> Iterator[Row]:
+    """The rows of the service over the demo corpus, indexed in ``folder``; searches by id, nothing kept."""
+    from indexer.collection.build import BuildArguments, build  # noqa: PLC0415 - loads torch
+    from models.annotator import load_annotator  # noqa: PLC0415
+    from models.types import unseen  # noqa: PLC0415
+
+    arguments = BuildArguments(encoder="minilm", device="cpu")
+    annotator = load_annotator("minilm", device="cpu")
+    build([_DEMO], folder, annotator, arguments=arguments, on_progress=unseen)
+    ids = [json.loads(line)["id"] for line in _DEMO.read_text(encoding="utf-8").splitlines()]
+    variables = {"AKIN_RATE": "0", "AKIN_CACHE_MIB": "0", "AKIN_LOG_LEVEL": "error", "OMP_NUM_THREADS": "1"}
+    with service_process(folder, **variables) as (_, client):
+        yield from _small_answers(client, ids)
+        alone = 0.0
+        for n_clients in CLIENTS:
+            took = _asked_by(str(client.base_url), ids, n_clients)
+            rate = len(took) / SECONDS
+            alone = alone or rate
+            quantiles = statistics.quantiles(took, n=100)
+            yield Row(
+                "",
+                f"{n_clients} client{'s' * (n_clients > 1)} searching by id",
+                "searches a second",
+                rate,
+                "one client",
+                alone,
+                rate / alone,
+                note=f"p50 {1000 * quantiles[49]:.0f}, p99 {1000 * quantiles[98]:.0f} ms",
+            )
+
+
+def _small_answers(client: httpx.Client, ids: list[str]) -> Iterator[Row]:
+    """A whole answer beside one of ids and scores, and beside what the service says the search took."""
+    spent: dict[str, list[float]] = {OURS: [], "scores and metadata alone": [], "the search itself": []}
+    for name in ids[:_ROUNDS]:
+        body = {"query": {"paper_id": name}, "limit": 20}
+        for kind, asked in ((OURS, body), ("scores and metadata alone", {**body, "include": []})):
+            start = time.perf_counter()
+            answer = client.post("/v1/search", json=asked)
+            spent[kind].append(time.perf_counter() - start)
+            answer.raise_for_status()
+            if kind == OURS:
+                spent["the search itself"].append(answer.json()["took_ms"] / 1000)
+    yield beside(
+        spent, "the search itself", goal="", what="20 results over HTTP", inverted=True, note="by its took_ms"
+    )
+    yield beside(spent, "scores and metadata alone", goal="", what="20 results over HTTP", inverted=True)
+
+
+def _asked_by(address: str, ids: list[str], n_clients: int) -> list[float]:
+    """Seconds of each search while ``n_clients`` ask without pause, each over one connection."""
+    took: list[float] = []
+    ends = time.perf_counter() + SECONDS
+
+    def ask(first: int) -> None:
+        number = first
+        with httpx.Client(base_url=address, timeout=60) as client:
+            while time.perf_counter() < ends:
+                start = time.perf_counter()
+                answer = client.post("/v1/search", json={"query": {"paper_id": ids[number % len(ids)]}})
+                if answer.status_code == httpx.codes.OK:
+                    took.append(time.perf_counter() - start)
+                number += 1
+
+    threads = [threading.Thread(target=ask, args=(17 * number,)) for number in range(n_clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return took

@@ -1,0 +1,234 @@
+"""Re-ranking beside other solvers on identical inputs: goals P1, P2 and P3.
+
+Times are CPU seconds of this process with one thread and include distances and marginals; errors are the
+largest |score - reference| over the pairs, the reference being distances and plans in float64 by the torch
+implementation, run to 1e-12.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import ot
+import torch
+
+from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
+from models.transport import REFERENCE, SERVING, Scorer, best_papers, score_papers
+from models.transport.tensor import score_batch
+from tests.support.examples.vectors import clustered_vectors
+
+PAIRS, DIM, BEST = 1_000, 384, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """A query and candidates, packed for our kernels and padded for the batched solvers."""
+
+    query: np.ndarray
+    rows: np.ndarray
+    offsets: np.ndarray
+    padded: torch.Tensor
+    mask: torch.Tensor
+
+
+def made_up_papers(norm: float) -> Papers:
+    """Candidates of 4 to 16 sentences for a query of 8."""
+    query, rows, offsets = clustered_vectors(0, n_papers=PAIRS, dim=DIM, norm=norm)
+    lengths = np.diff(offsets)
+    mask = torch.arange(int(lengths.max()))[None] < torch.from_numpy(lengths)[:, None]
+    padded = torch.zeros(*mask.shape, DIM)
+    padded[mask] = torch.from_numpy(rows)
+    return Papers(query, rows, offsets, padded, mask)
+
+
+def problems(papers: Papers) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Cost and marginals of every pair, for the solvers that take one pair at a time."""
+    for i in range(len(papers.offsets) - 1):
+        own = papers.rows[papers.offsets[i] : papers.offsets[i + 1]]
+        cost = ot.dist(papers.query, own, metric="euclidean").astype(np.float64)
+        a, b = (np.exp((cost.min() - cost.min(axis=axis)) / SERVING.tau) for axis in (1, 0))
+        yield a / a.sum(), b / b.sum(), cost
+
+
+def batched(papers: Papers) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Cost and marginals of all pairs, padded, in float32."""
+    cost = torch.cdist(torch.from_numpy(papers.query)[None], papers.padded)
+    shielded = cost.masked_fill(~papers.mask[:, None], torch.inf)
+    a = (-shielded.amin(dim=2) / SERVING.tau).softmax(dim=1)
+    b = (-shielded.amin(dim=1) / SERVING.tau).softmax(dim=1)
+    return a, b, cost
+
+
+def ours(papers: Papers) -> np.ndarray:
+    """Entropic transport as Akin serves it."""
+    return score_papers(papers.query, papers.rows, papers.offsets).scores
+
+
+def ours_exact(papers: Papers) -> np.ndarray:
+    """Exact transport as Akin serves it."""
+    return score_papers(papers.query, papers.rows, papers.offsets, scorer=Scorer.EXACT_OT).scores
+
+
+def ours_best(papers: Papers) -> np.ndarray:
+    """The first ``BEST`` papers by entropic transport, as Akin serves a page."""
+    return best_papers(papers.query, papers.rows, papers.offsets, BEST).order
+
+
+def pot_emd(papers: Papers) -> np.ndarray:
+    """POT's exact network simplex, pair by pair."""
+    return np.array([-ot.emd2(a, b, cost) for a, b, cost in problems(papers)])
+
+
+def pot_sinkhorn(papers: Papers) -> np.ndarray:
+    """POT's Sinkhorn with its defaults, pair by pair."""
+    return np.array(
+        [-(ot.sinkhorn(a, b, cost, SERVING.epsilon) * cost).sum() for a, b, cost in problems(papers)]
+    )
+
+
+def pot_batch(papers: Papers) -> np.ndarray:
+    """POT's batched log-domain Sinkhorn on padded torch tensors, with its defaults."""
+    a, b, cost = batched(papers)
+    found = ot.solve_batch(cost, reg=SERVING.epsilon, a=a, b=b, grad="detach")
+    return -(found.plan * cost).sum(dim=(1, 2)).double().numpy()
+
+
+def torch_100(papers: Papers) -> np.ndarray:
+    """What one writes first: 100 log-domain sweeps in torch."""
+    a, b, cost = batched(papers)
+    log_a, log_b, kernel = a.log()[:, :, None], b.log()[:, None], -cost / SERVING.epsilon
+    g = torch.zeros_like(log_b)
+    for _ in range(100):
+        f = log_a - torch.logsumexp(kernel + g, dim=2, keepdim=True)
+        g = log_b - torch.logsumexp(kernel + f, dim=1, keepdim=True)
+    plan = (kernel + f + g).exp()
+    return -(plan * cost).sum(dim=(1, 2)).double().numpy()
+
+
+def geomloss_as_aspire(papers: Papers) -> np.ndarray:
+    """geomloss as ASPIRE's code calls it (semantics 3.4), on the whole padded batch."""
+    from geomloss import SamplesLoss  # noqa: PLC0415 - a peer
+
+    a, b, _ = batched(papers)
+    solver = SamplesLoss("sinkhorn", p=1, blur=SERVING.epsilon, scaling=0.9, debias=False)
+    queries = torch.from_numpy(papers.query).repeat(len(papers.mask), 1, 1)
+    return -solver(a, queries, b, papers.padded).double().numpy()
+
+
+def only_distances(papers: Papers) -> np.ndarray:
+    """The least there is to do: the distances alone, by one matrix product a paper."""
+    squared = (papers.rows**2).sum(axis=1)
+    own = (papers.query**2).sum(axis=1)
+    return np.sqrt(np.maximum(own[:, None] + squared - 2 * papers.query @ papers.rows.T, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A solver in words, the problem it solves, how much slower it is to be for unit and for raw vectors."""
+
+    name: str
+    score: Callable[[Papers], np.ndarray]
+    problem: Scorer = Scorer.OT
+    unit_least: float | None = None
+    raw_least: float | None = None
+    rounds: int = 5
+    package: str = ""
+
+
+# The goals of solvers without a compiler of their own, P1 and P2.
+PEERS = (
+    Peer("geomloss, as ASPIRE calls it", geomloss_as_aspire, Scorer.OT, 25, 50, package="geomloss"),
+    Peer("POT emd2, pair by pair", pot_emd, Scorer.OT, 20, 30, rounds=3),
+    Peer("POT solve_batch, torch", pot_batch, rounds=3),
+    Peer("torch, 100 log-domain sweeps", torch_100, rounds=3),
+    Peer("POT sinkhorn, pair by pair", pot_sinkhorn, rounds=1),
+    Peer("POT emd2, against exact_ot", pot_emd, Scorer.EXACT_OT, rounds=3),
+)
+
+
+def float64_scores(papers: Papers, scorer: Scorer) -> np.ndarray:
+    """The scores all others are measured against."""
+    queries = torch.from_numpy(papers.query).expand(len(papers.mask), -1, -1)
+    return score_batch(
+        queries,
+        torch.ones(queries.shape[:2], dtype=torch.bool),
+        papers.padded,
+        papers.mask,
+        scorer=scorer,
+        settings=REFERENCE,
+    ).score.numpy()
+
+
+def rows() -> Iterator[Row]:
+    """The rows of re-ranking."""
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")  # POT warns of every pair it leaves unconverged; the error tells
+    for goal, regime, norm in (("P1", "unit vectors", 1.0), ("P2", "raw vectors, norm 12", 12.0)):
+        papers = made_up_papers(norm)
+        reference = {scorer: float64_scores(papers, scorer) for scorer in (Scorer.OT, Scorer.EXACT_OT)}
+        what = f"re-rank {PAIRS:,} papers, {regime}"
+        errors = {}
+        for peer in PEERS:
+            if peer.package and not installed(peer.package):
+                continue
+            own = ours if peer.problem is Scorer.OT else ours_exact
+            least = peer.unit_least if goal == "P1" else peer.raw_least
+            for_best = goal == "P2" and least is not None
+            actions = {
+                OURS: partial(ours_best if for_best else own, papers),
+                peer.name: partial(peer.score, papers),
+            }
+            spent = in_turns(actions, rounds=peer.rounds, clock=time.process_time, warm=peer.rounds > 1)
+            errors[peer.problem] = np.abs(own(papers) - reference[peer.problem]).max()
+            of_theirs = reference[Scorer.EXACT_OT if peer.score is pot_emd else Scorer.OT]
+            error = np.abs(peer.score(papers) - of_theirs)
+            how = ", exactly" * (peer.problem is Scorer.EXACT_OT) + f", the first {BEST}" * for_best
+            yield beside(
+                spent,
+                peer.name,
+                goal=goal,
+                what=what + how,
+                least=least,
+                note=f"largest error {errors[peer.problem]:.0e}, theirs {error.max():.0e}",
+            )
+        actions = {OURS: partial(ours, papers), "the distances alone": partial(only_distances, papers)}
+        yield beside(
+            in_turns(actions, rounds=15, clock=time.process_time),
+            "the distances alone",
+            goal=goal,
+            what=what,
+            most=2.5 if goal == "P1" else None,
+            inverted=True,
+            note="times the floor",
+        )
+        if goal == "P2":
+            actions = {OURS: partial(ours_best, papers), "solving all": partial(ours, papers)}
+            spent = in_turns(actions, rounds=15, clock=time.process_time)
+            what = f"{what}, the first {BEST}"
+            yield beside(spent, "solving all", goal=goal, what=what, note="the same order, to the bit")
+            yield Row(goal, what, "ms", 1000 * float(np.median(spent[OURS])), most=4.0)
+            misplaced = np.argsort(-reference[Scorer.OT], kind="stable")[:BEST] != ours_best(papers)
+            found = f"{what}: places that differ from the float64 reference"
+            yield Row(goal, found, f"of {BEST}", float(misplaced.sum()), most=0)
+        yield Row(
+            "P3", f"largest error of a score, {regime}", "distance", float(errors[Scorer.OT]), most=1e-4
+        )
+        yield Row(
+            "P3", f"scores that depend on the batch, {regime}", "of 1,000", batch_dependent(papers), most=0
+        )
+
+
+def batch_dependent(papers: Papers) -> float:
+    """How many papers score otherwise, in any bit, alone and in the reverse order than all together."""
+    together = ours(papers)
+    bounds = list(zip(papers.offsets[:-1].tolist(), papers.offsets[1:].tolist(), strict=True))
+    alone = np.array(
+        [score_papers(papers.query, papers.rows[a:b], np.array([0, b - a])).scores[0] for a, b in bounds]
+    )
+    backwards = np.concatenate([papers.rows[a:b] for a, b in reversed(bounds)])
+    ends = np.concatenate([[0], np.cumsum([b - a for a, b in reversed(bounds)])])
+    reverse = score_papers(papers.query, backwards, ends).scores[::-1]
+    return float(np.count_nonzero((alone != together) | (reverse != together)))

@@ -1,0 +1,131 @@
+"""The encoder beside ONNX Runtime and sentence-transformers, at equal output, and its number formats."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
+from indexer.corpus.read import read_corpus
+from models.checkpoints.checkpoints import locate_checkpoint
+from models.encoders.contextual import MAX_TOKENS
+from models.encoders.transformer import Transformer
+from models.types import Precision
+
+ROUNDS, BATCH = 3, 32
+
+
+def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
+    """The rows of encoding ``n_papers`` abstracts; each contender gets the same token ids, made before."""
+    torch.set_num_threads(threads)
+    papers = list(islice(read_corpus(corpus), n_papers))
+    checkpoint = locate_checkpoint("minilm")
+    own, half = (
+        Transformer(checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision)
+        for precision in (Precision.FLOAT32, Precision.BFLOAT16)
+    )
+    sequences = [paper.ids for paper in own.wordpieces.tokenise(papers)]
+    windows = [[(0, len(ids))] for ids in sequences]
+    actions: dict[str, Callable[[], object]] = {
+        OURS: partial(own.pool, sequences, windows),
+        "the same in bfloat16": partial(half.pool, sequences, windows),
+        "torch, padded batches of 32": partial(_naive, own, sequences),
+    }
+    notes = {}
+    with tempfile.TemporaryDirectory() as folder:
+        if installed("onnxruntime") and installed("onnxscript"):
+            run = _by_onnx(own, Path(folder), threads)
+            actions["ONNX Runtime, our batches"] = partial(_in_batches, run, sequences)
+            notes["ONNX Runtime, our batches"] = _difference(own, sequences, _in_batches(run, sequences))
+        notes["the same in bfloat16"] = _difference(
+            own, sequences, np.array([states[0, 0] for states in half.pool(sequences, windows)])
+        )
+        spent = in_turns(actions, rounds=ROUNDS, warm=False)
+    for peer in list(actions)[1:]:
+        yield beside(
+            spent,
+            peer,
+            goal="P7" if peer.startswith("torch") else "",
+            what=f"encode {n_papers} abstracts, float32, {threads} thread{'s' * (threads > 1)}",
+            scale=1000 / n_papers,
+            unit="ms a paper",
+            least=1.6 if peer.startswith("torch") else None,
+            note=notes.get(peer, ""),
+        )
+
+
+def _naive(model: Transformer, sequences: list[tuple[int, ...]]) -> None:
+    """Batches in the order of the corpus, each padded to its longest."""
+    kept, model.batch_tokens = model.batch_tokens, BATCH * (MAX_TOKENS + 2)
+    for start in range(0, len(sequences), BATCH):
+        some = sequences[start : start + BATCH]
+        model.pool(some, [[(0, len(ids))] for ids in some])
+    model.batch_tokens = kept
+
+
+def _by_onnx(
+    model: Transformer, folder: Path, threads: int
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    """The transformer as ONNX Runtime runs it."""
+    import onnxruntime  # noqa: PLC0415 - a peer
+
+    network = model._models[model.device].eval()  # noqa: SLF001 - the network itself is exported
+
+    class Last(torch.nn.Module):
+        """Its last hidden states alone."""
+
+        def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            """Ids and mask, both (n, length), to states (n, length, dim)."""
+            states: torch.Tensor = network(input_ids=ids, attention_mask=mask).last_hidden_state
+            return states
+
+    example = (torch.ones(2, 16, dtype=torch.long), torch.ones(2, 16, dtype=torch.long))
+    path = folder / "encoder.onnx"
+    axes = {0: torch.export.Dim("n"), 1: torch.export.Dim("length", max=512)}
+    torch.onnx.export(
+        Last().eval(),
+        example,
+        str(path),
+        input_names=["ids", "mask"],
+        dynamo=True,
+        dynamic_shapes={"ids": axes, "mask": axes},
+        verbose=False,
+    )
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return lambda ids, mask: np.asarray(session.run(None, {"ids": ids, "mask": mask})[0])
+
+
+def _in_batches(
+    run: Callable[[np.ndarray, np.ndarray], np.ndarray], sequences: list[tuple[int, ...]]
+) -> np.ndarray:
+    """The mean state of each sequence, in batches of like length, as many tokens each as ours."""
+    order = sorted(range(len(sequences)), key=lambda number: len(sequences[number]))
+    means = np.empty((len(sequences), 384), dtype=np.float32)
+    first = 0
+    while first < len(order):
+        last = first + 1
+        while last < len(order) and (last + 1 - first) * len(sequences[order[last]]) <= 2_048:
+            last += 1
+        batch = order[first:last]
+        ids = np.zeros((len(batch), len(sequences[batch[-1]])), dtype=np.int64)
+        mask = np.zeros_like(ids)
+        for row, number in enumerate(batch):
+            ids[row, : len(sequences[number])] = sequences[number]
+            mask[row, : len(sequences[number])] = 1
+        states = run(ids, mask)
+        means[batch] = (states * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1)[:, None]
+        first = last
+    return means
+
+
+def _difference(model: Transformer, sequences: list[tuple[int, ...]], other: np.ndarray) -> str:
+    """How far the mean states of another are from ours."""
+    own = np.array([states[0, 0] for states in model.pool(sequences, [[(0, len(ids))] for ids in sequences])])
+    norms = np.linalg.norm(own, axis=1) * np.linalg.norm(other, axis=1)
+    return f"1 - cosine with ours at most {(1 - (own.astype(float) * other).sum(axis=1) / norms).max():.0e}"

@@ -1,0 +1,136 @@
+"""The best of many papers by transport; those that cannot be among them are never solved.
+
+No plan between two papers costs less than each sentence's mass times its own nearest distance, from either
+side (relaxed word mover's distance; Kusner et al. 2015, section 4). Papers are solved in the order of that
+bound until none that is left can be among the best. Plans are the same to the bit as those of
+``score_papers``, so the papers and their order are, too.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float32, Float64, Int64
+
+from models.interruption import check_interruption
+from models.transport.compiled import compiled
+from models.transport.kernels import check_vectors, expect_finite, plans_of
+from models.transport.plan import SERVING, Plans, Scorer, TransportSettings
+from models.transport.problem import Problem, distances, marginals
+from models.types import rows_of
+
+# Papers whose distances are computed, or that are solved, between two looks at whether to go on.
+_COMPARED_AT_ONCE: Final = 64
+_SOLVED_AT_ONCE: Final = 24
+# The most that a plan may cost less than the bound, its marginals being exact but for the tolerance.
+_SLACK: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class BestPapers:
+    """The numbers of the best papers, best first, their plans in that order, and how many were solved."""
+
+    order: Int64[np.ndarray, " n_best"]
+    plans: Plans
+    n_solved: int
+
+
+def best_papers(
+    query: Float32[np.ndarray, "n_query dim"],
+    rows: Float32[np.ndarray, "n_rows dim"],
+    offsets: Int64[np.ndarray, " k_plus_1"],
+    n_best: int,
+    *,
+    scorer: Scorer = Scorer.OT,
+    settings: TransportSettings = SERVING,
+    log_weights: Float64[np.ndarray, " n_query"] | None = None,
+    added: Float64[np.ndarray, " k"] | None = None,
+    ties: Int64[np.ndarray, " k"] | None = None,
+) -> BestPapers:
+    """The ``n_best`` of ``k`` candidates by ``ot`` or ``exact_ot``; all where there are no more.
+
+    ``added`` is what else counts for each paper, beside its score; of equal papers the one that is least by
+    ``ties`` (default: its number) is the better. Raises as ``score_papers``.
+    """
+    log_weights = check_vectors(query, rows, offsets, log_weights)
+    k, n_query = len(offsets) - 1, len(query)
+    added = np.zeros(k) if added is None else added
+    ties = np.arange(k) if ties is None else ties
+    cost = _all_distances(query, rows, offsets)
+    expect_finite(cost)
+    query_weights, sentence_weights, _ = marginals(cost, offsets, log_weights, settings.tau)
+    bounds = added - _least_costs(Problem(cost, offsets, query_weights, sentence_weights))
+    bounds += _SLACK * settings.tolerance * (1 + np.abs(bounds))
+    likeliest = np.argsort(-bounds, kind="stable")
+    solved: list[Plans] = []
+    totals = np.empty(0)
+    some = likeliest[: max(n_best, _SOLVED_AT_ONCE)]
+    while len(some) or not solved:
+        check_interruption()
+        cells, ends = rows_of(n_query * offsets, some)
+        solved.append(plans_of(cost[cells], ends // n_query, log_weights, scorer, settings))
+        totals = np.concatenate([totals, solved[-1].scores + added[some]])
+        some = likeliest[len(totals) : len(totals) + _SOLVED_AT_ONCE]
+        if len(some):
+            some = some[bounds[some] >= np.partition(totals, len(totals) - n_best)[len(totals) - n_best]]
+    of_solved = likeliest[: len(totals)]
+    chosen = np.lexsort((ties[of_solved], -totals))[:n_best]
+    return BestPapers(of_solved[chosen], _picked(solved, chosen), len(totals))
+
+
+def _all_distances(
+    query: np.ndarray, rows: np.ndarray, offsets: np.ndarray
+) -> Float64[np.ndarray, " n_cells"]:
+    own, cost = np.array(query, order="C"), np.empty(len(query) * len(rows))
+    for first in range(0, len(offsets) - 1, _COMPARED_AT_ONCE):
+        check_interruption()
+        bounds = offsets[first : first + _COMPARED_AT_ONCE + 1]
+        part = np.ascontiguousarray(rows[bounds[0] : bounds[-1]])
+        cost[len(own) * bounds[0] : len(own) * bounds[-1]] = distances(own, part, bounds - bounds[0])
+    return cost
+
+
+@compiled
+def _least_costs(problem: Problem) -> Float64[np.ndarray, " k"]:
+    """What every plan of a pair costs at least: all mass to the nearest, from the side that costs more."""
+    offsets = problem.offsets
+    k, n_query = problem.query_weights.shape
+    least = np.zeros(k)
+    for pair in range(k):
+        start, end = offsets[pair], offsets[pair + 1]
+        nearest = np.full(end - start, np.inf)
+        from_query, from_paper = 0.0, 0.0
+        for i in range(n_query):
+            smallest = np.inf
+            for j in range(end - start):
+                distance = problem.cost[n_query * start + i * (end - start) + j]
+                smallest = min(smallest, distance)
+                nearest[j] = min(nearest[j], distance)
+            from_query += problem.query_weights[pair, i] * smallest
+        for j in range(end - start):
+            from_paper += problem.sentence_weights[start + j] * nearest[j]
+        least[pair] = max(from_query, from_paper)
+    return least
+
+
+def _picked(solved: list[Plans], chosen: Int64[np.ndarray, " n_best"]) -> Plans:
+    """The ``chosen`` of all plans that were ``solved``, in that order."""
+    n_query = solved[0].n_query
+    lengths = np.concatenate([np.diff(plans.offsets) for plans in solved])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    cells, ends = rows_of(n_query * offsets, chosen)
+
+    def of(name: str, picked: np.ndarray) -> np.ndarray:
+        return np.asarray(np.concatenate([getattr(plans, name) for plans in solved])[picked])
+
+    return Plans(
+        mass=of("mass", cells),
+        cost=of("cost", cells),
+        offsets=ends // n_query,
+        n_query=n_query,
+        scores=of("scores", chosen),
+        marginal_errors=of("marginal_errors", chosen),
+        gaps=of("gaps", chosen),
+        converged=of("converged", chosen),
+        n_iterations=of("n_iterations", chosen),
+    )

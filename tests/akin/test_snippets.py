@@ -1,0 +1,54 @@
+"""What README, the page on the library and the tutorial tell a person to type runs, in turn."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.builds import DEMO_CORPUS, ROOT
+
+DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
+SNIPPETS = [
+    code
+    for page in (ROOT / "README.md", ROOT / "docs" / "library.md")
+    for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+]
+
+
+def test_the_documents_snippets_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of README and of the page on the library, in turn, but for the encoder, which takes seconds."""
+    shutil.copy(DEMO_CORPUS, tmp_path / "papers.jsonl")
+    library = f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}"
+    (tmp_path / "library.bib").write_text(library, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for code in SNIPPETS:
+        ours = code.replace('"my-papers")\n', '"my-papers", encoder="hashing")\n', code.count("akin.index("))
+        ours = ours.replace("akin/demo/papers.jsonl", "papers.jsonl")
+        exec(compile(ours, "snippet", "exec"), names)  # noqa: S102 - ours
+    printed = capsys.readouterr().out
+    assert "99 of 99" in printed
+    assert "No paper of this collection" in printed
+    assert 8 == len(SNIPPETS)
+
+
+def test_the_tutorial_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cells in turn, but for the encoder; a trial executes it in a kernel. What it keeps was not run."""
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    codes = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert [[]] * len(codes) == [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for code in codes:
+        ours = code.replace("akin.index(PAPERS, FOLDER)", 'akin.index(PAPERS, FOLDER, encoder="hashing")')
+        exec(compile(ours, "cell", "exec"), names)  # noqa: S102 - ours
+    shutil.rmtree(names["FOLDER"].parent)
+    printed = capsys.readouterr().out
+    assert 3 == printed.count("% of the match, distance ")
+    assert "@article{" in printed
+    left, right = re.findall(r"^(-\d\.\d{4}) = (-\d\.\d{4})$", printed, re.M)[0]
+    assert left == right
