@@ -2,7 +2,7 @@
 
 What a GPU refuses is refused here too: selectors, more than 2,048 rows or lists, a device that is not there,
 two calls at once of one device's resources, and more bytes than a device has.
-tests/trials/test_gpu_wheel.py asks the real package for the same names and arguments.
+tests/trials/test_gpus.py asks the real package for the same names and arguments.
 """
 
 import threading

@@ -1,5 +1,6 @@
-"""What is called of faiss-gpu is there and takes what it is given: the real package, where no GPU is."""
+"""The real package faiss-gpu where no GPU is, and the whole table of a GPU on a processor."""
 
+import json
 import os
 import re
 import subprocess
@@ -67,3 +68,16 @@ def test_the_package_for_gpus_takes_what_it_is_given(tmp_path: Path) -> None:
         check=True,
         timeout=600,
     )
+
+
+@pytest.mark.trial
+def test_the_table_of_a_gpu_is_made_on_a_processor(tmp_path: Path) -> None:
+    """Every part, encoding too: nothing is wrong and nothing left out."""
+    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--json", tmp_path / "told.json"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    sys.stdout.write(ran.stdout)
+    assert 0 == ran.returncode, ran.stderr
+    told = json.loads((tmp_path / "told.json").read_text(encoding="utf-8"))
+    assert {"transport": 6, "indexes": 14, "encoding": 4} == {
+        name: len(own) for name, own in told["rows"].items()
+    }
