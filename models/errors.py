@@ -8,6 +8,7 @@
     │   │   │   └── BrokenFileError
     │   │   └── BrokenRowError      one row of a corpus file
     │   ├── CollectionMissingError  a test collection that is not where it was said to be
+    │   ├── DeviceFullError         an index that its device has no room for
     │   ├── AnswerFormatError       an answer asked for in a format there is none in
     │   ├── BatchNotFoundError      a batch that is not there, or not the caller's
     │   ├── BatchUnfinishedError    something of a batch that only a finished one has
@@ -87,6 +88,10 @@ class BrokenRowError(CorpusError):
 
 class CollectionMissingError(InputError):
     """A test collection that is not where it was said to be; the message tells where to get it."""
+
+
+class DeviceFullError(InputError):
+    """A device whose memory does not suffice for an index, or for a search in one."""
 
 
 class AnswerFormatError(InputError):

@@ -12,7 +12,7 @@
 | `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
 | `AKIN_TAGGER`       | empty       | file     | facet weights for pasted papers; empty: the snapshot's own |
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
-| `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu` or `cuda`, for the encoder and the index     |
+| `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
 | `AKIN_CANDIDATES`   | `200`       | papers   | how many papers single match hands to the re-ranking       |
 | `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: one made and kept |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
@@ -39,6 +39,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.collection.build import KEEP
+from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
 
 
@@ -69,7 +70,7 @@ class Settings(BaseSettings):
     encoder: str = ""
     tagger: Path | None = None
     functions: Path | None = None
-    device: Literal["auto", "cpu", "cuda"] = "auto"
+    device: str = Field(default="auto", pattern=f"^({DEVICE_NAME.pattern})$")
     candidates: int = Field(default=200, ge=1, le=10_000)
     secret: SecretStr | None = Field(default=None, min_length=32)
     log_level: Literal["debug", "info", "warning", "error"] = "info"

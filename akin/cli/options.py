@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from models.encoders.device_names import checked_device
+from models.errors import InputError
 from models.types import Facet
 
 
@@ -24,6 +26,14 @@ class Output(StrEnum):
     TSV = "tsv"
 
 
+def device_name(given: str | None) -> str | None:
+    """A device as it was named; raises BadParameter."""
+    try:
+        return None if given is None else checked_device(given)
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
 MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)]
 Url = Annotated[str, typer.Option(help="Or the address of a running service, http://...")]
@@ -38,8 +48,12 @@ OutputFormat = Annotated[
 CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option(help="auto: CUDA if there is one, else CPU.", envvar="AKIN_DEVICE"),
+    str,
+    typer.Option(
+        help="auto (CUDA if there is one, else CPU), cpu, cuda or cuda:N.",
+        envvar="AKIN_DEVICE",
+        callback=device_name,
+    ),
 ]
 TaggerFile = Annotated[
     Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from pydantic import TypeAdapter
 
@@ -78,7 +78,7 @@ _QUERY: TypeAdapter[Any] = TypeAdapter(QueryIn)
 _LISTED: Final = 100  # papers, where no limit is given
 
 
-def open_collection(data: str | Path, *, device: Literal["auto", "cpu", "cuda"] = "auto") -> "Collection":
+def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
     """The collection in the folder ``data``; raises SnapshotMissingError where there is none.
 
     The encoder is loaded when it is first needed, for what is pasted.

@@ -23,7 +23,7 @@ def index(
     data: str | Path,
     *,
     encoder: str = "",
-    device: Literal["auto", "cpu", "cuda"] = "auto",
+    device: str = "auto",
     backend: str = "",
     format_name: str = "auto",
     limit: int | None = None,

@@ -1,4 +1,4 @@
-"""The nearest-neighbour index over sentence vectors: one protocol, four backends, which one serves when."""
+"""The nearest-neighbour index over sentence vectors: one protocol, five backends, which one serves when."""
 
 import math
 import pkgutil
@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
+from models.encoders.device_names import checked_device
 from models.registry import resolve
 from models.types import Hits
 
@@ -18,6 +19,7 @@ BACKENDS = {
     "flat": "indexer.index.backends.faiss_flat:FlatIndex",
     "hnsw": "indexer.index.backends.faiss_hnsw:HnswIndex",
     "ivfpq": "indexer.index.backends.faiss_ivfpq:IvfPqIndex",
+    "ivfsq": "indexer.index.backends.faiss_ivfsq:IvfSqIndex",
 }
 
 # Up to here an exact scan for a paper of 8 sentences takes 16 ms on one core (dim 384, float16): less than
@@ -27,8 +29,11 @@ OnRows = Callable[[int], object]
 # Of several indexes each is asked for so many times its share of the best, and so many more. With less, those
 # where papers of one subject stand together are asked again too often.
 _MORE_THAN_SHARE, _SPARE_HITS = 2.0, 16
-_GPU_IS_THERE = "indexer.index.backends.faiss_flat:gpu_is_there"
-_WANTS_GPU = "indexer.index.backends.faiss_flat:wants_gpu"
+# Those that live on a GPU themselves.
+_OF_GPUS = ("flat", "ivfsq")
+_CHECK_GPU = "indexer.index.backends.gpu:check_gpu"
+_GPU_WITH_ROOM = "indexer.index.backends.gpu:gpu_with_room"
+_FLAT_BYTES = "indexer.index.backends.faiss_flat:flat_bytes"
 
 
 def unheard(n_rows: int) -> None:
@@ -55,7 +60,7 @@ class VectorIndex(Protocol):
         """The ``k`` nearest rows to each query, or of those rows that are ``allowed``.
 
         Best first, equal scores in row order. Fewer than ``k`` come back only where fewer are allowed; which
-        rows come back is approximate in ``hnsw`` and ``ivfpq``, their number and their scores never are.
+        rows come back is approximate in ``hnsw``, ``ivfpq`` and ``ivfsq``, their number and scores never are.
 
         Raises:
             InputError: if ``k`` is under 1, or a query is not finite or not of the index's dimension.
@@ -159,22 +164,25 @@ def choose_backend(n_rows: int) -> str:
     return "exact" if n_rows <= MOST_EXACT_ROWS else "ivfpq"
 
 
-def _serving_backend(backend: str, n_rows: int, device: str) -> str:
-    """``backend``, or ``flat`` for a large collection where FAISS reaches a GPU.
+def _serving_backend(backend: str, shape: tuple[int, int], device: str) -> str:
+    """``backend``, or ``flat`` for many rows where FAISS reaches a GPU with the room for them.
 
     There comparing every row is exact and quicker than any index on a CPU; what is stored stays fit for both.
     """
+    if backend in _OF_GPUS or shape[0] <= MOST_EXACT_ROWS or device == "cpu":
+        return backend
     # By name, as the backends are: only a large collection that may use a GPU needs FAISS to decide.
-    large = n_rows > MOST_EXACT_ROWS and device != "cpu"
-    return "flat" if large and pkgutil.resolve_name(_GPU_IS_THERE)() else backend
+    n_bytes = pkgutil.resolve_name(_FLAT_BYTES)(*shape)
+    return backend if pkgutil.resolve_name(_GPU_WITH_ROOM)(device, n_bytes) is None else "flat"
 
 
 def check_backend(backend: str, device: str) -> None:
     """Raise now what building would raise at its end: UnknownNameError, MissingPackageError, InputError."""
+    checked_device(device)
     if backend != "auto":
         resolve(BACKENDS, backend, "index backend")
-    if backend == "flat":
-        pkgutil.resolve_name(_WANTS_GPU)(device)
+    if backend in _OF_GPUS:
+        pkgutil.resolve_name(_CHECK_GPU)(device)
 
 
 def build_index(
@@ -182,12 +190,14 @@ def build_index(
 ) -> VectorIndex:
     """Index ``rows``, float16 or float32 of shape (n_rows, dim); they must outlive the index unchanged.
 
-    ``backend`` is "auto" or a name in ``BACKENDS``; ``device`` is "auto", "cpu" or "cuda" and matters to
-    ``flat`` alone. ``on_rows`` gets how many rows are in the index, now and then.
+    ``backend`` is "auto" or a name in ``BACKENDS``; ``device`` is "auto", "cpu", "cuda" or "cuda:N": where
+    ``flat`` lies, and where the lists of ``ivfpq`` and ``ivfsq`` are trained. ``on_rows`` gets how many rows
+    are in the index, now and then.
 
     Raises:
         UnknownNameError: if there is no such backend.
         InputError: if there are no rows, or a GPU is asked for and none is there.
+        DeviceFullError: if the GPU asked for has not the room.
     """
     name = choose_backend(len(rows)) if backend == "auto" else backend
     index: VectorIndex = resolve(BACKENDS, name, "index backend").build(rows, device=device, on_rows=on_rows)
@@ -202,7 +212,8 @@ def load_index(path: Path, rows: np.ndarray, *, backend: str, device: str = "aut
     Raises:
         UnknownNameError: if there is no such backend.
         SnapshotCorruptError: if the file is not an index of this backend over rows of this shape.
+        DeviceFullError: if the GPU asked for has not the room.
     """
-    name = _serving_backend(backend, len(rows), device)
+    name = _serving_backend(backend, (len(rows), rows.shape[1]), device)
     index: VectorIndex = resolve(BACKENDS, name, "index backend").load(path, rows, device=device)
     return index

@@ -2,6 +2,7 @@
 
 import torch
 
+from models.encoders.device_names import DEVICE_NAME, DEVICES
 from models.errors import EncoderError
 
 # Tokens of one batch, padding included: a CPU wants what stays in its caches, a GPU what fills it.
@@ -24,10 +25,25 @@ def resolve_device(device: str) -> torch.device:
     """``auto`` is CUDA where there is one, else the CPU; otherwise the named device, which must exist."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        resolved = torch.device(device)
-    except RuntimeError as error:
-        raise EncoderError(f"Unknown device {device!r}; expected auto, cpu, cuda or cuda:N.") from error
-    if resolved.type == "cuda" and not torch.cuda.is_available():
-        raise EncoderError(f"Device {device!r} was asked for, but this machine has no usable CUDA; use cpu.")
+    if DEVICE_NAME.fullmatch(device) is None:
+        raise EncoderError(f"Unknown device {device!r}; expected {DEVICES}.")
+    resolved = torch.device(device)
+    if resolved.type == "cuda":
+        n_gpus = torch.cuda.device_count()
+        if not n_gpus or not torch.cuda.is_available():
+            raise EncoderError(
+                f"Device {device!r} was asked for, but this machine has no usable CUDA; use cpu."
+            )
+        if (resolved.index or 0) >= n_gpus:
+            raise EncoderError(
+                f"Device {device!r} was asked for, but this machine has {n_gpus}, from cuda:0 on; name "
+                "one of them, or use cpu."
+            )
     return resolved
+
+
+def free_bytes(number: int) -> int | None:
+    """Bytes of the memory of GPU ``number`` that are free; ``None`` where this torch sees no such GPU."""
+    if not torch.cuda.is_available() or number >= torch.cuda.device_count():
+        return None
+    return torch.cuda.mem_get_info(number)[0]

@@ -65,7 +65,17 @@ def score_batch(
             "A distance between two sentences is not finite: the vectors hold NaN, infinity or values too "
             "large to square. Check the encoder that made them."
         )
-    cost = torch.where(real, distances, 0.0)
+    return plans_of(torch.where(real, distances, 0.0), real, scorer=scorer, settings=settings)
+
+
+def plans_of(
+    cost: Float64[Tensor, "b n_query n_sentence"],
+    real: Bool[Tensor, "b n_query n_sentence"],
+    *,
+    scorer: Scorer,
+    settings: TransportSettings,
+) -> TensorPlans:
+    """The plans for given distances; 0 in padding, where ``real`` is False."""
     if scorer in (Scorer.OT, Scorer.EXACT_OT):
         return _transport_plans(cost, real, scorer, settings)
     mass = _closed_form(cost, real, scorer, settings.tau)

@@ -13,7 +13,7 @@ from models.errors import InputError
 from tests.support.examples.clusters import clustered
 
 EXACT = ("exact", "flat")
-APPROXIMATE = ("hnsw", "ivfpq")
+APPROXIMATE = ("hnsw", "ivfpq", "ivfsq")
 N_ROWS, DIM = 12_000, 32
 N_TIED = 300  # copies of row 0 among the rows: a sentence many abstracts share
 

@@ -73,7 +73,9 @@ def index(
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
     backend: Annotated[
         str,
-        typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq; empty: the collection's, or auto."),
+        typer.Option(
+            help="auto (by size), exact, flat, hnsw, ivfpq, ivfsq; empty: the collection's, or auto."
+        ),
     ] = "",
     device: Device = "auto",
     corpus_format: CorpusFormat = "auto",

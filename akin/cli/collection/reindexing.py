@@ -37,7 +37,7 @@ def reindex(
     ] = None,
     dtype: Annotated[Dtype | None, typer.Option(help="How vectors are stored (auto).")] = None,
     backend: Annotated[
-        str, typer.Option(help="auto (by size), exact, flat, hnsw or ivfpq; empty: the collection's.")
+        str, typer.Option(help="auto (by size), exact, flat, hnsw, ivfpq or ivfsq; empty: the collection's.")
     ] = "",
     device: Device = "auto",
     sample: Annotated[

@@ -10,7 +10,7 @@ from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import typer
 import uvicorn
@@ -19,7 +19,7 @@ from rich.console import Console
 
 from akin.cli.collection.indexing import index
 from akin.cli.consoles import stdout
-from akin.cli.options import Data
+from akin.cli.options import Data, device_name
 from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
 from service.api.services import services_of
@@ -156,7 +156,9 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,
-    device: Annotated[Literal["auto", "cpu", "cuda"] | None, typer.Option(help="auto, cpu or cuda.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda or cuda:N.", callback=device_name)
+    ] = None,
     keyless: Annotated[
         Keyless | None,
         typer.Option(help="What this machine may do while there is no API key. Default: read."),

@@ -6,7 +6,7 @@ back to the exact scan wherever that is the cheaper way to the same rows (a narr
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any
 
 import faiss
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
 from indexer.index.vector_index import OnRows, unheard
-from models.errors import SnapshotCorruptError, StorageError
+from models.errors import DeviceFullError, SnapshotCorruptError, StorageError
 from models.types import Hits
 
 # Rows under which an exact scan always wins: 1.6 ms for 8 queries of 384 numbers on one core.
@@ -29,6 +29,7 @@ ADD_ROWS = 16_384
 # and in order): 80 to 160 against 20 ns at 384 numbers a row.
 RESCORING_COST = 5
 _SEED = 20_240_611
+AddRows = Callable[[Float32[np.ndarray, "n dim"]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,22 @@ class FaissCodesIndex(ABC):
 
     @classmethod
     def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "FaissCodesIndex":
-        """See ``VectorIndex``; the same rows give the same bytes, whatever the thread count."""
+        """See ``VectorIndex``; the same rows give the same bytes on a CPU, whatever the thread count."""
         check_rows(rows)
         on_rows(0)
         index = cls._untrained(*rows.shape)
-        index.train(_sample(rows, cls._n_training(len(rows))))
+        add = cls._trained(index, _sample(rows, cls._n_training(len(rows))), device)
         for start in range(0, len(rows), ADD_ROWS):
-            index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
+            add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
             on_rows(index.ntotal)
         return cls(rows, index)
+
+    @classmethod
+    def _trained(cls, index: Any, sample: Float32[np.ndarray, "n dim"], device: str) -> AddRows:
+        """Train ``index``, and say what adds rows to it."""
+        index.train(sample)
+        added: AddRows = index.add
+        return added
 
     @classmethod
     def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FaissCodesIndex":
@@ -100,6 +108,11 @@ class FaissCodesIndex(ABC):
                 f"{path}: holds {type(index).__name__} of {index.ntotal} rows of {index.d} numbers; expected "
                 f"{type(expected).__name__} of {rows.shape[0]} rows of {rows.shape[1]}; {remedy}"
             )
+        return cls._placed(rows, index, device)
+
+    @classmethod
+    def _placed(cls, rows: np.ndarray, index: Any, device: str) -> "FaissCodesIndex":
+        """The index that was read, where it is searched."""
         return cls(rows, index)
 
     def save(self, path: Path) -> None:
@@ -109,12 +122,16 @@ class FaissCodesIndex(ABC):
             StorageError: if the file cannot be written.
         """
         try:
-            faiss.write_index(self._index, str(path))
+            faiss.write_index(self._saved_form(), str(path))
         except RuntimeError as error:
             raise StorageError(
                 f"{path}: the index cannot be written; check that the folder exists, may be written to and "
                 "has room left"
             ) from error
+
+    def _saved_form(self) -> Any:
+        """The index as a CPU has it."""
+        return self._index
 
     def search(
         self,
@@ -129,11 +146,25 @@ class FaissCodesIndex(ABC):
         effort = self._effort(k, max(n_allowed, 1))
         if scan_is_cheaper(n_allowed, effort):
             return nearest_rows(self._rows, queries, k=k, allowed=allowed)
-        parameters = self._parameters(effort.breadth, selector(allowed))
-        with _one_thread():
-            _, proposed = self._index.search(queries, min(effort.n_proposed, n_allowed), params=parameters)
+        try:
+            proposed = self._proposed(queries, effort.breadth, min(effort.n_proposed, n_allowed), allowed)
+        except DeviceFullError:
+            return nearest_rows(self._rows, queries, k=k, allowed=allowed)
         hits = rescored(self._rows, queries, proposed=proposed, k=k)
         return self._completed(hits, queries, allowed=allowed)
+
+    def _proposed(
+        self,
+        queries: Float32[np.ndarray, "n_query dim"],
+        breadth: int,
+        n: int,
+        allowed: Bool[np.ndarray, " n_rows"] | None,
+    ) -> Int64[np.ndarray, "n_query n"]:
+        """Row numbers by FAISS, -1 where it found no more; raises DeviceFullError."""
+        parameters = self._parameters(breadth, selector(allowed))
+        with _one_thread():
+            numbers: np.ndarray = self._index.search(queries, n, params=parameters)[1]
+            return numbers
 
     def _completed(
         self,
@@ -171,6 +202,13 @@ def scan_is_cheaper(n_allowed: int, effort: Effort) -> bool:
 def selector(allowed: Bool[np.ndarray, " n_rows"] | None) -> Any:
     """The rows FAISS may return, as it wants them: one bit each, lowest first; ``None`` allows all."""
     return None if allowed is None else faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+
+
+def only_allowed(
+    numbers: Int64[np.ndarray, "n_query n"], allowed: Bool[np.ndarray, " n_rows"] | None
+) -> Int64[np.ndarray, "n_query n"]:
+    """``numbers`` with -1 for rows that are not allowed, for indexes that know no selector."""
+    return numbers if allowed is None else np.where(allowed[numbers], numbers, -1)
 
 
 def _sample(rows: np.ndarray, n: int) -> Float32[np.ndarray, "n dim"]:

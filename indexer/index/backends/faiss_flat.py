@@ -1,6 +1,7 @@
 """The ``flat`` backend: FAISS compares every row, in memory or on a GPU; the same answers as ``exact``."""
 
-import threading
+import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +9,17 @@ import faiss
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from indexer.index.backends.faiss_codes import ADD_ROWS, ALWAYS_SCAN_ROWS, selector
+from indexer.index.backends.faiss_codes import ADD_ROWS, ALWAYS_SCAN_ROWS, only_allowed, selector
+from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
 from indexer.index.vector_index import OnRows, unheard
-from models.errors import InputError
+from models.errors import DeviceFullError
 from models.types import Hits
 
 # Proposals beyond k in the first attempt: room for FAISS's own rounding.
 _SPARE = 32
 # FAISS's squared distances are off by at most this share of the squared norms (its float32 matrix products).
 _RELATIVE_ERROR = 1e-5
-# FAISS's GPU indexes select at most so many rows.
-_GPU_MOST_ROWS = 2048
 
 
 class FlatIndex:
@@ -28,25 +28,25 @@ class FlatIndex:
     On a CPU ``exact`` answers as quickly and holds no copy: take ``flat`` for a GPU.
     """
 
-    def __init__(self, rows: np.ndarray, *, device: str) -> None:
+    def __init__(self, rows: np.ndarray, *, gpu: Gpu | None) -> None:
         check_rows(rows)
         self._rows = rows
-        self._on_gpu = wants_gpu(device)
-        self._index = _gpu_index(rows.shape[1]) if self._on_gpu else _cpu_index(rows)
-        # FAISS's GPU resources serve one search at a time; its CPU indexes any number.
-        self._gpu_lock = threading.Lock()
+        self._gpu = gpu
+        self._index = _cpu_index(rows) if gpu is None else gpu.flat(rows.shape[1])
         for start in range(0, len(rows), ADD_ROWS):
-            self._index.add(np.asarray(rows[start : start + ADD_ROWS], np.float32))
+            added = np.asarray(rows[start : start + ADD_ROWS], np.float32)
+            with nullcontext() if gpu is None else gpu.used():
+                self._index.add(added)
 
     @classmethod
     def build(cls, rows: np.ndarray, *, device: str = "auto", on_rows: OnRows = unheard) -> "FlatIndex":
-        """See ``VectorIndex``."""
-        return cls(rows, device=device)
+        """See ``VectorIndex``; DeviceFullError where the GPU that ``device`` names has no room."""
+        return _flat(cls, rows, device)
 
     @classmethod
     def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FlatIndex":
-        """See ``VectorIndex``; no file is read."""
-        return cls(rows, device=device)
+        """As ``build``: no file is read."""
+        return _flat(cls, rows, device)
 
     def save(self, path: Path) -> None:
         """See ``VectorIndex``; no file is written: the stored rows are all there is to keep."""
@@ -64,30 +64,52 @@ class FlatIndex:
         """
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
-        n_proposed = k + _SPARE
+        n_proposed = self._first_proposals(k, max(n_allowed, 1))
         while n_allowed > ALWAYS_SCAN_ROWS and n_proposed < min(n_allowed, self._most_proposals()):
-            squared, proposed = self._propose(queries, n_proposed, allowed)
+            try:
+                squared, proposed = self._propose(queries, n_proposed, allowed)
+            except DeviceFullError:
+                break
             hits = rescored(self._rows, queries, proposed=proposed, k=k)
             if _settled(hits, squared[:, -1], queries):
                 return hits
             n_proposed *= 4
         return nearest_rows(self._rows, queries, k=k, allowed=allowed)
 
+    def _first_proposals(self, k: int, n_allowed: int) -> int:
+        """On a GPU, which knows no filter, as many as hold ``k`` allowed ones if the filter is even."""
+        return _SPARE + (k if self._gpu is None else math.ceil(k * len(self._rows) / n_allowed))
+
     def _most_proposals(self) -> int:
-        return _GPU_MOST_ROWS if self._on_gpu else len(self._rows)
+        return len(self._rows) if self._gpu is None else MOST_SELECTED
 
     def _propose(
         self, queries: Float32[np.ndarray, "n_query dim"], n: int, allowed: Bool[np.ndarray, " n_rows"] | None
     ) -> tuple[Float32[np.ndarray, "n_query n"], Int64[np.ndarray, "n_query n"]]:
         """Squared distances and row numbers, nearest first; -1 for a row that is not allowed."""
-        if not self._on_gpu:
+        if self._gpu is None:
             found: tuple[np.ndarray, np.ndarray] = self._index.search(
                 queries, n, params=faiss.SearchParameters(sel=selector(allowed))
             )
             return found
-        with self._gpu_lock:  # and GPU indexes know no selectors: rows that are not allowed are dropped here
-            squared, numbers = self._index.search(queries, n)
-        return squared, numbers if allowed is None else np.where(allowed[numbers], numbers, -1)
+        squared, numbers = self._gpu.search(self._index, queries, n)
+        return squared, only_allowed(numbers, allowed)
+
+
+def _flat(kind: type[FlatIndex], rows: np.ndarray, device: str) -> FlatIndex:
+    """Where it goes, and on the CPU after all where a GPU that need not be it filled up meanwhile."""
+    check_rows(rows)
+    try:
+        return kind(rows, gpu=gpu_for(device, flat_bytes(*rows.shape)))
+    except DeviceFullError:
+        if device != "auto":
+            raise
+    return kind(rows, gpu=None)
+
+
+def flat_bytes(n_rows: int, dim: int) -> int:
+    """What ``n_rows`` rows take on a GPU: float32 numbers, and the norm of each row."""
+    return 4 * n_rows * (dim + 1)
 
 
 def _settled(
@@ -100,29 +122,7 @@ def _settled(
     return bool((farthest - kth > 2 * error).all())
 
 
-def gpu_is_there() -> bool:
-    """Whether the installed FAISS has a GPU to use (the package ``faiss-gpu`` in place of ``faiss-cpu``)."""
-    return hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus() > 0
-
-
-def wants_gpu(device: str) -> bool:
-    """Whether to use a GPU. Raises InputError if ``device`` is "cuda" and this FAISS reaches none."""
-    if device not in ("auto", "cpu", "cuda"):
-        raise InputError(f"Unknown device {device!r} for an index; expected auto, cpu or cuda")
-    reachable = gpu_is_there()
-    if device == "cuda" and not reachable:
-        raise InputError(
-            "FAISS reaches no GPU; install faiss-gpu in place of faiss-cpu, or choose device cpu"
-        )
-    return reachable and device != "cpu"
-
-
 def _cpu_index(rows: np.ndarray) -> Any:
     if rows.dtype == np.float16:
         return faiss.IndexScalarQuantizer(rows.shape[1], faiss.ScalarQuantizer.QT_fp16)
     return faiss.IndexFlatL2(rows.shape[1])
-
-
-def _gpu_index(dim: int) -> Any:
-    """Float32 even for float16 rows: with half-precision products the rounding bound would not hold."""
-    return faiss.GpuIndexFlatL2(faiss.StandardGpuResources(), dim)

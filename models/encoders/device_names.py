@@ -1,0 +1,23 @@
+"""How a device is named everywhere: auto, cpu, cuda or cuda:N. Without torch, so that anybody may ask."""
+
+import re
+from typing import Final
+
+from models.errors import InputError
+
+DEVICES: Final = "auto, cpu, cuda or cuda:N"
+DEVICE_NAME: Final = re.compile(r"auto|cpu|cuda(?::(?P<number>\d{1,2}))?")
+
+
+def checked_device(name: str) -> str:
+    """``name`` itself; raises InputError where it is none of a device."""
+    if DEVICE_NAME.fullmatch(name) is None:
+        raise InputError(f"Unknown device {name!r}; expected {DEVICES}")
+    return name
+
+
+def gpu_number(name: str) -> int | None:
+    """N of cuda:N; ``None`` where ``name`` leaves it open. Raises InputError."""
+    found = DEVICE_NAME.fullmatch(checked_device(name))
+    number = found and found["number"]
+    return int(number) if number else None

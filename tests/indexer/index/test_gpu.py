@@ -1,0 +1,257 @@
+"""Indexes on GPUs, by a stand-in for faiss-gpu: where they go, what they find, and what if memory is full."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.index.backends import faiss_codes, faiss_flat, gpu
+from indexer.index.backends.faiss_flat import FlatIndex
+from indexer.index.backends.faiss_ivfsq import IvfSqIndex
+from indexer.index.vector_index import VectorIndex, _serving_backend, build_index, check_backend, load_index
+from models.errors import DeviceFullError, InputError
+from tests.support.examples.clusters import clustered
+from tests.support.examples.gpu_faiss import GIB, FaissOnGpus
+
+N_ROWS, DIM, K = 12_000, 32, 100
+ON_GPUS = ("flat", "ivfsq")
+
+
+@pytest.fixture(autouse=True)
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
+    """The second has more room; whatever the cost, FAISS is asked."""
+    stand_in = FaissOnGpus([10 * GIB, 20 * GIB])
+    monkeypatch.setattr(gpu, "faiss", stand_in)
+    monkeypatch.setattr("models.encoders.devices.free_bytes", stand_in.free)
+    monkeypatch.setattr(
+        faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: n_allowed <= effort.cost_rows
+    )
+    monkeypatch.setattr(faiss_flat, "ALWAYS_SCAN_ROWS", 0)
+    monkeypatch.setattr("indexer.index.backends.faiss_ivfsq.ALWAYS_SCAN_ROWS", 0)
+    gpu._gpu.cache_clear()
+    return stand_in
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    """Clustered rows."""
+    return clustered(N_ROWS, DIM)
+
+
+@pytest.fixture(scope="module")
+def queries() -> np.ndarray:
+    """Eight sentences of a query paper."""
+    return clustered(8, DIM, seed=1).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def saved(rows: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``ivfsq`` saved on a CPU."""
+    path = tmp_path_factory.mktemp("ivfsq") / "index.bin"
+    build_index(rows, "ivfsq", device="cpu").save(path)
+    return path
+
+
+def opened(name: str, saved: Path, rows: np.ndarray, device: str) -> VectorIndex:
+    """An index, where ``device`` has it."""
+    return load_index(saved, rows, backend=name, device=device)
+
+
+@pytest.mark.parametrize("share", [None, 0.5, 0.1, 0.001])
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_a_gpu_finds_what_a_scan_finds(
+    name: str, share: float | None, two_gpus: FaissOnGpus, saved: Path, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    """``flat`` the same rows and scores to the bit, ``ivfsq`` 98 % of them; no other than those allowed."""
+    allowed = None if share is None else np.random.default_rng(0).random(N_ROWS) < share
+    index = opened(name, saved, rows, "auto")
+    hits = index.search(queries, K, allowed=allowed)
+    # A narrow filter leaves so few that they are compared one by one, on the CPU.
+    assert bool(two_gpus.calls) == (share is None or share > 0.001)
+    expected = build_index(rows, "exact").search(queries, K, allowed=allowed)
+    if name == "flat":
+        np.testing.assert_array_equal(expected.rows, hits.rows)
+        np.testing.assert_array_equal(expected.scores, hits.scores)
+    shared = [len(np.intersect1d(*pair)) for pair in zip(expected.rows, hits.rows, strict=True)]
+    assert np.mean(shared) >= 0.98 * len(np.unique(expected.rows[0]))
+    assert allowed is None or allowed[hits.rows[hits.rows >= 0]].all()
+
+
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_more_rows_than_a_gpu_selects_are_found_by_a_scan(
+    name: str, two_gpus: FaissOnGpus, saved: Path, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    """FAISS's GPU indexes give 2,048 rows at most."""
+    hits = opened(name, saved, rows, "auto").search(queries, 3000)
+    assert (hits.rows >= 0).all()
+    assert not two_gpus.calls
+
+
+@pytest.mark.parametrize(("device", "number"), [("auto", 1), ("cuda", 1), ("cuda:0", 0), ("cuda:1", 1)])
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_a_device_is_where_it_says(
+    name: str,
+    device: str,
+    number: int,
+    two_gpus: FaissOnGpus,
+    saved: Path,
+    rows: np.ndarray,
+    queries: np.ndarray,
+) -> None:
+    """``cuda:N`` is that GPU, ``auto`` and ``cuda`` the one with most room; each has one resource object."""
+    for _ in range(2):
+        opened(name, saved, rows, device).search(queries, K)
+    assert {(number, len(queries))} == set(two_gpus.calls)
+    assert 1 == len(two_gpus.resources)
+
+
+def test_segments_share_the_gpus_out(two_gpus: FaissOnGpus, rows: np.ndarray) -> None:
+    """Each goes where the most room is at that moment."""
+    two_gpus.memory[0] = two_gpus.memory[1] - rows.size * 3
+    for _ in range(4):
+        build_index(rows, "flat")
+    assert [2, 2] == [taken // (4 * rows.size) for taken in two_gpus.taken]
+
+
+@pytest.mark.parametrize("device", ["cuda:2", "cuda:x", "gpu", "cuda:-1", "CUDA", ""])
+def test_a_gpu_that_is_not_there_is_refused(device: str, rows: np.ndarray) -> None:
+    """Before any work is done."""
+    with pytest.raises(InputError, match=r"cuda:0 on|expected auto, cpu, cuda or cuda:N"):
+        check_backend("flat", device)
+    with pytest.raises(InputError, match=r"cuda:0 on|expected auto, cpu, cuda or cuda:N"):
+        build_index(rows, "flat", device=device)
+
+
+@pytest.mark.parametrize("name", ["ivfpq", "ivfsq"])
+def test_lists_that_a_gpu_trained_are_those_of_a_cpu(
+    name: str, two_gpus: FaissOnGpus, rows: np.ndarray, tmp_path: Path
+) -> None:
+    """The stand-in computes as a CPU does, so the file is the same to the byte: nothing else differs."""
+    for device in ("cpu", "cuda:0"):
+        build_index(rows, name, device=device).save(tmp_path / device)
+    assert two_gpus.taken[0] > 0
+    assert (tmp_path / "cpu").read_bytes() == (tmp_path / "cuda:0").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["ivfpq", "ivfsq"])
+def test_a_gpu_that_is_full_leaves_the_build_to_the_cpu(
+    name: str, two_gpus: FaissOnGpus, rows: np.ndarray, tmp_path: Path
+) -> None:
+    """Full when it begins, or when the first rows are to be given their lists."""
+    build_index(rows, name, device="cpu").save(tmp_path / "cpu")
+    two_gpus.temporary = 0
+    build_index(rows, name, device="auto").save(tmp_path / "later")
+    two_gpus.memory = [0, 0]
+    build_index(rows, name, device="auto").save(tmp_path / "at once")
+    contents = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert 1 == len(contents)
+
+
+def test_what_a_gpu_holds_is_saved_as_a_cpu_reads_it(saved: Path, rows: np.ndarray, tmp_path: Path) -> None:
+    """The file is the one that was opened."""
+    opened("ivfsq", saved, rows, "cuda").save(tmp_path / "again.bin")
+    assert saved.read_bytes() == (tmp_path / "again.bin").read_bytes()
+
+
+@pytest.mark.parametrize("kind", [FlatIndex, IvfSqIndex])
+def test_an_index_without_room_goes_to_the_cpu_or_says_so(
+    kind: type[FlatIndex | IvfSqIndex],
+    two_gpus: FaissOnGpus,
+    saved: Path,
+    rows: np.ndarray,
+    queries: np.ndarray,
+) -> None:
+    """``auto`` takes the CPU; a GPU that was named has to have the room."""
+    two_gpus.memory = [3 * GIB] * 2
+    index = kind.load(saved, rows, device="auto")
+    assert index._gpu is None
+    np.testing.assert_array_equal(
+        kind.load(saved, rows, device="cpu").search(queries, K).rows, index.search(queries, K).rows
+    )
+    for device in ("cuda", "cuda:0"):
+        with pytest.raises(DeviceFullError, match=r"needs 0.0 GiB, and 3 to work in; 3.0 are free"):
+            kind.load(saved, rows, device=device)
+
+
+@pytest.mark.parametrize("kind", [FlatIndex, IvfSqIndex])
+def test_a_gpu_that_fills_up_meanwhile_is_left(
+    kind: type[FlatIndex | IvfSqIndex],
+    two_gpus: FaissOnGpus,
+    saved: Path,
+    rows: np.ndarray,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """FAISS's error is ours, and ``auto`` goes on."""
+    two_gpus.memory = [1000, 1000]
+    monkeypatch.setattr(gpu, "RESERVED_BYTES", -GIB)
+    assert kind.load(saved, rows, device="auto")._gpu is None
+    with pytest.raises(DeviceFullError, match="memory of device cuda:1 is full"):
+        kind.load(saved, rows, device="cuda:1")
+
+
+@pytest.mark.parametrize(("temporary", "calls"), [(8 * 2 * 400, [2, 2, 2, 2]), (100, [])])
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_a_search_without_memory_halves_its_queries(
+    name: str,
+    temporary: int,
+    calls: list[int],
+    two_gpus: FaissOnGpus,
+    saved: Path,
+    rows: np.ndarray,
+    queries: np.ndarray,
+) -> None:
+    """The answers are the same; where not even one query fits, the CPU compares every row."""
+    index = opened(name, saved, rows, "cuda:0")
+    expected = index.search(queries, 200)
+    two_gpus.calls.clear()
+    two_gpus.temporary = temporary
+    hits = index.search(queries, 200)
+    assert calls == [n for _, n in two_gpus.calls]
+    np.testing.assert_array_equal(expected.rows, hits.rows)
+
+
+def test_an_error_that_is_not_of_memory_stays_itself(
+    two_gpus: FaissOnGpus, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    """Nothing but a full memory is taken for one."""
+    index = build_index(rows, "flat")
+    two_gpus.calls = None  # type: ignore[assignment] # broken on purpose
+    with pytest.raises(AttributeError):
+        index.search(queries, K)
+
+
+@pytest.mark.parametrize("name", ON_GPUS)
+def test_several_threads_search_at_once(
+    name: str, saved: Path, rows: np.ndarray, queries: np.ndarray
+) -> None:
+    """Two indexes of one GPU, four threads: one call at a time."""
+    indexes = [opened(name, saved, rows, "cuda:0") for _ in range(2)]
+    expected = indexes[0].search(queries, K).rows
+    wrong: list[object] = []
+
+    def ask(number: int) -> None:
+        for _ in range(10):
+            try:
+                if not np.array_equal(expected, indexes[number % 2].search(queries, K).rows):
+                    wrong.append("rows")
+            except AssertionError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == wrong
+
+
+def test_many_rows_are_served_flat_where_there_is_room(two_gpus: FaissOnGpus) -> None:
+    """Whatever they were indexed with, unless told cpu; ``ivfsq``, made for GPUs, stays itself."""
+    shape = (10**6, 384)
+    expected = {"auto": "flat", "cuda": "flat", "cuda:1": "flat", "cpu": "ivfpq"}
+    assert expected == {device: _serving_backend("ivfpq", shape, device) for device in expected}
+    assert "ivfsq" == _serving_backend("ivfsq", shape, "auto")
+    assert "exact" == _serving_backend("exact", (1000, 384), "cuda")
+    two_gpus.memory = [4 * GIB, 4 * GIB]
+    assert "ivfpq" == _serving_backend("ivfpq", shape, "cuda")
