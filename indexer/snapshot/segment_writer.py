@@ -1,7 +1,9 @@
 """Writes segments: from newly encoded papers, and from those of other segments."""
 
+import ctypes
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -171,6 +173,7 @@ def write_segment(
     """
     write_vectors(folder, parts, batches)
     write_words(folder / WORDS, folder / PAPERS)
+    _give_back()
     n_rows = sum(part.n_rows for part in parts)
     n_papers = len(np.load(folder / OFFSETS, mmap_mode="r")) - 1
     indexes = {INDEX: (VECTORS, choose_backend(n_rows) if backend == "auto" else backend)}
@@ -189,9 +192,18 @@ def write_segment(
             on_rows=partial(tell, number * n_rows),
         )
         index.save(folder / name)
+        del index
+        _give_back()
     tell(len(indexes) * n_rows, 0)
     function_backend = indexes[FUNCTION_INDEX][1] if FUNCTION_INDEX in indexes else None
     return entry_of(folder, backend=indexes[INDEX][1], function_backend=function_backend)
+
+
+def _give_back() -> None:
+    """Return what was freed to the system, or it adds to what comes next: 250 MiB where it was Arrow's."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError):  # the C library is another than GNU's
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _write_rows(path: Path, blocks: Iterator[np.ndarray], n_rows: int) -> None:
@@ -205,7 +217,7 @@ def _write_papers(path: Path, tables: Iterable[pa.Table], bounds: BatchBounds) -
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
         for batch in _even_batches(tables, bounds):
             writer.write_table(batch)
-    pa.default_memory_pool().release_unused()  # or it keeps what the largest batch took
+    _give_back()
 
 
 def _write_hash64es(path: Path, papers: Path) -> None:

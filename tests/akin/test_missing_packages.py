@@ -44,7 +44,9 @@ def test_a_command_names_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch, package: str, command: list[str]
 ) -> None:
     """Also what it imports only when it runs: the extra that brings it, and no traceback."""
-    for name in [each for each in sys.modules if each.startswith(("evaluation.", "akin.mcp."))]:
+    for name in [
+        each for each in sys.modules if each.startswith(("evaluation.", "akin.mcp.", "akin.cli.evaluation"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     said = flat(run(*command, status=1))

@@ -342,7 +342,7 @@ def test_the_command_names_what_it_could_not_encode(
 ) -> None:
     """`akin index` prints the ids with the reasons, and succeeds."""
     monkeypatch.setattr(
-        "akin.cli.collection.indexing.load_annotator", lambda *_, **__: annotated(Refusing(hashing))
+        "indexer.collection.build.load_annotator", lambda *_, **__: annotated(Refusing(hashing))
     )
     bad = [{"id": f"bad{i:02d}", "title": "B", "abstract": [f"POISON sings {i}."]} for i in range(12)]
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), *bad])

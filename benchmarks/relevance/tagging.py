@@ -1,6 +1,6 @@
 """What facets and functions cost at indexing: papers a second with and without them, runs interleaved.
 
-python -m benchmarks.tagging ../shared/data/corpus.jsonl.gz --papers 512 --threads 1
+python -m benchmarks.relevance.tagging ../shared/data/corpus.jsonl.gz --papers 512 --threads 1
 """
 
 import argparse

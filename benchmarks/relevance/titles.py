@@ -1,6 +1,6 @@
 """Title lookup: how fast, how large and how forgiving it is; no snapshot is needed.
 
-python -m benchmarks.titles ../shared/data/corpus.jsonl.gz --papers 20000
+python -m benchmarks.relevance.titles ../shared/data/corpus.jsonl.gz --papers 20000
 
 Suggestions are asked for keystroke by keystroke, from some word of a title on; lookups are titles in which
 one character in twenty is another.

@@ -1,6 +1,6 @@
 """Start and rollback: from SIGKILL until /readyz says ready again, and what `akin snapshot rollback` takes.
 
-python -m benchmarks.start DATA [--rounds 5] [--rollback]
+python -m benchmarks.serving.start DATA [--rounds 5] [--rollback]
 
 With --rollback a paper is added and rolled back in turn; DATA is left as it was but for unused numbers.
 """

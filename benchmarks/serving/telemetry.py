@@ -1,6 +1,6 @@
 """Telemetry: what metrics, the log and traces cost a search, in turn with and without, in one process.
 
-python -m benchmarks.telemetry DATA [--times 300]
+python -m benchmarks.serving.telemetry DATA [--times 300]
 """
 
 import argparse

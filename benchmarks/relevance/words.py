@@ -1,6 +1,6 @@
 """What shared words cost on a collection, and what the candidate stage loses of a ranking that counts them.
 
-python -m benchmarks.words DATA [--queries 100 --exhaustive 50]
+python -m benchmarks.relevance.words DATA [--queries 100 --exhaustive 50]
 
 Each query is run with and without words, in turns, on one thread. The exhaustive comparison scores every
 paper of the collection with words; the last column says how many of its first 20 the service finds.

@@ -1,4 +1,4 @@
-"""Checks on a real collection that no small one can show; run ``python -m benchmarks.collection DATA``.
+"""Checks on a real collection that no small one can show: ``python -m benchmarks.relevance.collection DATA``.
 
 Per sampled paper: pasted, it finds itself first; by id, never; one chosen sentence changes the ranking;
 alignments sum to the score; the snapshot's backend and ``exact`` agree on the top 20. Also both kinds' times.

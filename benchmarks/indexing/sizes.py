@@ -1,6 +1,6 @@
 """What every command costs against the size of the collection: time, peak memory, and how they grow.
 
-``python -m benchmarks.sizes CORPUS.jsonl.gz --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
+``python -m benchmarks.indexing.sizes CORPUS --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
 
 Each command is a process of its own, with the ``hashing`` encoder; texts are those of ``made_corpus``. Sizes
 that the file of results has already are not measured again. Nothing large is imported here: a process that
@@ -23,7 +23,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.sizes_chart import Line, chart
+from benchmarks.indexing.sizes_chart import Line, chart
 
 ADDED = 1_000
 _POLL_S = 0.02
@@ -97,12 +97,12 @@ def _private_kib(pid: int) -> int:
 def measure(corpus: Path, folder: Path, size: int) -> dict[str, Figures]:
     """The figures of every step at one size."""
     made = ["--papers", str(size), "--added", str(ADDED), "--single", str(ADDED)]
-    measured(["-m", "benchmarks.made_corpus", str(corpus), str(folder), *made])
+    measured(["-m", "benchmarks.indexing.made_corpus", str(corpus), str(folder), *made])
     data, papers = str(folder / "data"), folder / "papers.jsonl"
     first = json.loads(papers.open(encoding="utf-8").readline())["id"]
 
     def inside(what: str, *more: str) -> list[str]:
-        return ["-m", "benchmarks.sizes_inside", what, data, *more]
+        return ["-m", "benchmarks.indexing.sizes_inside", what, data, *more]
 
     def akin(*arguments: str) -> list[str]:
         return ["-m", "akin", *arguments, "--data", data]

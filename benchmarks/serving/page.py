@@ -1,6 +1,6 @@
 """The page: how soon it is painted, and how long what people do on it takes, in a real Chromium on loopback.
 
-python -m benchmarks.page DATA [--papers 20]
+python -m benchmarks.serving.page DATA [--papers 20]
 
 First paint is that of a browser that has kept nothing of the page. What needs no answer of the service
 (pointing at sentences, the focus, typing) is timed by the browser itself, from the event until what comes of

@@ -5,7 +5,7 @@ four times that rate over as many connections as it takes, open-loop (requests d
 The load takes of the same processors, so the capacity is measured once more beside a process that does
 nothing but refuse what is too much:
 
-python -m benchmarks.overload DATA [--seconds 10] [--rounds 3] [--running 2]
+python -m benchmarks.serving.overload DATA [--seconds 10] [--rounds 3] [--running 2]
 """
 
 import argparse

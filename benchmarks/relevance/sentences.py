@@ -1,6 +1,6 @@
 """Sentence splitting: time on hostile text, and boundary quality on abstracts given as lists of sentences.
 
-python -m benchmarks.sentences ../shared/data/cocitation/papers.jsonl.gz ../shared/data/csabstruct/train.jsonl
+python -m benchmarks.relevance.sentences PAPERS.jsonl.gz CSABSTRUCT/train.jsonl
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """What adding costs, and whether a grown collection answers as one built at once.
 
-``python -m benchmarks.growth CORPUS.jsonl.gz [--papers 20000 --added 1000 --encoder hashing]``
+``python -m benchmarks.indexing.growth CORPUS.jsonl.gz [--papers 20000 --added 1000 --encoder hashing]``
 """
 
 import argparse

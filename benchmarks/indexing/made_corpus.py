@@ -1,6 +1,6 @@
 """A corpus of any size: real papers in a drawn order, then made-up ones of the same lengths and words.
 
-``python -m benchmarks.made_corpus CORPUS.jsonl.gz FOLDER --papers 100000 --added 1000 --single 1000``
+``python -m benchmarks.indexing.made_corpus CORPUS FOLDER --papers 100000 --added 1000 --single 1000``
 
 Writes ``papers.jsonl``, ``added.jsonl`` and ``single.jsonl`` into the folder, always the same ones. A made-up
 paper is a real one of which every word is drawn anew, by how often it occurs, so its sentences are as many

@@ -1,6 +1,6 @@
-"""What a process does that ``benchmarks.sizes`` measures, where no command of the shell does it.
+"""What a process does that ``benchmarks.indexing.sizes`` measures, where no command of the shell does it.
 
-``python -m benchmarks.sizes_inside {nothing,open,start,queries,singles} DATA [PAPERS.jsonl]``
+``python -m benchmarks.indexing.sizes_inside {nothing,open,start,queries,singles} DATA [PAPERS.jsonl]``
 
 Prints one JSON object: its times do not count the loading of Python and the packages.
 """

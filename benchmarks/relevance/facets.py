@@ -1,8 +1,8 @@
 """How often taggers read openings, clinical and biological abstracts right: 201 sentences that we wrote.
 
-python -m benchmarks.facets [WEIGHTS ...] [--encoder minilm]
+python -m benchmarks.relevance.facets [WEIGHTS ...] [--encoder minilm]
 
-benchmarks/facets.jsonl holds 60 invented abstracts in CSAbstruct's layout, so that `akin evaluate facets`
+facets.jsonl beside it holds 60 invented abstracts in CSAbstruct's layout, so that `akin evaluate facets`
 reads it, too; we wrote and labelled them before any tagger was asked. ``also`` are other labels that count as
 right: "In this paper, we propose ..." is an objective as well as a method, and never background. The first
 weights are compared with each of the others, which are the shipped ones where only one is given.

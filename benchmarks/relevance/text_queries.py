@@ -1,6 +1,6 @@
 """What words would add to vectors for short texts: BM25 beside, summed with, and choosing for single match.
 
-python -m benchmarks.text_queries SCIFACT_FOLDER [--cache FOLDER]
+python -m benchmarks.relevance.text_queries SCIFACT_FOLDER [--cache FOLDER]
 
 What the service does, tf-idf beside transport: `akin evaluate beir FOLDER --system minilm:ot:words`.
 """

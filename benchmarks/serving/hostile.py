@@ -2,7 +2,7 @@
 
 Starts `akin serve` for each of them, on a free port:
 
-python -m benchmarks.hostile DATA [--seconds 3]
+python -m benchmarks.serving.hostile DATA [--seconds 3]
 """
 
 import argparse

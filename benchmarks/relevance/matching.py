@@ -1,8 +1,8 @@
 """What a match of a whole conference costs: encoding, comparing, assigning, explaining; and after a kill.
 
-``python -m benchmarks.matching CORPUS OUT [--submissions 2000 --reviewers 3000 --papers 20]``. Reviewers are
-the authors with most papers, each with the latest of them, submissions the latest papers of the corpus. The
-comparison is killed half way and begun again.
+``python -m benchmarks.relevance.matching CORPUS OUT [--submissions 2000 --reviewers 3000 --papers 20]``.
+Reviewers are the authors with most papers, each with the latest of them, submissions the latest papers of
+the corpus. The comparison is killed half way and begun again.
 """
 
 import argparse
