@@ -30,12 +30,15 @@ PaperId = Annotated[
     str, Field(description="The id of a paper of the collection, as earlier answers tell it.")
 ]
 Facets = Annotated[
-    list[FacetName] | None,
-    Field(description="Only these parts of the query count. Background has objective."),
+    FacetName | list[FacetName] | None,
+    Field(
+        description="Only this part of the query counts, or these. Background has objective. Beside a text: "
+        "it is compared with sentences of papers that are of this part."
+    ),
 ]
 Unlike = Annotated[
-    list[FacetName] | None,
-    Field(description="Prefer papers that differ from the query in these parts."),
+    FacetName | list[FacetName] | None,
+    Field(description="Prefer papers that differ from the query in this part, or these."),
 ]
 YearFrom = Annotated[int | None, Field(description="Earliest year.")]
 YearTo = Annotated[int | None, Field(description="Latest year.")]
@@ -95,6 +98,9 @@ class Tools:
         self,
         positive: Annotated[list[str], Field(min_length=1, description="Ids of papers to start from.")],
         negative: Annotated[list[str] | None, Field(description="Ids of papers to keep away from.")] = None,
+        texts: Annotated[
+            list[str] | None, Field(description="Claims, or a few words each, to start from as well.")
+        ] = None,
         akin_to: Annotated[
             Literal["some", "all"], Field(description="Akin to some of them, or to what all share.")
         ] = "some",
@@ -107,7 +113,8 @@ class Tools:
         """Papers akin to several papers and far from others, best first, with the sentences that match."""
         filters = _given(year_from=year_from, year_to=year_to)
         asked = _given(
-            seeds=[_given(paper_id=paper_id, facet=facet) for paper_id in positive],
+            seeds=[_given(paper_id=paper_id, facet=facet) for paper_id in positive]
+            + [_given(text=text, facet=facet) for text in texts or ()],
             negatives=[{"paper_id": paper_id} for paper_id in negative or ()],
             akin_to=akin_to,
             filters=filters or None,
@@ -123,7 +130,9 @@ class Tools:
             Literal["meaning", "function"],
             Field(description="meaning: sentences about the same; function: that do the same, on any topic."),
         ] = "meaning",
-        facet: Annotated[list[FacetName] | None, Field(description="Only sentences of these facets.")] = None,
+        facet: Annotated[
+            FacetName | list[FacetName] | None, Field(description="Only sentences of this facet, or these.")
+        ] = None,
         limit: Limit = 5,
     ) -> str:
         """The sentences of the collection nearest to one, with their papers."""

@@ -171,6 +171,32 @@ def test_contrast_and_filters(address: str) -> None:
     assert foreign.endswith(f"\nWarning: {warning(WarningCode.ABSTRACT_NOT_ENGLISH, 'fr').message}")
 
 
+def test_one_facet_needs_no_list(address: str) -> None:
+    """Models name one facet as often as a list of one; both are the same."""
+    for tool, given in (
+        ("search_papers", {"paper_id": PAPER}),
+        ("recommend", {"positive": [PAPER]}),
+        ("find_sentences", {"text": ABSTRACT}),
+    ):
+        one, listed = (asked(address, tool, **given, facet=facet) for facet in ("method", ["method"]))
+        assert one == listed
+    one, listed = (
+        asked(address, "search_papers", paper_id=PAPER, unlike=facet) for facet in ("result", ["result"])
+    )
+    assert one == listed
+
+
+def test_texts_are_seeds_too(address: str) -> None:
+    """Beside papers, and in the facet asked for, as the interface has it."""
+    text = "causal effects under confounding"
+    told = asked(address, "recommend", positive=[PAPER], texts=[text], facet="method")
+    seeds = [{"paper_id": PAPER, "facet": "method"}, {"text": text, "facet": "method"}]
+    with akin.Client(address) as client:
+        expected = [result.paper.id for result in client.recommend(seeds, limit=5)]
+    assert expected == found_ids(told)
+    assert found_ids(asked(address, "recommend", positive=[PAPER], facet="method")) != expected
+
+
 def test_the_other_tools(address: str) -> None:
     """Recommendations, sentences, analysis and papers are told in a few lines too."""
     text = asked(address, "recommend", positive=[PAPER, "demo:p03-m08", "nobody"], negative=["demo:p01-m07"])

@@ -1,5 +1,6 @@
 """A package that is not installed: the message carries the install line."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -44,9 +45,8 @@ def test_a_command_names_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch, package: str, command: list[str]
 ) -> None:
     """Also what it imports only when it runs: the extra that brings it, and no traceback."""
-    for name in [
-        each for each in sys.modules if each.startswith(("evaluation.", "akin.mcp.", "akin.cli.evaluation"))
-    ]:
+    loaded_anew = re.compile(r"evaluation(\.|$)|akin\.(mcp|cli\.evaluation)(\.|$)")
+    for name in filter(loaded_anew.match, list(sys.modules)):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
     said = flat(run(*command, status=1))

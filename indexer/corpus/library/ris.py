@@ -10,6 +10,7 @@ from indexer.corpus.library.chunks import entry_chunks
 from indexer.corpus.library.names import entry_names, usual_order
 from indexer.corpus.rows import RawPaper, Row, without_tags
 from indexer.corpus.source import Lines
+from models.checksums import hash64
 from models.errors import InputError
 
 _BEGINS = re.compile(rb"TY  -")
@@ -22,7 +23,10 @@ _VENUES = ("journal_name", "alternate_title3", "secondary_title", "alternate_tit
 
 
 class RisReader:
-    """Ids are those of ``library.names``; the key is ``ID``, or else ``AN``."""
+    """Ids are those of ``library.names``; the key is ``ID``, else ``AN``, else made of what names a paper.
+
+    Zotero writes neither, and many conference papers have no DOI.
+    """
 
     needs_abstract = False
 
@@ -49,25 +53,35 @@ def _content(text: str) -> RawPaper | InputError:
 
 def _raw(entry: Mapping[str, Any]) -> RawPaper:
     addresses = [url for url in entry.get("urls", []) if url]
+    title = without_tags(_first(entry, *_TITLES))
+    year = _YEAR.search(_first(entry, *_YEARS) or "")
+    authors = [usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []]
     names = entry_names(
         doi=_first(entry, "doi"),
         arxiv=None,
         pmid=None,
-        key=_first(entry, "id", "accession_number"),
+        key=_first(entry, "id", "accession_number") or _made_key(title, year[0] if year else "", authors),
         others=(*addresses, _first(entry, "custom7"), _pmid(entry)),
     )
-    year = _YEAR.search(_first(entry, *_YEARS) or "")
     return RawPaper(
         id=names.id,
-        title=without_tags(_first(entry, *_TITLES)),
+        title=title,
         abstract=without_tags(_first(entry, *_ABSTRACTS)),
         year=year[0] if year else None,
         venue=_first(entry, *_VENUES),
-        authors=[usual_order(name) for name in entry.get("authors") or entry.get("first_authors") or []],
+        authors=authors,
         url=addresses[0] if addresses else None,
         doi=names.doi,
         lookup=names.lookup,
     )
+
+
+def _made_key(title: object, year: str, authors: list[str]) -> str | None:
+    """``ris:…``, the same for the same title (whatever its case and spaces), year and first author."""
+    if not isinstance(title, str) or not title:
+        return None
+    named = "\n".join([" ".join(title.casefold().split()), year, *authors[:1]])
+    return f"ris:{hash64(named):016x}"
 
 
 def _first(entry: Mapping[str, Any], *names: str) -> str | None:

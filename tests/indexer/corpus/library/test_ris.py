@@ -44,6 +44,21 @@ def test_what_is_written_is_read(given_texts: list[tuple[str, str]]) -> None:
     assert expected == [(paper.id, paper.title, paper.abstract) for paper in papers]
 
 
+def test_an_entry_that_has_no_id_is_named_by_its_title_year_and_author(tmp_path: Path) -> None:
+    """As Zotero writes papers without a DOI: the same name in every export, another for another paper."""
+
+    def unnamed(title: str, year: str, author: str) -> str:
+        lines = f"TI  - {title}", "AB  - A.", f"PY  - {year}", f"AU  - {author}"
+        return entry("", *lines).replace("ID  - \r\n", "")
+
+    given = [("Floods", "2020", "Doe, J."), ("Floods", "2021", "Doe, J."), ("Floods", "2020", "Roe, R.")]
+    papers, report = read(tmp_path, "".join(unnamed(*each) for each in given))
+    assert [3, 3, []] == [len(papers), len({paper.id for paper in papers}), report.broken_rows]
+    (again,), _ = read(tmp_path, unnamed("FLOODS ", "2020", "Doe, J."))
+    assert papers[0].id == again.id
+    assert again.id.startswith("ris:")
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
