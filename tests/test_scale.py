@@ -1,0 +1,28 @@
+"""The page on larger collections says what the measured figures give."""
+
+from benchmarks.indexing.scale import ROOT, page, tables
+
+
+def test_the_page_is_made_from_the_measured_figures() -> None:
+    """If this fails: python -m benchmarks.indexing.scale, and read the text between the tables again."""
+    assert page(ROOT / "docs") == (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+
+
+def test_the_arithmetic_is_that_of_a_line() -> None:
+    """Round figures in, round figures out: 10 ms and 10 ns a sentence, 3 hours of compacting."""
+    sizes = {
+        str(papers): {
+            "queries": {"processor_s": 0.01 + 8e-8 * papers, "private_mib": papers * 8 / 2**20},
+            "index": {"processor_s": 36.0 * papers},
+            "merge": {"processor_s": 0.0864 * papers},
+        }
+        for papers in (1_000, 10_000)
+    }
+    rows = [{"what": "other", "ours": 0.0}, {"what": "encode some", "ours": 72.0, "theirs": 36.0}]
+    memory, building, asking = tables(sizes, {"rows": rows})
+    assert "| vectors, float16 | 768 | 6,144 | 0.77 | 77 | 768 |" in memory
+    assert "| encode, float32 (72 ms a paper) | 2.5 | 250 | 2,500 |" in building
+    assert "| `akin compact`, once | 3 | 300 | 3,000 |" in building
+    assert "10 ms and 10.0 ns a sentence | 0.02 s | 1 s | 10 s |" in asking
+    assert "| cores that share it to answer in 0.2 s | 1 | 6 | 53 |" in asking
+    assert "1 bytes a sentence" in asking
