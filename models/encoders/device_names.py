@@ -6,7 +6,8 @@ from typing import Final
 from models.errors import InputError
 
 DEVICES: Final = "auto, cpu, cuda or cuda:N"
-DEVICE_NAME: Final = re.compile(r"auto|cpu|cuda(?::(?P<number>\d{1,2}))?")
+# "cpu:0" is what torch calls the processor, too.
+DEVICE_NAME: Final = re.compile(r"auto|cpu(?::0)?|cuda(?::(?P<number>\d{1,2}))?")
 
 
 def checked_device(name: str) -> str:
