@@ -82,6 +82,7 @@ SUITE := quick
 bench: setup ## Measure speed beside the alternatives, and write docs/performance.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --target build/peers -r benchmarks/peers.txt
 	PYTHONPATH=build/peers $(BIN)/python -m benchmarks --suite $(SUITE) --json docs/performance.json
+	$(BIN)/python -m benchmarks.indexing.scale
 
 screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium
 	$(BIN)/python -m docs.screenshots
