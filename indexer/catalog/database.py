@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    ExceptionContext,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+)
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
@@ -257,6 +267,13 @@ def _configure_postgres(engine: Engine) -> None:
         from indexer.catalog import postgres  # noqa: PLC0415 - its driver is optional
 
         return postgres.connect(*arguments, **options)
+
+    @event.listens_for(engine, "handle_error")
+    def close_cursor(context: ExceptionContext) -> None:
+        # SQLAlchemy leaves that of a connection that broke open.
+        cursor = getattr(context.execution_context, "cursor", None)
+        if context.is_disconnect and cursor is not None:
+            cursor.close()
 
 
 def _once_free(execute: Callable[[str], object], statement: str) -> None:

@@ -1,5 +1,6 @@
 """The catalog's database: its schema over time, several users at once, and failures of disk and server."""
 
+import gc
 import os
 import signal
 import sqlite3
@@ -19,6 +20,7 @@ from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, applied, make, scripts
 from indexer.catalog.tables import Base
+from indexer.catalog.versions import changed_after
 from models.errors import InputError, MissingPackageError, StorageError
 from models.types import Paper, Sentence
 from tests.support.builds import ROOT, paper_in
@@ -328,3 +330,18 @@ def test_empty_environment_is_enough() -> None:
         check=False,
     )
     assert done.stderr == b""
+
+
+def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str) -> None:
+    """Its cursor is closed with it where the server ends the connection, or the driver would warn of it."""
+    with Catalog.open(postgres_url) as catalog, Catalog.open(postgres_url) as other:
+
+        def broken_off() -> None:
+            with catalog._database.reading() as connection, other._database.reading() as ending:
+                own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+                ending.exec_driver_sql(f"SELECT pg_terminate_backend({own}, 5000)")
+                list(changed_after(connection, 0))
+
+        with pytest.raises(StorageError):
+            broken_off()
+        gc.collect()  # what is left open would be noticed now
