@@ -1,12 +1,13 @@
 """Lines of the table of a device: what it does, what a processor does, and how far the results differ."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
 import numpy as np
+
+from benchmarks.suite.rows import in_turns
 
 TOP: Final = 20
 
@@ -58,13 +59,7 @@ class Row:
 
 def seconds(action: Callable[[], object], rounds: int) -> float:
     """The median of ``rounds`` calls after one that warms up; ``action`` returns when the device is done."""
-    action()
-    spent = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        action()
-        spent.append(time.perf_counter() - start)
-    return median(spent)
+    return median(in_turns({"it": action}, rounds=rounds)["it"])
 
 
 def same_top(expected: np.ndarray, found: np.ndarray) -> float:

@@ -7,16 +7,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import faiss
 import numpy as np
 import torch
 
+from benchmarks.suite.encoders import NAIVE_BATCH, read_papers
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
 from indexer.collection.build import BuildArguments, build
-from indexer.corpus.read import read_corpus
 from indexer.index.vector_index import build_index
 from models.annotator import Annotator, load_annotator
 from models.types import Paper, unseen
@@ -27,7 +26,6 @@ from service.settings import Settings
 
 LIMIT, QUERIES = 10, 60
 _PAGES_READ = 1_000  # papers of a cold query
-_NAIVE_BATCH = 32
 
 
 def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
@@ -35,7 +33,7 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
     torch.set_num_threads(threads)
     faiss.omp_set_num_threads(threads)
     annotator = load_annotator("minilm", device="cpu")
-    papers = list(islice(read_corpus(corpus), n_papers))
+    papers = read_papers(corpus, n_papers)
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         yield from _indexing(annotator, papers, data)
@@ -88,7 +86,7 @@ def _by_sentence_transformers(encoder: object, papers: Sequence[Paper]) -> parti
 
     model = SentenceTransformer(str(locate_checkpoint("minilm").folder), device="cpu")
     texts = [f"{paper.title} {paper.abstract}" for paper in papers]
-    return partial(model.encode, texts, batch_size=_NAIVE_BATCH, show_progress_bar=False)
+    return partial(model.encode, texts, batch_size=NAIVE_BATCH, show_progress_bar=False)
 
 
 def _queries(engine: SearchEngine, papers: Sequence[Paper]) -> Iterator[Row]:

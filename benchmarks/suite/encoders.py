@@ -6,7 +6,7 @@ python -m benchmarks.suite.encoders ../shared/data/corpus.jsonl.gz --papers 400 
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from benchmarks.suite.rows import in_turns
 from indexer.corpus.read import read_corpus
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.hashing import HashingEncoder
+from models.encoders.pooling import Window
 from models.encoders.transformer import Transformer
 from models.types import Paper, Precision
 
@@ -34,13 +36,8 @@ def read_papers(path: Path, count: int) -> list[Paper]:
 def medians(
     actions: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """Median seconds of each action, taken in turn so that a busy machine slows all alike."""
-    spent: dict[str, list[float]] = {label: [] for label in actions}
-    for _ in range(repeats):
-        for label, action in actions.items():
-            start = clock()
-            action()
-            spent[label].append(clock() - start)
+    """Median seconds of each action, taken in turn."""
+    spent = in_turns(actions, rounds=repeats, clock=clock, warm=False)
     return {label: statistics.median(times) for label, times in spent.items()}
 
 
@@ -48,6 +45,17 @@ def one_minus_cosine(exact: np.ndarray, rough: np.ndarray) -> np.ndarray:
     """Row by row, (n_rows,)."""
     norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(rough, axis=1)
     return 1 - (exact.astype(np.float64) * rough).sum(axis=1) / norms
+
+
+def pool_naively(
+    model: Transformer, sequences: Sequence[tuple[int, ...]], windows: Sequence[Sequence[Window]]
+) -> None:
+    """Batches in the order of the corpus, each padded to its longest."""
+    kept = model.batch_tokens
+    model.batch_tokens = NAIVE_BATCH * (MAX_TOKENS + 2)  # which nothing exceeds: one padded batch
+    for start in range(0, len(sequences), NAIVE_BATCH):
+        model.pool(sequences[start : start + NAIVE_BATCH], windows[start : start + NAIVE_BATCH])
+    model.batch_tokens = kept
 
 
 def main() -> None:
@@ -77,14 +85,11 @@ def main() -> None:
         loaded[precision].batch_tokens = batch_tokens
         return loaded[precision].pool(sequences[part], windows[part])
 
-    def naive(precision: Precision) -> None:
-        for start in range(0, len(sequences), NAIVE_BATCH):
-            # A budget that nothing exceeds: one padded batch.
-            pooled(precision, NAIVE_BATCH * (MAX_TOKENS + 2), slice(start, start + NAIVE_BATCH))
-
     actions: dict[str, Callable[[], object]] = {}
     for precision in Precision:
-        actions[f"{precision}, corpus order, padded batches of {NAIVE_BATCH}"] = partial(naive, precision)
+        actions[f"{precision}, corpus order, padded batches of {NAIVE_BATCH}"] = partial(
+            pool_naively, loaded[precision], sequences, windows
+        )
         for budget in BUDGETS:
             actions[f"{precision}, sorted, {budget} tokens a batch"] = partial(pooled, precision, budget)
     actions["tokenising alone"] = partial(wordpieces.tokenise, papers)

@@ -3,26 +3,25 @@
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.suite.encoders import one_minus_cosine, pool_naively, read_papers
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
-from indexer.corpus.read import read_corpus
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.transformer import Transformer
 from models.types import Precision
 
-ROUNDS, BATCH = 3, 32
+ROUNDS = 3
 
 
 def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
     """The rows of encoding ``n_papers`` abstracts; each contender gets the same token ids, made before."""
     torch.set_num_threads(threads)
-    papers = list(islice(read_corpus(corpus), n_papers))
+    papers = read_papers(corpus, n_papers)
     checkpoint = locate_checkpoint("minilm")
     own, half = (
         Transformer(checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision)
@@ -33,7 +32,7 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
     actions: dict[str, Callable[[], object]] = {
         OURS: partial(own.pool, sequences, windows),
         "the same in bfloat16": partial(half.pool, sequences, windows),
-        "torch, padded batches of 32": partial(_naive, own, sequences),
+        "torch, padded batches of 32": partial(pool_naively, own, sequences, windows),
     }
     notes = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -56,15 +55,6 @@ def rows(corpus: Path, n_papers: int, *, threads: int) -> Iterator[Row]:
             least=1.6 if peer.startswith("torch") else None,
             note=notes.get(peer, ""),
         )
-
-
-def _naive(model: Transformer, sequences: list[tuple[int, ...]]) -> None:
-    """Batches in the order of the corpus, each padded to its longest."""
-    kept, model.batch_tokens = model.batch_tokens, BATCH * (MAX_TOKENS + 2)
-    for start in range(0, len(sequences), BATCH):
-        some = sequences[start : start + BATCH]
-        model.pool(some, [[(0, len(ids))] for ids in some])
-    model.batch_tokens = kept
 
 
 def _by_onnx(
@@ -127,5 +117,4 @@ def _in_batches(
 def _difference(model: Transformer, sequences: list[tuple[int, ...]], other: np.ndarray) -> str:
     """How far the mean states of another are from ours."""
     own = np.array([states[0, 0] for states in model.pool(sequences, [[(0, len(ids))] for ids in sequences])])
-    norms = np.linalg.norm(own, axis=1) * np.linalg.norm(other, axis=1)
-    return f"1 - cosine with ours at most {(1 - (own.astype(float) * other).sum(axis=1) / norms).max():.0e}"
+    return f"1 - cosine with ours at most {one_minus_cosine(own, other).max():.0e}"
