@@ -200,10 +200,15 @@ def test_counts_past_what_is_kept_are_cut() -> None:
     assert [255, 255] == words.counts.tolist()
 
 
-def test_cells_stand_by_paper_and_by_word() -> None:
-    """Each paper's words ascend, each word's papers too, with how often it counts; empty papers have none."""
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_cells_stand_by_paper_and_by_word(tmp_path: Path, at_once: int) -> None:
+    """Each paper's words ascend, each word's papers too, with how often it counts; empty papers have none.
+
+    However many are sorted at once; and nothing is left on the disk.
+    """
     papers: list[WordCounts] = [{}, {"b": 2, "c": 300, "a": 1}, {}, {"a": 4}, {"c": 1, "a": 255}, {}]
-    made = words_of(papers)
+    made = words_of(papers, tmp_path, at_once=at_once)
+    assert not [*tmp_path.iterdir()]
     hashes = made.words.tolist()
     assert sorted(hashes) == hashes
     numbers = {stem: hashes.index(hash64(stem)) for stem in "abc"}
