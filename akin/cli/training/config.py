@@ -45,7 +45,7 @@ class LowRankConfig(_Strict):
     rank: int = Field(default=16, ge=1, le=512)
     alpha: float = Field(default=32.0, gt=0)
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    targets: tuple[str, ...] = ("query", "key", "value", "dense")
+    targets: tuple[str, ...] = ()
 
 
 class HeldOutConfig(_Strict):
