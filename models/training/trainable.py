@@ -19,7 +19,7 @@ from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import InputError
 from models.extras import needed
 from models.training.objectives.batch import Vectors
-from models.types import Paper
+from models.types import Paper, Precision
 
 # What peft puts into the name of a weight that has a low-rank change.
 _WRAPPED = ".base_layer."
@@ -43,7 +43,8 @@ class Trainable:
 
     ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass, padding
     included. ``dropout`` replaces that of the checkpoint's dropout layers: without it a step takes 0.57 of
-    the time on a CPU. Raises what ``load_encoder`` raises; MissingPackageError where low-rank changes need
+    the time on a CPU. ``precision`` is that of the products, forwards and backwards; weights, pooling and
+    losses keep theirs. Raises what ``load_encoder`` raises; MissingPackageError where low-rank changes need
     ``peft``.
     """
 
@@ -55,10 +56,12 @@ class Trainable:
         max_tokens: int,
         batch_tokens: int,
         dropout: float = 0.0,
+        precision: Precision = Precision.FLOAT32,
         device: str,
         seed: int,
     ) -> None:
         verify_weights(checkpoint)
+        self._precision = precision
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
         self.device = resolve_device(device)
         base = load_checkpoint(checkpoint)
@@ -98,7 +101,9 @@ class Trainable:
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             if seed is not None:
                 torch.manual_seed(seed)
-            output = self._model(input_ids=batch.ids, attention_mask=batch.mask)
+            rounded = self._precision is Precision.BFLOAT16
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=rounded):
+                output = self._model(input_ids=batch.ids, attention_mask=batch.mask)
         pooled = pool_windows(batch, output.last_hidden_state)  # (n, 1 + n_sentence, dim)
         if self.checkpoint.pooling.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1, eps=1e-12)

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.training.batches import Mixing
+from models.types import Precision
 
 
 class _Strict(BaseModel):
@@ -81,6 +82,7 @@ class RunConfig(_Strict):
     max_tokens: int = Field(default=224, ge=16, le=500)
     batch_tokens: int = Field(default=4_096, ge=16)
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    precision: Precision = Precision.FLOAT32
     tau: float = Field(default=0.5, gt=0)
     share: float = Field(default=1.0, gt=0, le=1)
     mixing: Mixing = Mixing.ALTERNATING
