@@ -1,8 +1,9 @@
 """The figures of a comparison: every system by facet, fold and measure, each with its interval."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from evaluation.bootstrap import N_RESAMPLES, Interval, difference, intervals
 from evaluation.collection import Collection, EvalQuery
@@ -11,6 +12,7 @@ from evaluation.run import Run
 from models.errors import InputError
 
 ALL = "all"
+_SEED = "-seed"  # how the names of systems end that differ by the seed they were trained with
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,17 @@ class Row:
     low: float
     high: float
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation of a figure over systems that differ by their seed alone, in percent."""
+
+    system: str
+    measure: str
+    mean: float
+    deviation: float
+    n_seeds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +124,20 @@ def _rows(
             high=figure.high,
             n=figure.n,
         )
+
+
+def over_seeds(rows: Sequence[Row]) -> list[Spread]:
+    """The figures over all queries of systems named ``NAME-seedN``, together for each NAME of several."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        name, parted, seed = row.system.rpartition(_SEED)
+        if parted and seed.isdecimal() and (row.facet, row.fold) == (ALL, ALL):
+            found[name, row.measure].append(row.value)
+    return [
+        Spread(name, measure, fmean(values), stdev(values), len(values))
+        for (name, measure), values in found.items()
+        if len(values) > 1
+    ]
 
 
 def compare(

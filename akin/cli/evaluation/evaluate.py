@@ -20,6 +20,7 @@ from akin.cli.evaluation.scores import (
     item_tables,
     measurement_tables,
     reviewer_tables,
+    seed_table,
     verdicts,
 )
 from akin.cli.options import Device
@@ -95,6 +96,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             raise InputError("--system names encoder and scorer itself; leave out --encoder and --scorer.")
         make_room_for(json_file, report)
         from evaluation import measurement
+        from evaluation.report.summary import over_seeds
 
         request = measurement.Request(
             systems=tuple(system or ()),
@@ -112,6 +114,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         with show_progress(stderr) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
         stdout.print(measurement_tables(measured))
+        stdout.print(seed_table(over_seeds(measured.rows)))
         stdout.print(verdicts(measured))
         _write(measured, json_file=json_file, runs=runs, report=report)
 
