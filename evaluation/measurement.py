@@ -10,10 +10,10 @@ from jaxtyping import Float32
 
 from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
 from evaluation.report.explained import ExplainedRanking
-from evaluation.report.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.run import Run, read_trec
 from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
+from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.systems.dense import parse_name
 from evaluation.systems.sentence_systems import sentence_vectors
 from evaluation.systems.systems import Systems, check_name, has_plan

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.bootstrap import difference, interval
+from evaluation.baselines.lexical import Bm25, paper_text, words
 from evaluation.collection import Collection
 from evaluation.measurement import load_collection
 from evaluation.measures import per_query
 from evaluation.run import Run
+from evaluation.statistics.bootstrap import difference, interval
 from evaluation.systems.dense import SUFFIXES, score_pool
-from evaluation.systems.lexical import Bm25, paper_text, words
 from evaluation.systems.vectors import VectorSource, encode_collection
 from models.encoder import load_encoder
 

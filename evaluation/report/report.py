@@ -14,8 +14,8 @@ from evaluation.collection import Collection
 from evaluation.measures import per_query
 from evaluation.report.charts import Dot, Point, dots, scatter, ticks
 from evaluation.report.explained import ExplainedRanking, readable
-from evaluation.report.summary import ALL, Comparison, Row, compare
 from evaluation.run import Run
+from evaluation.statistics.summary import ALL, Comparison, Row, compare
 from indexer.files.durable import replace_file, storage_errors
 
 __all__ = ["ExplainedRanking", "write_report"]

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from evaluation.bootstrap import intervals
 from evaluation.collection import Collection
-from evaluation.report.summary import Row
 from evaluation.sets.files import json_lines, locate
 from evaluation.sets.papers import PaperText, to_papers
+from evaluation.statistics.bootstrap import intervals
+from evaluation.statistics.summary import Row
 from models.errors import BrokenRowError, EncoderError
 from models.types import Facet, Paper
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.report.summary import Row
 from evaluation.sets.files import JsonObject, csv_rows, json_document, locate, read_qrels
 from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
+from evaluation.statistics.summary import Row
 from evaluation.tasks.classification import Examples, classify
 from evaluation.tasks.recommendation import Click, EncodePapers, Metadata, recommend
 from models.errors import BrokenRowError, CorpusFormatError

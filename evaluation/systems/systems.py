@@ -22,6 +22,8 @@ import numpy as np
 from gensim.models import KeyedVectors
 from jaxtyping import Float64, Int64
 
+from evaluation.baselines.lexical import Bm25, TfIdf, Words, paper_text, words
+from evaluation.baselines.word_vectors import WordVectors, train
 from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
 from evaluation.systems.dense import (
@@ -35,10 +37,8 @@ from evaluation.systems.dense import (
     query_words,
     score_pool,
 )
-from evaluation.systems.lexical import Bm25, TfIdf, Words, paper_text, words
 from evaluation.systems.tagged import has_facet, retag
 from evaluation.systems.vectors import CollectionVectors, VectorSource, encode_collection
-from evaluation.systems.word_vectors import WordVectors, train
 from indexer.words.collection import CollectionWords
 from indexer.words.file import words_of
 from models.annotator import Annotator

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float64
 
-from evaluation.report.summary import ALL, Comparison
+from evaluation.statistics.summary import ALL, Comparison
 from evaluation.tasks.reviewers import (
     LOSS,
     ReviewerMeasurement,

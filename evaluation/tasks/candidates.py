@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from evaluation.bootstrap import interval
+from evaluation.statistics.bootstrap import interval
 from indexer.index.vector_index import build_index
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.errors import InputError

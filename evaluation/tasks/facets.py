@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64, Real
 
-from evaluation.bootstrap import Interval, bounds
-from evaluation.report.summary import ALL, Comparison, Row
+from evaluation.baselines.facets import BASELINES, Labelled, predict
 from evaluation.sets.files import is_there, locate
 from evaluation.sets.functions import FunctionsSet
+from evaluation.statistics.bootstrap import Interval, bounds
+from evaluation.statistics.summary import ALL, Comparison, Row
 from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import f1_of_classes, macro_f1
-from evaluation.tasks.facet_baselines import BASELINES, Labelled, predict
 from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import PAPERS_PER_CALL, Encoder
 from models.encoders.hashing import HashingEncoder

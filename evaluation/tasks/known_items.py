@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from evaluation.bootstrap import Interval, difference, interval
 from evaluation.sets.files import text_lines
+from evaluation.statistics.bootstrap import Interval, difference, interval
 from models.errors import BrokenRowError, InputError
 from models.types import ProgressFn
 from service.collection.generations import open_engine

@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from jaxtyping import Float64
 
-from evaluation.bootstrap import Interval, bounds
-from evaluation.report.summary import ALL, Comparison, Row
 from evaluation.sets.files import json_document, text_lines
+from evaluation.statistics.bootstrap import Interval, bounds
+from evaluation.statistics.summary import ALL, Comparison, Row
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator

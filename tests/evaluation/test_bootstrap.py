@@ -7,10 +7,10 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 
-from evaluation.bootstrap import Interval, bounds, difference, interval, intervals
 from evaluation.collection import Collection, EvalQuery
-from evaluation.report.summary import Row, compare, summarise
 from evaluation.run import Run
+from evaluation.statistics.bootstrap import Interval, bounds, difference, interval, intervals
+from evaluation.statistics.summary import Row, compare, summarise
 from models.errors import InputError
 from models.types import Paper
 

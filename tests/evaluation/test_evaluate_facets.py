@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from evaluation.bootstrap import bounds, intervals
+from evaluation.baselines.facets import BASELINES, Labelled, predict
 from evaluation.sets.functions import FunctionsSet
-from evaluation.tasks.facet_baselines import BASELINES, Labelled, predict
+from evaluation.statistics.bootstrap import bounds, intervals
 from evaluation.tasks.facets import (
     F1,
     MEASURES,

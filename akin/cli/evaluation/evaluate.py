@@ -241,7 +241,7 @@ def compare(
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
     first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
     names = (first.system, second.system) if first.system != second.system else (a.stem, b.stem)
-    from evaluation.report.summary import compare
+    from evaluation.statistics.summary import compare
 
     found = compare(collection, first, second)
     stdout.print(comparison_table(names[0], names[1], found, collection))

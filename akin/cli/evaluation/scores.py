@@ -13,10 +13,10 @@ from rich.text import Text
 from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
-    from evaluation.bootstrap import Interval
     from evaluation.collection import Collection as TestCollection
     from evaluation.measurement import Measurement
-    from evaluation.report.summary import Comparison, Row
+    from evaluation.statistics.bootstrap import Interval
+    from evaluation.statistics.summary import Comparison, Row
     from evaluation.tasks.candidates import CandidateRow
     from evaluation.tasks.facets import FacetMeasurement
     from evaluation.tasks.known_items import ItemMeasurement
@@ -27,7 +27,7 @@ _ALL = "all"
 _N_MEASURES = 2
 _MOST_NAMED = 3
 _MOST_MISSED = 10  # items whose paper is not first, of each way to ask
-# Query papers below which the bootstrap is known to be too sure (evaluation/bootstrap.py).
+# Query papers below which the bootstrap is known to be too sure (evaluation/statistics/bootstrap.py).
 _FEW_CLUSTERS = 20
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sets.treccovid import TreccovidRfSet, draw_queries, split_topics
+from evaluation.sets.aspire.treccovid import TreccovidRfSet, draw_queries, split_topics
 from models.errors import InputError
 from tests.support.examples.set_examples import EXAMPLES, example, lines, query, reader_of, write
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.bootstrap import N_RESAMPLES, Interval, difference, intervals
 from evaluation.collection import Collection, EvalQuery
 from evaluation.measures import per_query
 from evaluation.run import Run
+from evaluation.statistics.bootstrap import N_RESAMPLES, Interval, difference, intervals
 from models.errors import InputError
 
 ALL = "all"
@@ -17,7 +17,7 @@ ALL = "all"
 class Row:
     """One figure, in percent, over ``n`` queries; ``facet`` or ``fold`` is "all" where it covers them all.
 
-    ``low`` and ``high`` bound the 95 % interval (evaluation.bootstrap), nan where one paper is all there is.
+    ``low`` and ``high`` bound the 95 % interval (``bootstrap``), nan where one paper is all there is.
     """
 
     set: str
@@ -119,7 +119,7 @@ def compare(
     """``a`` minus ``b`` for each facet and measure of ``collection``, over all folds, paired by query.
 
     The same mean as in ``summarise``. Each interval stands alone: of twenty comparisons of equal systems at
-    least one is expected to look resolvable, more where papers are few (evaluation.bootstrap).
+    least one is expected to look resolvable, more where papers are few (evaluation.statistics.bootstrap).
     """
     values_a, values_b = per_query(collection, a), per_query(collection, b)
     return [
