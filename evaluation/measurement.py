@@ -14,9 +14,9 @@ from evaluation.run import Run, read_trec
 from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
 from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
-from evaluation.systems.dense import parse_name
 from evaluation.systems.sentence_systems import sentence_vectors
-from evaluation.systems.systems import Systems, check_name, has_plan
+from evaluation.systems.system import VectorSystem, parse
+from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource, present_encoders
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import load_encoder
@@ -94,7 +94,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
     Raises UnknownNameError, CollectionMissingError, InputError, WeightsError or EncoderMismatchError.
     """
     for system in request.systems:
-        check_name(system)
+        parse(system)
     reader = _reader(name)
     collection = _limited(reader.load(path), request.limit_queries)
     if request.limit_queries is not None and isinstance(reader, ScidocsSet | FunctionsSet):
@@ -161,7 +161,7 @@ def _explained(
     systems: Systems, collection: Collection, runs: Sequence[Run], rows: Sequence[Row]
 ) -> list[ExplainedRanking]:
     """Some queries, evenly spread, under the best system that has a plan to show."""
-    with_plan = [run for run in runs if has_plan(run.system)]
+    with_plan = [run for run in runs if isinstance(s := parse(run.system), VectorSystem) and s.has_plan]
     best = best_run(with_plan, rows, collection)
     if best is None:
         return []
@@ -235,7 +235,7 @@ def _documents(source: VectorSource, papers: Sequence[Paper]) -> Float32[np.ndar
 def _encoders(request: Request, snapshot: Snapshot | None) -> list[str]:
     """Those asked for, by name or in the systems' names; else the snapshot's; else all on this machine."""
     named = [*request.encoders]
-    named += [parse_name(system)[0] for system in request.systems if ":" in system]
+    named += [system.encoder for system in map(parse, request.systems) if isinstance(system, VectorSystem)]
     if not named and not request.systems:
         named = [snapshot.manifest.arguments["encoder"]] if snapshot else present_encoders()
     return list(dict.fromkeys(named))
