@@ -13,6 +13,7 @@ from evaluation.report.explained import ExplainedRanking
 from evaluation.run import Run, read_trec
 from evaluation.sets.functions import FunctionsSet
 from evaluation.sets.scidocs import ScidocsSet
+from evaluation.statistics.multiple import correct_named
 from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.systems.sentence_systems import sentence_vectors
 from evaluation.systems.system import VectorSystem, parse
@@ -142,11 +143,12 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     if best is None:
         return []
     main = replace(collection, measures=collection.measures[:1])
-    return [
+    found = [
         (run.system, next(found for found in compare(main, best, run) if found.facet == ALL))
         for run in runs
         if run is not best
     ]
+    return list(correct_named(found))
 
 
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """The figures of a comparison: every system by facet, fold and measure, each with its interval."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from evaluation.collection import Collection, EvalQuery
 from evaluation.measures import per_query
 from evaluation.run import Run
-from evaluation.statistics.bootstrap import N_RESAMPLES, Interval, difference, intervals
+from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, difference, intervals
 from models.errors import InputError
 
 ALL = "all"
@@ -33,16 +34,26 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """By how much one run exceeds another in one measure, in percentage points, over all folds."""
+    """By how much one run exceeds another in one measure, in percentage points, over all folds.
+
+    ``p_corrected`` is the p value among all comparisons beside it (evaluation.statistics.multiple), nan of
+    one that stands alone.
+    """
 
     measure: str
     facet: str
-    difference: Interval
+    difference: Difference
+    p_corrected: float = math.nan
 
     @property
     def resolvable(self) -> bool:
         """Whether zero lies outside the interval: these queries suffice to tell the two apart."""
         return self.difference.low > 0 or self.difference.high < 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is resolvable also when all comparisons beside it are counted."""
+        return self.p_corrected < 1 - COVERAGE
 
 
 @dataclass(frozen=True, slots=True)
