@@ -57,6 +57,20 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """What ``comparison`` says of system ``a`` less system ``b``."""
+
+    a: str
+    b: str
+    comparison: Comparison
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The two systems and the facet."""
+        return self.a, self.b, self.comparison.facet
+
+
+@dataclass(frozen=True, slots=True)
 class _Group:
     """The queries behind one figure, and what each weighs in it."""
 
@@ -75,24 +89,42 @@ class _Group:
 
 
 def summarise(
-    collection: Collection, runs: Sequence[Run], *, n_resamples: int = N_RESAMPLES, seed: int = 0
+    collection: Collection,
+    runs: Sequence[Run],
+    *,
+    with_mean: bool = False,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
 ) -> list[Row]:
     """A row for each run, facet, fold and measure of ``collection``, the facets and the folds together last.
 
     Where there are several folds, the figure over all of them is the mean of the folds' means, as CSFCube
     reports its test (semantics 3.7); over all facets, every query counts alike within its fold. All runs are
-    measured on the same resamples. Raises InputError for two runs of one name.
+    measured on the same resamples. ``with_mean`` adds the mean of the runs, each query's values averaged.
+    Raises InputError for two runs of one name.
     """
     systems = [run.system for run in runs]
     if len(set(systems)) < len(systems):
         raise InputError(f"Two runs have one name among {', '.join(systems)}; name each run differently.")
     values = {run.system: per_query(collection, run) for run in runs}
+    if with_mean:
+        systems.append(f"mean of {len(runs)} runs")
+        values[systems[-1]] = _mean(list(values.values()))
     rows = [
         row
         for group in _groups(collection)
         for row in _rows(collection.name, group, values, n_resamples=n_resamples, seed=seed)
     ]
     return sorted(rows, key=lambda row: systems.index(row.system))
+
+
+def _mean(values: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """The mean of several runs' values, by measure and query."""
+    n_runs = len(values)
+    return {
+        measure: {query: math.fsum(one[measure][query] for one in values) / n_runs for query in of_queries}
+        for measure, of_queries in values[0].items()
+    }
 
 
 def _rows(

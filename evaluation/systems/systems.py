@@ -28,7 +28,7 @@ from indexer.words.collection import CollectionWords
 from indexer.words.file import words_of
 from models.annotator import Annotator
 from models.checksums import hash64
-from models.errors import InputError
+from models.errors import InputError, UnknownNameError
 from models.facets import FacetTagger, load_tagger
 from models.text.words import count_words
 from models.transport import SERVING, Scorer, TransportSettings
@@ -108,6 +108,14 @@ class Systems:
         if encoder not in self._sources:
             self._sources[encoder] = self._open_source(encoder)
         return self._sources[encoder]
+
+    def has_plan(self, run: Run) -> bool:
+        """Whether ``run`` is of a system here whose plans can be shown."""
+        try:
+            system = parse(run.system)
+        except UnknownNameError:
+            return False
+        return isinstance(system, VectorSystem) and system.has_plan
 
     def explain(self, run: Run, query: EvalQuery, *, limit: int) -> tuple[RankedPaper, ...]:
         """The best ``limit`` papers of ``query`` in a run of these systems, with their alignments.
