@@ -13,6 +13,7 @@ SETS: Mapping[str, str] = MappingProxyType(
         "beir": "evaluation.sets.beir:BeirSet",
         "csfcube": "evaluation.sets.csfcube:CsfcubeSet",
         "demo": "evaluation.sets.demo:DemoSet",
+        "doris-mae": "evaluation.sets.doris_mae:DorisMaeSet",
         "functions": "evaluation.sets.functions:FunctionsSet",
         "iclr2022": "evaluation.sets.iclr2022:Iclr2022Set",
         "pairs": "evaluation.sets.pairs:PairsSet",
