@@ -1,5 +1,7 @@
 """Every command line of README and docs/ is one that there is; those that need nothing else are run."""
 
+import ast
+import importlib
 import re
 import shlex
 import shutil
@@ -14,10 +16,11 @@ from akin.cli.app import app
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run
-from tests.support.document_lines import PAGES, block_lines, shown_lines, words_of
+from tests.support.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
 from tests.support.servers.loopback import served
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
+OURS = {"akin", "evaluation", "indexer", "models", "service", "tests"}
 ADDRESS = "http://127.0.0.1:8000"
 # What stands in a line for something of the reader's own.
 THEIRS = {"DIR": "my-papers", "ID": "demo:p03-m07", "Its title, or most of it": "Flood forecasting"}
@@ -124,3 +127,13 @@ def sent(line: str) -> httpx.Response:
     headers = dict(header.split(": ", 1) for header in given["-H"])
     body = given["-d"][0] if given["-d"] else None
     return httpx.request("GET" if body is None else "POST", url, headers=headers, content=body, timeout=30)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name)
+def test_every_python_example_is_python_of_this_version(page: Path) -> None:
+    """It parses, and what it imports of ours is there."""
+    for code in python_blocks(page):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in OURS:
+                module = importlib.import_module(str(node.module))
+                assert all(hasattr(module, each.name) for each in node.names), (node.module, code)

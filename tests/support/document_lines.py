@@ -20,6 +20,12 @@ def block_lines(page: Path) -> list[str]:
     return [line for code in blocks for line in _joined(code)]
 
 
+def python_blocks(page: Path) -> list[str]:
+    """The Python that a page shows, as it stands without its indent."""
+    blocks = re.findall(r"^( *)```py(?:thon)?\n(.*?)^ *```", _text(page), re.S | re.M)
+    return [re.sub(rf"^{indent}", "", code, flags=re.M) for indent, code in blocks]
+
+
 def shown_lines(page: Path) -> Iterator[str]:
     """Every line of a page that begins with ``akin``, in any of the three places."""
     text = _text(page)
