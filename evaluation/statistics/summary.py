@@ -1,9 +1,10 @@
 """The figures of a comparison: every system by facet, fold and measure, each with its interval."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.measures import per_query
@@ -12,6 +13,7 @@ from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, d
 from models.errors import InputError
 
 ALL = "all"
+_SEED = "-seed"  # how the names of systems end that differ by the seed they were trained with
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,17 @@ class Row:
     low: float
     high: float
     n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation of a figure over systems that differ by their seed alone, in percent."""
+
+    system: str
+    measure: str
+    mean: float
+    deviation: float
+    n_seeds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +167,20 @@ def _rows(
             high=figure.high,
             n=figure.n,
         )
+
+
+def over_seeds(rows: Sequence[Row]) -> list[Spread]:
+    """The figures over all queries of systems named ``NAME-seedN``, together for each NAME of several."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        name, parted, seed = row.system.rpartition(_SEED)
+        if parted and seed.isdecimal() and (row.facet, row.fold) == (ALL, ALL):
+            found[name, row.measure].append(row.value)
+    return [
+        Spread(name, measure, fmean(values), stdev(values), len(values))
+        for (name, measure), values in found.items()
+        if len(values) > 1
+    ]
 
 
 def compare(

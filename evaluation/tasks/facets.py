@@ -78,6 +78,8 @@ def measure_facets(
     papers = list(collection.papers.values())
     if not papers:
         raise InputError(f"{path} holds no labelled abstract to measure on.")
+    if any(sentence.facet is None for paper in papers for sentence in paper.sentences):
+        raise InputError(f"The labels of {path} are no facets; `akin evaluate functions` measures by them.")
     name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
     predicted = {name: _codes([each.probabilities for each in annotated])}

@@ -21,7 +21,7 @@ from evaluation.tasks.facets import (
     summarise_confusions,
 )
 from models.encoder import Encoder
-from models.errors import CollectionMissingError
+from models.errors import CollectionMissingError, InputError
 from models.facets import FACETS
 from models.types import EncoderSpec, Facet, Paper
 from tests.support.annotators import KeywordTagger
@@ -232,6 +232,14 @@ def test_the_test_side_comes_first(folder: Path, hashing: Encoder) -> None:
     """As for the set functions, test.jsonl is what counts where it is there."""
     write(folder, "test.jsonl", abstracts(4, first=90))
     assert 4 == measured(folder, hashing).n_papers
+
+
+def test_labels_that_are_no_facets_are_refused(tmp_path: Path, hashing: Encoder) -> None:
+    """Communicative functions are many more; the message names the command that measures by them."""
+    file = tmp_path / "sentences.tsv"
+    file.write_text("Aim of the paper\tthe aim\tThe aim is x.\tP1_s-1-0\n")
+    with pytest.raises(InputError, match="are no facets; `akin evaluate functions` measures by them"):
+        measured(file, hashing)
 
 
 def test_a_missing_collection_is_told(tmp_path: Path, hashing: Encoder) -> None:

@@ -21,7 +21,6 @@ from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact as compact_snapshot
-from indexer.collection.merging import is_compact
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.collection.upgrade import upgrade as upgrade_collection
@@ -119,13 +118,13 @@ def compact(
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
-    """Merge all segments, into one of up to five million vectors, and drop what is deleted."""
+    """Merge all segments, into few of up to a million vectors each, and drop what is deleted."""
     with show_progress(stderr) as on_progress:
         snapshot = open_snapshot(data, reread=False)
-        if is_compact(snapshot):
-            stdout.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
-            return
         manifest = compact_snapshot(data, snapshot, device=device, keep=keep, on_progress=on_progress)
+    if manifest.generation == snapshot.generation:
+        stdout.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
+        return
     n_now = len(manifest.segments)
     stdout.print(
         f"Merged {len(snapshot.segments)} segments into {'one' if n_now == 1 else n_now} of "

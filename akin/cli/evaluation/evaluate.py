@@ -19,6 +19,7 @@ from akin.cli.evaluation.scores import (
     comparison_table,
     measurement_tables,
     row_tables,
+    seed_table,
     verdicts,
 )
 from akin.cli.options import Device
@@ -113,11 +114,12 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         )
         with show_progress(stderr) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
-        from evaluation.statistics.summary import Compared
+        from evaluation.statistics.summary import Compared, over_seeds
 
         best = measured.best
         compared = [Compared(best, other, found) for other, found in measured.against_best]
-        shown = Group(measurement_tables(measured), verdicts(measured))
+        seeds = seed_table(over_seeds(measured.rows))
+        shown = Group(measurement_tables(measured), seeds, verdicts(measured))
         show(shown, measured.rows, compared, form=form)
         _write(measured, json_file=json_file, runs=runs, report=report)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help`
     from evaluation.collection import Collection as TestCollection
     from evaluation.measurement import Measurement
     from evaluation.statistics.bootstrap import Interval
-    from evaluation.statistics.summary import Comparison, Row
+    from evaluation.statistics.summary import Comparison, Row, Spread
     from evaluation.tasks.candidates import CandidateRow
     from evaluation.tasks.facets import FacetMeasurement
     from evaluation.tasks.known_items import ItemMeasurement
@@ -52,6 +52,22 @@ def row_tables(found: Sequence["Row"], collection: "TestCollection | None" = Non
         here.sort(key=lambda row: -first.get(row.system, row.value))
         shown += [Text(f"{heading}: {measure}, percent", style="bold"), _measure_table(here)]
     return Group(*shown, Text("Below each value: its 95 % interval.", style="dim"))
+
+
+def seed_table(spreads: Sequence["Spread"]) -> Group:
+    """Mean and standard deviation over the seeds of what was trained several times; empty without any."""
+    if not spreads:
+        return Group()
+    measures = list(dict.fromkeys(spread.measure for spread in spreads))
+    cells = {(spread.system, spread.measure): spread for spread in spreads}
+    table = _table()
+    table.add_column("system", overflow="fold")
+    for heading in ("seeds", *measures):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for system in dict.fromkeys(spread.system for spread in spreads):
+        own = [cells[system, measure] for measure in measures]
+        table.add_row(system, str(own[0].n_seeds), *(f"{one.mean:.1f} ± {one.deviation:.1f}" for one in own))
+    return Group(Text("Over seeds: mean and standard deviation, percent", style="bold"), table)
 
 
 def _measure_table(rows: Sequence["Row"], *, columns: str = "facet", least: Collection[str] = ()) -> Table:
