@@ -1,7 +1,7 @@
 """The page from end to end, as somebody with their own library goes through it.
 
-In the narrowest window, where things are cut or lie over each other first; `make trials` goes through it in the
-other sizes too, and looks at the colours of both schemes.
+In the narrowest window, where things are cut or lie over each other first; `make trials` goes through it in
+the other sizes too, and looks at the colours of both schemes.
 """
 
 import json
