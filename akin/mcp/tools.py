@@ -147,7 +147,7 @@ class Tools:
 
     async def find_papers(
         self,
-        title: Annotated[str, Field(description="A title as far as it is known; or a DOI or an arXiv id.")],
+        title: Annotated[str, Field(description="A title as it is remembered, cut short or misspelt.")],
         limit: Limit = 5,
     ) -> str:
         """Papers of the collection by title, the most alike first, with their ids."""
