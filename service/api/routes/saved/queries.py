@@ -20,7 +20,7 @@ from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
 from service.api.schemas.base import Limit as LimitIn
 from service.api.schemas.base import PaperOut
-from service.api.schemas.queries import (
+from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
     SavedQueryHeadOut,

@@ -28,7 +28,7 @@ from service.api.schemas.base import (
     pasted_paper,
     tag,
 )
-from service.api.schemas.filters import FiltersIn
+from service.api.schemas.search.filters import FiltersIn
 from service.resolve.text_query import MAX_TEXT_CHARS
 from service.search.aspect import DEFAULT_CONTRAST, Aspect, Contrast
 from service.search.query import MAX_ALIGNMENTS, Detail, Reason, SearchAnswer, SearchQuery, Seed

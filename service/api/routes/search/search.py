@@ -1,4 +1,4 @@
-"""``POST /v1/recommendations``: many papers in, ranked and explained papers out."""
+"""``POST /v1/search``: one paper in, ranked and explained papers out."""
 
 from fastapi import APIRouter, Response
 
@@ -9,26 +9,30 @@ from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
 from service.api.formats import LIST_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
-from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
+from service.api.schemas.search.search import SearchIn, SearchOut
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 
 
 @router.post(
-    "/recommendations",
-    response_model=RecommendationsOut,
+    "/search",
+    summary="Search Papers",
+    response_model=SearchOut,
     responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES},
 )
 @requires(READ)
-def recommendations(
-    body: RecommendationsIn, paging: PagingDep, answers: AnswersDep, form: ListFormatDep
+def search(
+    body: SearchIn,
+    paging: PagingDep,
+    answers: AnswersDep,
+    form: ListFormatDep,
 ) -> Response:
-    """Papers akin to the seeds and unlike the negatives, with the sentences that match, seed by seed."""
+    """Papers akin to the one given, with the sentences that match and how much each match counts."""
     query, engine = paging.at(body.cursor, body.to_query())
 
     def answered() -> RankedOut:
-        return answer_page(RecommendationsOut, engine, paging.cursors, query)
+        return answer_page(SearchOut, engine, paging.cursors, query)
 
     if form is Format.JSON:
         return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
-    return ranked_file(form, answered(), name="akin-recommendations", first_rank=query.page.offset + 1)
+    return ranked_file(form, answered(), name="akin-search", first_rank=query.page.offset + 1)

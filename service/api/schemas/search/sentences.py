@@ -23,7 +23,7 @@ from service.api.schemas.base import (
     kind_of,
     tag,
 )
-from service.api.schemas.filters import FiltersIn
+from service.api.schemas.search.filters import FiltersIn
 from service.resolve.analysis import Analysis
 from service.search.query import Reason
 from service.search.sentences import FoundSentence, Likeness, SentenceAnswer, SentenceQuery

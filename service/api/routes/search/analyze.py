@@ -5,8 +5,8 @@ from fastapi import APIRouter
 from service.access.policy import READ, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.json_body import JSONBodyRoute
-from service.api.schemas.search import PastedIn
-from service.api.schemas.sentences import AnalyzeOut
+from service.api.schemas.search.search import PastedIn
+from service.api.schemas.search.sentences import AnalyzeOut
 from service.resolve.analysis import analyze
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)

@@ -6,7 +6,7 @@ from service.access.policy import READ, requires
 from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.engine import EngineDep
 from service.api.json_body import JSONBodyRoute
-from service.api.schemas.sentences import SentenceSearchIn, SentenceSearchOut
+from service.api.schemas.search.sentences import SentenceSearchIn, SentenceSearchOut
 from service.search.sentences import search_sentences
 
 router = APIRouter(prefix="/v1/sentences", tags=["search"], route_class=JSONBodyRoute)

@@ -12,7 +12,7 @@ from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.profiles import kept_profiles
 from service.api.json_body import JSONBodyRoute
 from service.api.middleware.routing import PATH_PATTERN
-from service.api.schemas.profiles import (
+from service.api.schemas.saved.profiles import (
     MOST_LISTED,
     ProfileHeadOut,
     ProfileListOut,

@@ -9,8 +9,12 @@ from pydantic import BaseModel, Field, Tag, TypeAdapter, ValidationError
 
 from models.errors import QueryError
 from service.api.schemas.base import WHOLE, Strict, WarningOut, kind_of, tag
-from service.api.schemas.recommendations import FirstRecommendationsIn, RecommendationOut, UnresolvedOut
-from service.api.schemas.search import FirstPageIn
+from service.api.schemas.search.recommendations import (
+    FirstRecommendationsIn,
+    RecommendationOut,
+    UnresolvedOut,
+)
+from service.api.schemas.search.search import FirstPageIn
 from service.saved.news import News
 from service.saved.saved_queries import MAX_NAME_CHARS, SavedQuery, SavedQueryHead
 from service.search.query import Reason, SearchQuery

@@ -23,7 +23,8 @@ from akin.client.answers import ranked
 from akin.client.answers import sentences as sentence_answers
 from akin.client.sending import Retries
 from models.errors import InputError, ServiceError
-from service.api.schemas import base, papers, recommendations, search, sentences
+from service.api.schemas import base, papers
+from service.api.schemas.search import recommendations, search, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings

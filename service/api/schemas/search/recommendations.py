@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
 from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
-from service.api.schemas.search import (
+from service.api.schemas.search.search import (
     AlignmentOut,
     ResultOut,
     ResultsIn,
