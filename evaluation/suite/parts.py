@@ -88,7 +88,10 @@ class Ranking:
             if comparison.facet == ALL
         ]
         others = [row for row in found.rows if row.measure not in found.collection.measures]
-        rows = [row for row in found.rows if row.measure in main] + others
+        # One fold alone says what all folds say.
+        folds = {row.fold for row in found.rows} - {ALL}
+        kept = [row for row in found.rows if row.measure in main]
+        rows = [row for row in kept if row.fold == ALL or len(folds) > 1] + others
         return Figures(
             len(collection.papers),
             len(collection.queries),

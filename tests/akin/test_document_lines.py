@@ -94,7 +94,7 @@ def address(scratch: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/corpora.md", "docs/programs.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/how-to/corpora.md", "docs/how-to/programs.md"])
 def test_a_pages_lines_run(name: str, scratch: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In turn, as a reader types them, over one small collection and one service."""
     monkeypatch.chdir(scratch)

@@ -120,7 +120,7 @@ def functions(
 ) -> None:
     """Train an encoder of what sentences do, on those of CORPORA that use the phrases of a list.
 
-    `akin evaluate functions PATH --functions FILE` measures the result; docs/functions.md tells more.
+    `akin evaluate functions PATH --functions FILE` measures the result; docs/how-to/functions.md tells more.
     """
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")

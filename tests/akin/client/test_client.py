@@ -33,7 +33,7 @@ from tests.support.servers.loopback import served
 
 EXAMPLES = [
     code
-    for page in (ROOT / "README.md", ROOT / "docs" / "programs.md")
+    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "programs.md")
     for code in re.findall(r"^```py(?:thon)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
     if "http://127.0.0.1:8000" in code
 ]
