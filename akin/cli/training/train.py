@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.evaluation.scores import facet_tables
+from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from akin.cli.training.config import read_config
