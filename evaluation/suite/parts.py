@@ -113,8 +113,8 @@ class Facets:
         encoder = load_encoder(how.encoder, device=how.device)
         found = measure_facets(path, encoder, cache=how.cache, on_progress=how.on_progress)
         compared = tuple(Compared(found.tagger, name, each) for name, each in found.differences)
-        n_sentences = max(row.n for row in found.rows)
-        return Figures(found.n_papers, n_sentences, found.rows, compared, found.notes)
+        sentences = f"{max(row.n for row in found.rows):,} labelled sentences."
+        return Figures(found.n_papers, 0, found.rows, compared, (sentences, *found.notes))
 
 
 @dataclass(frozen=True, slots=True)
