@@ -16,7 +16,7 @@ from akin.cli.app import app
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run
-from tests.support.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
+from tests.support.examples.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
 from tests.support.servers.loopback import served
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
