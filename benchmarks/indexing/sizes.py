@@ -1,13 +1,13 @@
 """What every command costs against the size of the collection: time, peak memory, and how they grow.
 
 ``python -m benchmarks.indexing.sizes CORPUS --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
-``python -m benchmarks.indexing.sizes CORPUS --sizes 3000000 --short --into FOLDER --out Y.json --chart Y.svg``
+``python -m benchmarks.indexing.sizes CORPUS --sizes 3000000 --short --into FOLDER [--out Y.json ...]``
 
 Each command is a process of its own, with the ``hashing`` encoder; texts are those of ``made_corpus``. Sizes
 that the file of results has already are not measured again. ``--into`` keeps what is made in a folder, and a
 run that was stopped goes on there with the step at which it was, whose times are then those of what was
-left: 3 million short papers take some 20 GB, and hours. Nothing large is imported here: a process that is started
-counts the memory of the one that started it.
+left: 3 million short papers take some 20 GB, and hours. Nothing large is imported here: a process that is
+started counts the memory of the one that started it.
 """
 
 import argparse
