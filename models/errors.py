@@ -39,6 +39,7 @@
     │   ├── BodyTooLargeError
     │   ├── RateLimitedError        too many requests by one client
     │   ├── OverloadedError         too many requests by all of them
+    │   ├── ShardAwayError          machines of a cluster that hold parts of a collection do not answer
     │   └── DeadlineError
     └── ServiceError                what a client got of a service instead of an answer
 
@@ -224,6 +225,12 @@ class OverloadedError(RefusedError):
     def __init__(self, message: str, *, retry_after_s: int) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ShardAwayError(RefusedError):
+    """Machines of a cluster that do not answer, without which a query cannot be answered."""
+
+    retry_after_s = 5
 
 
 class DeadlineError(RefusedError):

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from models.errors import MissingPackageError
 
 # As pyproject.toml has them.
-Extra = Literal["evaluate", "gpu", "local", "mcp", "postgres", "redis", "serve", "telemetry", "train"]
+Extra = Literal["evaluate", "gpu", "local", "mcp", "postgres", "ray", "redis", "serve", "telemetry", "train"]
 # Packages whose name on the registry differs from the one imported.
 _DISTRIBUTIONS: Final = {
     "faiss": "faiss-cpu",

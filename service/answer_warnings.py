@@ -1,5 +1,6 @@
 """Warnings of an answer: what its reader should know of it, a code for programs and a sentence for people."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -24,6 +25,7 @@ class WarningCode(StrEnum):
     WORDS_NOT_INDEXED = "words_not_indexed"  # of how many papers
     NO_GOOD_MATCH = "no_good_match"  # the strength of the first result
     ONLY_LAST_ADDED = "only_last_added"  # how many papers
+    PARTIAL_COVERAGE = "partial_coverage"  # the share of the papers that could be found, in percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,17 @@ _MESSAGES: Final = {
     "and lacks those of {all} papers; run `akin compact` once to add them.",
     WarningCode.NO_GOOD_MATCH: "There is no good match here, as even the first result is {all}; ask in other "
     "words, or add papers.",
+    WarningCode.PARTIAL_COVERAGE: "Only {all} % of the collection could be searched, as machines that hold "
+    "the rest do not answer; ask again later for all of it.",
     WarningCode.ONLY_LAST_ADDED: "More papers were added than are looked at together, so only the last {all} "
     "count; mark them as seen more often.",
 }
+
+
+def coverage_warning(coverage: float) -> Iterator[AnswerWarning]:
+    """The warning where not all of a collection could be searched."""
+    if coverage < 1:
+        yield warning(WarningCode.PARTIAL_COVERAGE, f"{min(100 * coverage, 99.9):.1f}")
 
 
 def warning(code: WarningCode, *about: str | int) -> AnswerWarning:

@@ -27,6 +27,9 @@
 | `AKIN_DRAIN_MS`     | `1000`      | ms       | on SIGTERM: from not being ready to listening no more      |
 | `AKIN_KEEP`         | `3`         | number   | how many generations remain to go back to                  |
 | `AKIN_SCRUB_MIB_S`  | `20`        | MiB/s    | how fast served files are checked for damage; 0: never     |
+| `AKIN_RAY`          | empty       | address  | of a Ray cluster that holds the indexes; `local` starts one |
+| `AKIN_SHARDS`       | `0`         | number   | of parts of the collection there; 0: one for each machine  |
+| `AKIN_REPLICAS`     | `1`         | number   | of processes there for each of these parts                 |
 | `AKIN_OTLP_ENDPOINT`| empty       | URL      | where traces go (OTLP over HTTP); empty: none are made     |
 """
 
@@ -85,6 +88,9 @@ class Settings(BaseSettings):
     drain_ms: int = Field(default=1_000, ge=0, le=600_000)
     keep: int = Field(default=KEEP, ge=1, le=1_000)
     scrub_mib_s: float = Field(default=20.0, ge=0, le=100_000)
+    ray: str = Field(default="", pattern=r"^\S*$")
+    shards: int = Field(default=0, ge=0, le=1_000)
+    replicas: int = Field(default=1, ge=1, le=10)
     otlp_endpoint: str = Field(default="", pattern=r"^(https?://\S+)?$")
 
     @property

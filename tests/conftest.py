@@ -32,7 +32,11 @@ WITH_SHAPES = frozenset(
 check_shapes(WITH_SHAPES)
 # What tests share is imported where it is used: a test of one module loads neither torch nor a service.
 pytest.register_assert_rewrite("tests.support")
-pytest_plugins = ["tests.support.servers.postgres", "tests.support.servers.redis"]
+pytest_plugins = [
+    "tests.support.servers.postgres",
+    "tests.support.servers.ray",
+    "tests.support.servers.redis",
+]
 
 # Files that take long, so that no worker is left with one of them in the end.
 _FIRST = ("trials", "web", "akin", "service")

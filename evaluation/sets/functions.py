@@ -2,18 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from evaluation.bootstrap import intervals
 from evaluation.collection import Collection
-from evaluation.report.summary import Row
 from evaluation.sets.files import json_lines, locate, text_lines
 from evaluation.sets.papers import PaperText, to_papers
+from evaluation.statistics.bootstrap import intervals
+from evaluation.statistics.summary import Row
+from evaluation.systems.sentence_systems import sentence_vectors
+from evaluation.systems.vectors import VectorSource
 from indexer.corpus.rows import clean
-from models.errors import BrokenRowError, EncoderError
+from models.errors import BrokenRowError, EncoderError, InputError
+from models.functions import read_metadata
 from models.types import Facet, Paper
 
 MEASURES = ("MAP@R", "P@1", "Rprec")
@@ -99,6 +103,31 @@ class FunctionsSet:
                 figures = (found.value, found.low, found.high, found.n)
                 rows.append(Row("functions", system, facet, "all", measure, *figures))
         return rows
+
+    def figures(
+        self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
+    ) -> Iterator[Row]:
+        """``evaluate`` for each way in which each encoder gives sentences vectors.
+
+        Raises InputError for weights of ``functions`` that read another encoder.
+        """
+        papers = list(self.load(path).papers.values())
+        here = {source.encoder.spec.fingerprint for source in sources}
+        if strange := [each for each in functions if read_metadata(each)["encoder"] not in here]:
+            raise InputError(
+                f"{strange[0]} reads layers of {read_metadata(strange[0])['encoder_name']!r}, which is not "
+                "measured here; name it with --encoder."
+            )
+        for source in sources:
+            for system, vectors in sentence_vectors(papers, source, functions=functions).items():
+                of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
+                yield from self.evaluate(path, partial(_known, of_paper), system=system)
+
+
+def _known(
+    vectors: Mapping[str, Float32[np.ndarray, "n_sentence dim"]], papers: Sequence[Paper]
+) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+    return [vectors[paper.id] for paper in papers]
 
 
 def retrieval_by_label(

@@ -3,6 +3,8 @@
 import math
 import pkgutil
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -72,16 +74,43 @@ class VectorIndex(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What one of several indexes is asked for: the ``k`` rows nearest to ``queries``, of those ``allowed``.
+
+    ``number`` says which index; its rows are numbered from 0.
+    """
+
+    number: int
+    queries: Float32[np.ndarray, "n_query dim"]
+    k: int
+    allowed: Bool[np.ndarray, " n_rows"] | None
+
+
+# The hits of each of several look-ups, in their order.
+LookUp = Callable[[Sequence[Lookup]], Sequence[Hits]]
+
+
+def look_up_in_turn(indexes: Sequence[VectorIndex], lookups: Sequence[Lookup]) -> list[Hits]:
+    """What each of the look-ups finds in its index, one after the other."""
+    return [indexes[each.number].search(each.queries, each.k, allowed=each.allowed) for each in lookups]
+
+
 class JoinedIndex:
     """The indexes of several segments as one: the rows of each follow those of the one before it.
 
-    Exact distances beside every row let hit lists be merged; ``n_rows`` are those of each index. It is never
-    saved: each segment's own is.
+    Exact distances beside every row let hit lists be merged; ``n_rows`` are those of each index. ``look_up``
+    searches some of them together, here or wherever they are. It is never saved: each segment's own is.
     """
 
-    def __init__(self, indexes: Sequence[VectorIndex], n_rows: Sequence[int]) -> None:
-        self._indexes = indexes
+    def __init__(self, look_up: LookUp, n_rows: Sequence[int]) -> None:
+        self._look_up = look_up
         self._bounds: list[int] = np.concatenate([[0], np.cumsum(n_rows)]).astype(int).tolist()
+
+    @classmethod
+    def of(cls, indexes: Sequence[VectorIndex], n_rows: Sequence[int]) -> "JoinedIndex":
+        """Of indexes in this process."""
+        return cls(partial(look_up_in_turn, indexes), n_rows)
 
     def search(
         self,
@@ -93,7 +122,8 @@ class JoinedIndex:
         """As ``VectorIndex.search``, over all rows.
 
         Each index is first asked for its share of ``k`` by its rows, and some more; for all ``k`` where every
-        row that it gave is among the best of all, as others may be.
+        row that it gave is among the best of all, as others may be. One without a row that is allowed is not
+        asked.
         """
         places = [slice(start, end) for start, end in pairwise(self._bounds)]
         own_allowed = [None if allowed is None else allowed[place] for place in places]
@@ -102,32 +132,44 @@ class JoinedIndex:
             for place, own in zip(places, own_allowed, strict=True)
         ]
         most = [min(k, n) for n in n_rows]
-        found = [
-            self._hits(number, queries, min(most[number], _share(k, n, sum(n_rows))), own_allowed[number])
-            for number, n in enumerate(n_rows)
-        ]
+        found = self._hits(
+            [
+                Lookup(number, queries, min(most[number], _share(k, n, sum(n_rows))), own_allowed[number])
+                for number, n in enumerate(n_rows)
+            ]
+        )
         best = _merged(found, len(queries), k)
-        is_whole = True
-        for number, own in enumerate(found):
-            if own.rows.shape[1] < most[number]:
-                # Equal ones too: of equal scores the first rows are the best.
-                short = np.flatnonzero(own.scores[:, -1] >= best.scores[:, -1])
-                whole = self._hits(number, queries[short], most[number], own_allowed[number])
-                found[number] = _replaced(own, short, whole)
-                is_whole = is_whole and not len(short)
-        return best if is_whole else _merged(found, len(queries), k)
+        # Equal ones too: of equal scores the first rows are the best.
+        short = {
+            number: np.flatnonzero(own.scores[:, -1] >= best.scores[:, -1])
+            for number, own in enumerate(found)
+            if own.rows.shape[1] < most[number]
+        }
+        short = {number: which for number, which in short.items() if len(which)}
+        if not short:
+            return best
+        wider = self._hits(
+            [
+                Lookup(number, queries[which], most[number], own_allowed[number])
+                for number, which in short.items()
+            ]
+        )
+        for (number, which), hits in zip(short.items(), wider, strict=True):
+            found[number] = _replaced(found[number], which, hits)
+        return _merged(found, len(queries), k)
 
-    def _hits(
-        self,
-        number: int,
-        queries: Float32[np.ndarray, "n_query dim"],
-        k: int,
-        allowed: Bool[np.ndarray, "..."] | None,
-    ) -> Hits:
-        """The best ``k`` of one index, by their rows among all."""
-        if not k or not len(queries):
-            return _nothing(len(queries), k)
-        hits = self._indexes[number].search(queries, k, allowed=allowed)
+    def _hits(self, lookups: Sequence[Lookup]) -> list[Hits]:
+        """What each finds, by the rows among all."""
+        asked = [each for each in lookups if each.k and len(each.queries)]
+        found = iter(self._look_up(asked) if asked else ())
+        return [
+            self._among_all(next(found), each.number)
+            if each.k and len(each.queries)
+            else _nothing(len(each.queries), each.k)
+            for each in lookups
+        ]
+
+    def _among_all(self, hits: Hits, number: int) -> Hits:
         return Hits(np.where(hits.rows >= 0, hits.rows + self._bounds[number], -1), hits.scores)
 
 

@@ -3,8 +3,9 @@
 import fcntl
 import os
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ from jaxtyping import Bool, Float16, Float32, Int8, Int64
 
 from indexer.files.durable import storage_errors
 from indexer.index.vector_index import JoinedIndex, VectorIndex
-from indexer.snapshot.folder import current_generation, deleted_file, segment_folder, snapshot_folder, verify
+from indexer.snapshot.folder import (
+    current_generation,
+    deleted_file,
+    read_manifest,
+    segment_folder,
+    snapshot_folder,
+    verify,
+)
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.snapshot.segment import ID_HASHES, Segment
 from indexer.words.collection import CollectionWords
@@ -61,6 +69,18 @@ class Snapshot:
     def n_rows(self) -> int:
         """How many rows there are, those of deleted papers included."""
         return int(self._row_starts[-1])
+
+    @property
+    def away(self) -> frozenset[int]:
+        """The numbers of the segments that cannot be searched now; of those in this process none."""
+        return frozenset()
+
+    def papers_of(self, numbers: Collection[int]) -> Bool[np.ndarray, " n_positions"]:
+        """Which papers stand in the segments with these numbers."""
+        papers = np.zeros(len(self.living), dtype=bool)
+        for number in numbers:
+            papers[self._starts[number] : self._starts[number + 1]] = True
+        return papers
 
     @cached_property
     def offsets(self) -> Int64[np.ndarray, " n_positions_plus_1"]:
@@ -161,10 +181,18 @@ class Snapshot:
             return self.segments[0].vectors.gather(positions)
         rows, offsets = rows_of(self.offsets, positions)
         gathered = np.empty((len(rows), self.manifest.encoder.dim), dtype=np.float32)
-        for segment, first, last in zip(self.segments, self._row_starts, self._row_starts[1:], strict=False):
-            own = (rows >= first) & (rows < last)
-            gathered[own] = segment.vectors.rows[rows[own] - first]
+        for number, places, own in self._rows_by_segment(rows):
+            gathered[places] = self.segments[number].vectors.rows[own]
         return gathered, offsets
+
+    def _rows_by_segment(
+        self, rows: Int64[np.ndarray, " n"]
+    ) -> Iterator[tuple[int, Bool[np.ndarray, " n"], Int64[np.ndarray, " n_own"]]]:
+        """The segments that hold some of the ``rows``: which of them, and where those stand in it."""
+        for number, (first, last) in enumerate(pairwise(self._row_starts.tolist())):
+            places = (rows >= first) & (rows < last)
+            if places.any():
+                yield number, places, rows[places] - first
 
     @cached_property
     def index(self) -> VectorIndex | JoinedIndex:
@@ -177,7 +205,13 @@ class Snapshot:
         return self._joined([segment.function_index for segment in self.segments])
 
     def _joined(self, indexes: Sequence[VectorIndex]) -> VectorIndex | JoinedIndex:
-        return indexes[0] if len(indexes) == 1 else JoinedIndex(indexes, np.diff(self._row_starts).tolist())
+        return indexes[0] if len(indexes) == 1 else JoinedIndex.of(indexes, self._n_rows_of_each)
+
+    @property
+    def _n_rows_of_each(self) -> list[int]:
+        """How many rows each segment has."""
+        n_rows: list[int] = np.diff(self._row_starts).tolist()
+        return n_rows
 
     def sample(
         self, n_papers: int, among: Bool[np.ndarray, " n_rows"] | None = None
@@ -317,6 +351,31 @@ def open_snapshot(
         raise
     weakref.finalize(snapshot, os.close, lease)
     return snapshot
+
+
+def open_segments(
+    data: Path, generation: str, names: Collection[str], *, device: str, known: Mapping[str, Segment]
+) -> tuple[Manifest, dict[str, Segment]]:
+    """The segments of a generation with these ``names``, those that are ``known`` shared, and its manifest.
+
+    For processes beside the one that has compared all files, and leased the generation: what has not changed
+    since is not read again. Raises SnapshotCorruptError, StorageError.
+    """
+    manifest = read_manifest(data, generation)
+    wanted = [entry for entry in manifest.segments if entry.name in names]
+    others = [entry for entry in manifest.segments if entry.name not in names]
+    same = {
+        entry.name: known[entry.name]
+        for entry in wanted
+        if entry.name in known and entry.is_same_as(known[entry.name].entry)
+    }
+    verify(data, generation, known=[*others, *(segment.entry for segment in same.values())], reread=False)
+    with storage_errors(data):
+        return manifest, {
+            entry.name: same.get(entry.name)
+            or Segment(segment_folder(data, entry.name), entry, unit=manifest.encoder.unit, device=device)
+            for entry in wanted
+        }
 
 
 def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot | None:

@@ -11,7 +11,7 @@ Its schema says by which rules of models/text/words.py the words were counted.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import count
 from pathlib import Path
@@ -99,23 +99,23 @@ def words_of(
     order = np.argsort(hashes)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
+    blocks = [(block, slice(starts[block.start], starts[block.stop])) for block in _blocks(starts, at_once)]
     times = np.zeros(len(order), dtype=np.int64)  # in how many papers each stem occurs
-    blocks = _blocks(starts, at_once)
-    for block in blocks:
-        cells = slice(starts[block.start], starts[block.stop])
-        own = _csr(place[numbers[cells]], counts[cells], starts, block, len(order))
-        own.sort_indices()
+    for _, cells in blocks:
+        times += np.bincount(numbers[cells], minlength=len(order))
+    word_starts = np.concatenate([[0], np.cumsum(times[order])])
+    by_word = [_room(len(numbers), np.dtype(dtype), folder) for dtype in (np.uint32, np.uint8)]
+    following = word_starts[:-1].copy()  # where the next paper of each stem goes
+    for block, cells in blocks:
+        own = _matrix(place[numbers[cells]], counts[cells], starts[block.start : block.stop + 1], len(order))
         numbers[cells], counts[cells] = own.indices, own.data
-        times += np.bincount(own.indices, minlength=len(order))
-    word_starts = np.concatenate([[0], np.cumsum(times)])
+        turned = own.tocsc()
+        lengths = np.diff(turned.indptr)
+        places = np.arange(len(turned.indices)) + np.repeat(following - turned.indptr[:-1], lengths)
+        by_word[0][places], by_word[1][places] = turned.indices + block.start, turned.data
+        following += lengths
     return SegmentWords(
-        hashes[order],
-        starts,
-        numbers.view(np.uint32),
-        counts,
-        word_starts,
-        *_turned(blocks, starts, numbers, counts, word_starts, folder),
-        rules=RULES,
+        hashes[order], starts, numbers.view(np.uint32), counts, word_starts, *by_word, rules=RULES
     )
 
 
@@ -140,27 +140,6 @@ def _mapped(stream: IO[bytes], dtype: np.dtype[Any]) -> np.ndarray:
     return np.memmap(stream, dtype, "r+", shape=(n,)) if n else np.empty(0, dtype)
 
 
-def _turned(
-    blocks: Sequence[slice],
-    starts: Int64[np.ndarray, " n_papers_plus_1"],
-    numbers: np.ndarray,
-    counts: UInt8[np.ndarray, " n_cells"],
-    word_starts: Int64[np.ndarray, " n_words_plus_1"],
-    folder: Path | None,
-) -> tuple[UInt32[np.ndarray, " n_cells"], UInt8[np.ndarray, " n_cells"]]:
-    """The same cells by stem: of each a paper, and how often the stem counts there."""
-    papers, times = (_room(len(numbers), np.dtype(dtype), folder) for dtype in (np.uint32, np.uint8))
-    following = word_starts[:-1].copy()
-    for block in blocks:
-        cells = slice(starts[block.start], starts[block.stop])
-        own = _csr(numbers[cells], counts[cells], starts, block, len(following)).tocsc()
-        lengths = np.diff(own.indptr)
-        places = np.arange(len(own.indices)) + np.repeat(following - own.indptr[:-1], lengths)
-        papers[places], times[places] = own.indices + block.start, own.data
-        following += lengths
-    return papers, times
-
-
 def _room(n: int, dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
     """Zeros in a nameless file: written, as a disk that is full when a map is filled kills the process."""
     with TemporaryFile(dir=folder) as stream:
@@ -179,16 +158,17 @@ def _blocks(starts: Int64[np.ndarray, " n_papers_plus_1"], at_once: int) -> list
     return blocks
 
 
-def _csr(
+def _matrix(
     numbers: np.ndarray,
     counts: UInt8[np.ndarray, " n_cells"],
     starts: Int64[np.ndarray, " n_papers_plus_1"],
-    block: slice,
     n_words: int,
 ) -> csr_array:
-    """The cells of a block as a matrix, a row a paper."""
-    own = (starts[block.start : block.stop + 1] - starts[block.start]).astype(np.int32)
-    return csr_array((np.array(counts), numbers, own), shape=(len(own) - 1, n_words))
+    """Cells as a matrix, a row a paper, its stems ascending."""
+    own_starts = (starts - starts[0]).astype(np.int32)
+    matrix = csr_array((np.array(counts), numbers, own_starts), shape=(len(starts) - 1, n_words))
+    matrix.sort_indices()
+    return matrix
 
 
 def _bounded(times: Collection[int]) -> bytes:

@@ -19,7 +19,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery
 
 # Counted up whenever the same question would be answered otherwise than before, within one version of Akin.
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 _TIME: Final = b'"took_ms":'  # the last member of every answer, and the one that is not the same each time
 
 # A page of a ranked list.
@@ -64,7 +64,17 @@ class Answers:
             type(query).__name__,
             query,
         )
-        timeless = self._cache.value(f"answer:{digest_of(question).hex()}", lambda: _timeless(compute()))
+        is_whole = True
+
+        def make() -> bytes:
+            nonlocal is_whole
+            answer = compute()
+            is_whole = getattr(answer, "coverage", 1.0) == 1
+            return _timeless(answer)
+
+        # Of a part of the collection it is not kept: soon there may be all of it.
+        name = f"answer:{digest_of(question).hex()}"
+        timeless = self._cache.value(name, make, keep=lambda: is_whole)
         took_ms = round((time.perf_counter() - started) * 1000, 3)
         return timeless + orjson.dumps(took_ms) + b"}"
 

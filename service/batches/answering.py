@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from models.errors import DeadlineError, InputError
+from models.errors import DeadlineError, InputError, ShardAwayError
 from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
@@ -46,6 +46,11 @@ class Answerer:
             result = BatchResult(seed, asked.paper_id, name=asked.name)
             try:
                 answer = engine.search(asked.query)
+                if answer.coverage < 1:
+                    # Kept for days: it waits for the whole, and nothing of this chunk counts until then.
+                    raise ShardAwayError(
+                        "A part of the collection is away; the batch goes on with all of it."
+                    )
             except (InputError, DeadlineError) as error:
                 yield result.with_error(error)
             else:

@@ -64,13 +64,16 @@ class Cache:
         self._counts = {"memory_hits": 0, "memory_misses": 0, "redis_hits": 0, "redis_misses": 0}
         self._refused = 0
 
-    def value(self, name: str, make: Callable[[], bytes]) -> bytes:
+    def value(
+        self, name: str, make: Callable[[], bytes], *, keep: Callable[[], bool] = lambda: True
+    ) -> bytes:
         """The value of ``name``; made, by one of those who ask at the same time, where it is not kept.
 
+        ``keep`` is asked once it is made: whether others shall get it later.
         Raises what ``make`` raises, and DeadlineError where it takes too long.
         """
         kept = self._kept(name)
-        return kept if kept is not None else self._flights.run(name, lambda: self._made(name, make))
+        return kept if kept is not None else self._flights.run(name, lambda: self._made(name, make, keep))
 
     def stats(self) -> CacheStats:
         """The counters as they are now."""
@@ -115,13 +118,13 @@ class Cache:
                 self._keep(name, value)
         return value
 
-    def _made(self, name: str, make: Callable[[], bytes]) -> bytes:
+    def _made(self, name: str, make: Callable[[], bytes], keep: Callable[[], bool]) -> bytes:
         # Another may have made it between our look and our turn.
         value = self._recent(name)
         if value is not None:
             return value
         value = make()
-        if len(value) <= _MOST_VALUE_BYTES:
+        if len(value) <= _MOST_VALUE_BYTES and keep():
             self._keep(name, value)
             if self.redis is not None:
                 self.redis.put(self._redis_key(name), self._tag(name, value) + value, keep_s=KEEP_S)

@@ -23,6 +23,7 @@ from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageE
 from service.cache.annotations import load_cached
 from service.cache.digests import generation_digest
 from service.cache.store import Cache
+from service.cluster.snapshot import on_cluster
 from service.degradation import Degradation
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -232,8 +233,9 @@ def open_engine(
     What it makes of pasted papers is kept in ``cache``. What it has in common with ``beside`` it is shared:
     segments, and the encoder where it is the same. Raises SnapshotMissingError, SnapshotCorruptError.
     """
-    snapshot = open_snapshot(
-        settings.data, generation, device=settings.device, beside=None if beside is None else beside.snapshot
+    known = None if beside is None else beside.snapshot
+    snapshot = on_cluster(
+        open_snapshot(settings.data, generation, device=settings.device, beside=known), settings, beside=known
     )
     if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
         return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
@@ -250,6 +252,7 @@ def open_warm_engine(settings: Settings, cache: Cache) -> SearchEngine:
     with ThreadPoolExecutor(1) as pool:
         models = pool.submit(_loader(settings, cache, read_manifest(settings.data, generation)))
         snapshot = open_snapshot(settings.data, generation, device=settings.device)
+        snapshot = on_cluster(snapshot, settings)
         engine = SearchEngine(snapshot, models.result, n_candidates=settings.candidates)
         engine.warm_up()
     return engine

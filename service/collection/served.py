@@ -10,6 +10,7 @@ from indexer.files.file_system import limits_of
 from models.errors import EncoderMismatchError, StorageError
 from service.background import Repeating
 from service.cache.store import Cache
+from service.cluster.snapshot import ShardedSnapshot
 from service.collection.generations import NOT_FOLLOWED, OTHER_ENCODER, Engines, open_warm_engine
 from service.collection.ingest import NOT_ABSORBED, NOT_MERGED, NOT_WRITABLE, OTHER_MODELS, Ingest
 from service.collection.scrub import EVERY_S, NOT_SCRUBBED, Scrub
@@ -64,6 +65,9 @@ class ServedCollection:
         """What does not work at the moment."""
         for part in (*self._working, self.scrub, self.ingest):
             yield from part.degradations()
+        snapshot = self.engines.current.snapshot
+        if isinstance(snapshot, ShardedSnapshot):
+            yield from snapshot.shards.degradations()
 
     def __enter__(self) -> "ServedCollection":  # noqa: PYI034 - the tests' type checker knows no Self in methods
         self._running.callback(self.ingest.close)

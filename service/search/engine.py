@@ -15,7 +15,7 @@ from models.annotator import Annotator
 from models.errors import PaperNotFoundError
 from models.transport import SERVING
 from models.types import RankedPaper
-from service.answer_warnings import AnswerWarning, WarningCode, warning
+from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.cache.digests import generation_digest
 from service.context import check_deadline, stage
 from service.resolve.identifiers import Identifiers
@@ -36,6 +36,7 @@ from service.search.query import (
     none_allowed,
     stretches,
 )
+from service.search.reach import Reach, within_reach
 from service.search.rerank import Comparison, default_specificity, default_tau
 from service.search.seeds import ResolvedSeed, SeedReader
 from service.search.strength import Respect, Strengths, no_good_match
@@ -161,13 +162,18 @@ class SearchEngine:
     def search(self, query: SearchQuery) -> SearchAnswer:
         """The papers akin to the seeds of ``query`` and not to its negatives, explained.
 
-        Raises DeadlineError; EncoderMismatchError where what is pasted cannot be compared with the
-        collection; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
+        Of a cluster's collection less is searched while some of it is away: the answer says how much.
+
+        Raises DeadlineError, ShardAwayError; EncoderMismatchError where what is pasted cannot be compared
+        with the collection; PaperNotFoundError and SentenceSelectionError unless ``query.skip_unresolved``.
         """
+        return within_reach(self.snapshot, lambda reach: self._search(query, reach))
+
+    def _search(self, query: SearchQuery, reach: Reach) -> SearchAnswer:
         started = time.perf_counter()
         reader = SeedReader(self.snapshot, self.position, lambda: self.annotator)
         seeds, unresolved = reader.resolve(query)
-        page = self._answer(query, seeds)
+        page = self._answer(query, seeds, reach)
         return SearchAnswer(
             seeds=tuple(seed.asked for seed in seeds),
             unresolved=tuple(unresolved),
@@ -181,8 +187,10 @@ class SearchEngine:
                 *_warnings(seeds, page),
                 *self._words_missing(query),
                 *(no_good_match(page.results) if not query.page.offset else ()),
+                *coverage_warning(reach.coverage),
             ),
             took_ms=(time.perf_counter() - started) * 1000,
+            coverage=reach.coverage,
         )
 
     def _words_missing(self, query: SearchQuery) -> Iterator[AnswerWarning]:
@@ -191,7 +199,7 @@ class SearchEngine:
             lacking = sum(len(segment) for segment in self.snapshot.segments if segment.words is None)
             yield warning(WarningCode.WORDS_NOT_INDEXED, lacking)
 
-    def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed]) -> _Page:
+    def _answer(self, query: SearchQuery, seeds: Sequence[ResolvedSeed], reach: Reach) -> _Page:
         """One page of the list: candidates, re-ranked a stretch at a time, and explained."""
         snapshot = self.snapshot
         parts = [part for seed in seeds for part in seed.parts]
@@ -200,7 +208,7 @@ class SearchEngine:
             return _Page(
                 0, reason=Reason.NO_SENTENCE_OF_THAT_FACET if chosen_none else Reason.NO_SEED_RESOLVED
             )
-        allowed = snapshot.allowed_papers(query.filters).copy()
+        allowed = reach.within(snapshot.allowed_papers(query.filters)).copy()
         own = [seed.position for seed in seeds if seed.position is not None]
         allowed[own] = False
         among = {part.beside: snapshot.rows_of_facets(part.beside) for part in parts if part.beside}

@@ -194,7 +194,8 @@ class SearchAnswer:
 
     ``total`` counts the papers of the whole list, on all its pages; ``None`` where that is not known yet.
     ``reason``, and ``detail``, which tells a person, are set when there are no results. ``next_page`` is
-    ``None`` at the end of the list. ``took_ms`` is wall time.
+    ``None`` at the end of the list. ``coverage`` is the share of the collection's papers that could be
+    found, below 1 while a machine that holds some of them is away. ``took_ms`` is wall time.
     """
 
     seeds: tuple[AskedSeed, ...]
@@ -207,6 +208,7 @@ class SearchAnswer:
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+    coverage: float = 1.0
 
 
 # The same for a person, but for what depends on the query.

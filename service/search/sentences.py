@@ -13,11 +13,12 @@ from indexer.snapshot.snapshot import Snapshot
 from models.errors import MissingVectorsError, SentenceSelectionError
 from models.text.sentences import wording
 from models.types import Facet, Filters, Paper, Unit
-from service.answer_warnings import AnswerWarning, WarningCode, warning
+from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
 from service.context import check_deadline, stage
 from service.resolve.text_query import one_sentence, text_warnings
 from service.search.engine import SearchEngine
 from service.search.query import DETAILS, Reason, none_allowed
+from service.search.reach import Reach, within_reach
 
 # How many times as many rows to ask for where repeated sentences left fewer than wanted, and the most: a
 # publisher's notice may stand in every abstract, and looking at a row's text takes 40 us.
@@ -63,7 +64,8 @@ class SentenceAnswer:
     """Sentences, nearest first, and what the query was taken to be: sentence ``sentence`` of ``query``.
 
     A query given as text is the only sentence of a paper without id. ``reason``, and ``detail``, which tells
-    a person, are set when there are no results. ``took_ms`` is wall time.
+    a person, are set when there are no results. ``coverage`` is the share of the collection's papers that
+    could be searched. ``took_ms`` is wall time.
     """
 
     query: Paper
@@ -75,6 +77,7 @@ class SentenceAnswer:
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+    coverage: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,10 @@ def search_sentences(
     SentenceSelectionError; MissingVectorsError where the collection has none of sentences, or of functions;
     EncoderMismatchError where a text cannot be compared with them; DeadlineError.
     """
+    return within_reach(engine.snapshot, lambda reach: _search(engine, query, reach, most_rows=most_rows))
+
+
+def _search(engine: SearchEngine, query: SentenceQuery, reach: Reach, *, most_rows: int) -> SentenceAnswer:
     started = time.perf_counter()
     snapshot = engine.snapshot
     if snapshot.manifest.encoder.unit is Unit.DOCUMENT:
@@ -108,7 +115,7 @@ def search_sentences(
     index = snapshot.index if query.by is Likeness.MEANING else snapshot.function_index
     asked = _of_paper(engine, query) if query.paper_id is not None else _of_text(engine, query)
     check_deadline()
-    allowed = _allowed_rows(snapshot, asked.filters, query.facets)
+    allowed = _allowed_rows(snapshot, asked.filters, query.facets, reach)
     reason = None if allowed is None or allowed.any() else _why_none(snapshot, asked.filters, query)
     results, repeated = _nearest(
         snapshot, index, asked.vector, allowed=allowed, limit=query.limit, most_rows=most_rows
@@ -122,8 +129,9 @@ def search_sentences(
         generation=snapshot.generation,
         reason=reason,
         detail=None if reason is None else DETAILS[reason],
-        warnings=asked.warnings + repeats,
+        warnings=(*asked.warnings, *repeats, *coverage_warning(reach.coverage)),
         took_ms=(time.perf_counter() - started) * 1000,
+        coverage=reach.coverage,
     )
 
 
@@ -181,10 +189,10 @@ def _function_vector(engine: SearchEngine, paper: Paper) -> Float32[np.ndarray, 
 
 
 def _allowed_rows(
-    snapshot: Snapshot, filters: Filters, facets: Sequence[Facet]
+    snapshot: Snapshot, filters: Filters, facets: Sequence[Facet], reach: Reach
 ) -> Bool[np.ndarray, " n_rows"] | None:
     """Which rows may answer; ``None``: all."""
-    papers = snapshot.allowed_papers(filters)
+    papers = reach.within(snapshot.allowed_papers(filters))
     allowed = None if papers.all() else papers[snapshot.paper_of_row]
     if facets:
         of_facet = snapshot.rows_of_facets(facets)

@@ -84,11 +84,15 @@ class Strengths:
     def of(self, reach: float, respect: Respect) -> Strength | None:
         """How strong a match with that ``reach`` is; ``None`` in a collection too small to tell.
 
+        Also while a part of the collection is away, if it was not measured before.
+
         Raises DeadlineError.
         """
         key = (self._digest, respect)
         with _at_scales:
             scale = _scales.get(key)
+        if scale is None and self._snapshot.away:
+            return None  # what is measured now would hold for a part of the collection
         if scale is None:
             scale = np.sort(np.fromiter(self._reaches(respect), dtype=np.float64))
             with _at_scales:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from evaluation.bootstrap import bounds, intervals
+from evaluation.baselines.facets import BASELINES, Labelled, predict
 from evaluation.sets.functions import FunctionsSet
-from evaluation.tasks.facet_baselines import BASELINES, Labelled, predict
+from evaluation.statistics.bootstrap import bounds, intervals
 from evaluation.tasks.facets import (
     F1,
     MEASURES,
@@ -118,7 +118,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     held = 0
     for _ in range(200):
         tables = generator.multinomial(5, truth.ravel(), size=60).astype(np.float64)
-        low, high = bounds(tables, lambda drawn: f1_figures(drawn.reshape(-1, 5, 5)), n_resamples=400)
+        low, high, _ = bounds(tables, lambda drawn: f1_figures(drawn.reshape(-1, 5, 5)), n_resamples=400)
         held += low[1] <= expected <= high[1]
     assert 0.89 <= held / 200 <= 0.99
 

@@ -163,10 +163,14 @@ def serve(
         Keyless | None,
         typer.Option(help="What this machine may do while there is no API key. Default: read."),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Hold the indexes on a Ray cluster: its address, or local to start one here."),
+    ] = None,
 ) -> None:
     """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
     given = {"data": data, "host": host, "port": port, "encoder": encoder, "device": device}
-    serve_until_stopped(settings_of(**given, keyless=keyless), stdout)
+    serve_until_stopped(settings_of(**given, keyless=keyless, ray=ray), stdout)
 
 
 def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:

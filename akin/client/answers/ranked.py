@@ -156,6 +156,7 @@ class SearchAnswer(Results[Result]):
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
     took_ms: float = 0.0  # not told in a batch
+    coverage: float = 1.0  # the share of the collection's papers that could be found
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +225,4 @@ class RecommendationsAnswer(Results[Recommendation]):
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
     took_ms: float = 0.0  # not told in a batch
+    coverage: float = 1.0  # the share of the collection's papers that could be found

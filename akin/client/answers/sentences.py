@@ -60,6 +60,7 @@ class SentenceAnswer(Listed[FoundSentence]):
     detail: str | None
     warnings: tuple[AnswerWarning, ...]
     took_ms: float
+    coverage: float = 1.0  # the share of the collection's papers that could be found
 
 
 @dataclass(frozen=True, slots=True)

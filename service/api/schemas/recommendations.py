@@ -180,6 +180,9 @@ class RecommendationsOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
+    coverage: float = Field(
+        description="The share of the collection's papers that could be found.", ge=0, le=1
+    )
     took_ms: float
 
     @classmethod
@@ -195,5 +198,6 @@ class RecommendationsOut(BaseModel):
             reason=answer.reason,
             detail=answer.detail,
             warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
+            coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )

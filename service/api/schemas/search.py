@@ -443,6 +443,9 @@ class SearchOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
+    coverage: float = Field(
+        description="The share of the collection's papers that could be found.", ge=0, le=1
+    )
     took_ms: float
 
     @classmethod
@@ -466,5 +469,6 @@ class SearchOut(BaseModel):
             reason=answer.reason,
             detail=answer.detail,
             warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
+            coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )

@@ -148,6 +148,9 @@ class SentenceSearchOut(BaseModel):
     reason: Reason | None
     detail: str | None
     warnings: tuple[WarningOut, ...]
+    coverage: float = Field(
+        description="The share of the collection's papers that could be found.", ge=0, le=1
+    )
     took_ms: float
 
     @classmethod
@@ -160,6 +163,7 @@ class SentenceSearchOut(BaseModel):
             reason=answer.reason,
             detail=answer.detail,
             warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
+            coverage=answer.coverage,
             took_ms=round(answer.took_ms, 3),
         )
 

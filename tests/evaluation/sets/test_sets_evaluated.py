@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jaxtyping import Float32
 
-from evaluation.report.summary import Row
 from evaluation.sets import functions
 from evaluation.sets.functions import FunctionsSet, retrieval_by_label
 from evaluation.sets.scidocs import ScidocsSet
+from evaluation.statistics.summary import Row
 from evaluation.tasks.classification import macro_f1
 from evaluation.tasks.recommendation import Click, Metadata, recommend
 from models.encoder import Encoder

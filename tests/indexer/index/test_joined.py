@@ -29,7 +29,7 @@ def test_several_indexes_find_what_one_does(kind: str, n_allowed: int | None, k:
         allowed = np.zeros(N_ROWS, dtype=bool)
         allowed[generator.choice(N_ROWS // 2 + n_allowed // 2, n_allowed, replace=False)] = True
     own = np.split(rows, [10, 11, 300, 410])
-    joined = JoinedIndex([ExactIndex(each) for each in own], [len(each) for each in own])
+    joined = JoinedIndex.of([ExactIndex(each) for each in own], [len(each) for each in own])
     expected = ExactIndex(rows).search(queries, k, allowed=allowed)
     found = joined.search(queries, k, allowed=allowed)
     assert np.array_equal(expected.rows, found.rows)

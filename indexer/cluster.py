@@ -1,0 +1,119 @@
+"""A cluster of Ray, which encodes corpora and serves collections on several machines.
+
+Whoever reaches a cluster may run code on it, so that Ray's token authentication is on. The same token stands
+on every machine: in RAY_AUTH_TOKEN, in the file that RAY_AUTH_TOKEN_PATH names, or in ~/.ray/auth_token.
+"""
+
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from threading import current_thread, main_thread
+from typing import Any, Final
+
+from models.errors import InputError
+from models.extras import needed
+
+LOCAL: Final = "local"
+# Of a cluster on this machine alone, whose results fit into little; in bytes.
+_LOCAL_OBJECTS: Final = 256 * 2**20
+_REACHED_S: Final = 3.0
+_TOKEN_FILE: Final = Path(".ray") / "auth_token"
+# Of actors that need no processor of their own, but stand where there are some.
+HARDLY_ANY: Final = 0.01
+
+
+def connect(address: str) -> Any:
+    """The module ``ray``, connected to the cluster at ``address``: ``local`` starts one in this process.
+
+    Elsewhere it is HOST:PORT, or ``auto`` for the cluster that this machine is one of; this process must run
+    on one of its machines. Raises MissingPackageError; InputError where it cannot be reached.
+    """
+    # Ray reads these when it is loaded, and knows no other way. Nothing is sent to its makers.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if address == LOCAL:
+        _make_token()
+    with needed("A cluster (--ray, AKIN_RAY)", extra="ray"):
+        ray = import_module("ray")
+    if ray.is_initialized():
+        return ray
+    expect_reachable(address)
+    # Actors get no GPU but those that they ask for.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "1")
+    with _same_signals():
+        try:
+            if address == LOCAL:
+                ray.init(
+                    address=LOCAL,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    object_store_memory=_LOCAL_OBJECTS,
+                )
+            else:
+                ray.init(address=address, log_to_driver=False)
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise _not_joined(address, error) from error
+    return ray
+
+
+def expect_reachable(address: str) -> None:
+    """Refuse an address HOST:PORT where nobody listens, which Ray tries for long; raises InputError."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():  # a name that Ray knows
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_REACHED_S).close()
+    except (OSError, OverflowError) as error:
+        raise _not_joined(address, error) from error
+
+
+def _not_joined(address: str, error: Exception) -> InputError:
+    reason = (str(error) or type(error).__name__).strip().splitlines()[0][:200]
+    return InputError(
+        f"Cannot join the Ray cluster at {address!r} ({reason}); give --ray local, or the address of a "
+        "cluster that this machine is one of (`ray start --address=HOST:6379`), with the same RAY_AUTH_TOKEN "
+        "on all of them."
+    )
+
+
+def machines(ray: Any) -> list[str]:
+    """The ids of the machines of a cluster that have processors to compute with, one at least.
+
+    Raises InputError.
+    """
+    alive = [each for each in ray.nodes() if each["Alive"]]
+    found = [each["NodeID"] for each in alive if each["Resources"].get("CPU", 0) > 0]
+    if not found:
+        raise InputError("No machine of the cluster has a processor to compute with; add one to it.")
+    return found
+
+
+def placed(ray: Any, machine: str) -> Any:
+    """How an actor is placed on a machine, or on another where that is gone."""
+    strategies = import_module("ray.util.scheduling_strategies")
+    return strategies.NodeAffinitySchedulingStrategy(machine, soft=True)
+
+
+def _make_token() -> None:
+    """A token of this process's own cluster, where none is set."""
+    kept = Path.home() / _TOKEN_FILE
+    if not (os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH") or kept.is_file()):
+        os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+
+
+@contextmanager
+def _same_signals() -> Iterator[None]:
+    """Ray takes over SIGTERM as it connects; whoever calls had a handler of its own."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,114 @@
+"""A shard: some segments of each generation, searched where it is; an actor of Ray, or a plain object."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from jaxtyping import Float32, Int64, UInt8
+
+from indexer.index.vector_index import VectorIndex
+from indexer.snapshot.segment import Segment
+from indexer.snapshot.snapshot import open_segments
+from models.errors import SnapshotMissingError
+from models.types import Hits
+from service.cache.digests import generation_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation by name and by what it holds (hex), for in a folder filled anew names come again."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardLookup:
+    """What a segment is asked for, by name: the ``k`` rows nearest to ``queries``.
+
+    They are near in what sentences are about or, ``by_function``, in what they do. ``allowed`` are the flags
+    of its rows, eight to a byte; ``None`` for all.
+    """
+
+    segment: str
+    by_function: bool
+    queries: Float32[np.ndarray, "n_query dim"]
+    k: int
+    allowed: UInt8[np.ndarray, " n_bytes"] | None
+
+
+class Shard:
+    """Opens segments from the data folder, which must be there under the same path, and searches them.
+
+    Several threads may ask at once, and generations may be opened meanwhile.
+    """
+
+    def __init__(self, data: Path, *, device: str) -> None:
+        self._data = data
+        self._device = device
+        self._opened: dict[Generation, dict[str, Segment]] = {}
+        self._opening = Lock()
+
+    def open(self, generation: Generation, names: Sequence[str]) -> None:
+        """Hold the segments with these ``names``, ready to be searched.
+
+        Segments that it holds already are shared. Raises SnapshotCorruptError, SnapshotMissingError.
+        """
+        with self._opening:
+            if generation not in self._opened:
+                known = {name: each for held in self._opened.values() for name, each in held.items()}
+                manifest, segments = open_segments(
+                    self._data, generation.name, names, device=self._device, known=known
+                )
+                if generation_digest(manifest).hex() != generation.digest:
+                    raise SnapshotMissingError(
+                        f"Generation {generation.name} on the shard's disk is another than the service has; "
+                        "mount the same data folder on both."
+                    )
+                for segment in segments.values():
+                    _ = segment.index  # loaded now, not by the first query
+                    if segment.has_functions:
+                        _ = segment.function_index
+                self._opened[generation] = segments
+
+    def close(self, generation: Generation) -> None:
+        """Hold a generation no longer."""
+        with self._opening:
+            self._opened.pop(generation, None)
+
+    def pid(self) -> int:
+        """The number of its process."""
+        return os.getpid()
+
+    def opened(self) -> list[Generation]:
+        """The generations that can be searched."""
+        return list(self._opened)
+
+    def search(self, generation: Generation, lookups: Sequence[ShardLookup]) -> list[Hits]:
+        """The hits of each look-up, in order; raises SnapshotMissingError for another generation."""
+        segments = self._segments(generation)
+        return [_hits(segments[each.segment], each) for each in lookups]
+
+    def rows(
+        self, generation: Generation, wanted: Sequence[tuple[str, Int64[np.ndarray, "..."]]]
+    ) -> list[np.ndarray]:
+        """The stored rows of segments, by their numbers, of shape (n, dim); raises SnapshotMissingError."""
+        segments = self._segments(generation)
+        return [segments[name].vectors.rows[numbers] for name, numbers in wanted]
+
+    def _segments(self, generation: Generation) -> dict[str, Segment]:
+        segments = self._opened.get(generation)
+        if segments is None:
+            raise SnapshotMissingError(f"Generation {generation.name} is not open on this shard.")
+        return segments
+
+
+def _hits(segment: Segment, asked: ShardLookup) -> Hits:
+    index: VectorIndex = segment.function_index if asked.by_function else segment.index
+    allowed = None
+    if asked.allowed is not None:
+        allowed = np.unpackbits(asked.allowed, count=segment.entry.n_rows).astype(bool)
+    return index.search(asked.queries, asked.k, allowed=allowed)

@@ -1,0 +1,123 @@
+"""A snapshot whose indexes and vectors are on the machines of a cluster; all else of it is here."""
+
+import weakref
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from indexer.index.vector_index import JoinedIndex, Lookup
+from indexer.snapshot.snapshot import Snapshot
+from models.errors import ShardAwayError
+from models.types import Hits, rows_of
+from service.cluster.shard import Generation, ShardLookup
+from service.cluster.shards import Shards
+from service.settings import Settings
+
+
+def on_cluster(snapshot: Snapshot, settings: Settings, *, beside: Snapshot | None = None) -> Snapshot:
+    """A snapshot held by the shards that ``settings`` ask for, those of ``beside`` where it has some.
+
+    Itself where none are asked for. Raises MissingPackageError, InputError, ShardAwayError.
+    """
+    if not settings.ray:
+        return snapshot
+    if isinstance(beside, ShardedSnapshot):
+        return ShardedSnapshot(snapshot, beside.shards)
+    shards = Shards(
+        settings.ray,
+        settings.data,
+        n_shards=settings.shards,
+        n_replicas=settings.replicas,
+        device=settings.device,
+    )
+    return ShardedSnapshot(snapshot, shards)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A generation as shards hold it: by number, the name of each segment and the shard that has it.
+
+    Nothing in it leads back to the snapshot, which is let go of as soon as nobody uses it.
+    """
+
+    shards: Shards
+    generation: Generation
+    names: Sequence[str]
+    homes: Sequence[int]
+
+    def look_up(self, lookups: Sequence[Lookup], *, by_function: bool) -> list[Hits]:
+        """What each finds; every shard is asked once, for all of its segments."""
+        asked = []
+        for each in lookups:
+            allowed = None if each.allowed is None else np.packbits(each.allowed)
+            asked.append(ShardLookup(self.names[each.number], by_function, each.queries, each.k, allowed))
+        return self._asked("search", [each.number for each in lookups], asked)
+
+    def rows(self, wanted: Sequence[tuple[int, Int64[np.ndarray, "..."]]]) -> list[np.ndarray]:
+        """The stored rows of segments, by their numbers."""
+        numbers = [number for number, _ in wanted]
+        return self._asked("rows", numbers, [(self.names[number], rows) for number, rows in wanted])
+
+    def _asked(self, method: str, numbers: Sequence[int], asked: Sequence[object]) -> list[Any]:
+        """The answers to what is asked of segments, in order."""
+        by_home: dict[int, list[object]] = defaultdict(list)
+        for number, each in zip(numbers, asked, strict=True):
+            by_home[self.homes[number]].append(each)
+        answers = self.shards.call(method, self.generation, by_home)
+        found = {home: iter(own) for home, own in answers.items()}
+        return [next(found[self.homes[number]]) for number in numbers]
+
+
+class ShardedSnapshot(Snapshot):
+    """The same generation as ``whole``, and the same answers; each segment is searched by the shard it is on.
+
+    Papers, words, and what else is read for an answer come from the files, which this process maps.
+    """
+
+    def __init__(self, whole: Snapshot, shards: Shards) -> None:
+        super().__init__(whole.manifest, whole.segments, whole.of_segments(~whole.living))
+        self._whole = whole  # which keeps it from being cleared away
+        self.shards = shards
+        generation = shards.serve(whole.manifest)
+        weakref.finalize(self, shards.drop, generation)
+        names = [entry.name for entry in whole.manifest.segments]
+        homes = shards.homes(generation)
+        self.held = _Held(shards, generation, names, [homes[name] for name in names])
+
+    @property
+    def away(self) -> frozenset[int]:
+        """The numbers of the segments that cannot be searched now."""
+        away = self.shards.away(self.held.generation)
+        return frozenset(number for number, home in enumerate(self.held.homes) if home in away)
+
+    @cached_property
+    def index(self) -> JoinedIndex:
+        """As of any snapshot; asked for what a shard has that is away, it raises ShardAwayError."""
+        return JoinedIndex(partial(self.held.look_up, by_function=False), self._n_rows_of_each)
+
+    @cached_property
+    def function_index(self) -> JoinedIndex:
+        """The same over what the sentences do; raises MissingVectorsError."""
+        for segment in self.segments:
+            _ = segment.function_vectors
+        return JoinedIndex(partial(self.held.look_up, by_function=True), self._n_rows_of_each)
+
+    def gather(
+        self, positions: Int64[np.ndarray, " k"]
+    ) -> tuple[Float32[np.ndarray, "n_rows dim"], Int64[np.ndarray, " k_plus_1"]]:
+        """As of any snapshot; from the files where a shard is away."""
+        rows, offsets = rows_of(self.offsets, positions)
+        own = list(self._rows_by_segment(rows))
+        try:
+            found = self.held.rows([(number, numbers) for number, _, numbers in own])
+        except ShardAwayError:
+            return super().gather(positions)
+        gathered = np.empty((len(rows), self.manifest.encoder.dim), dtype=np.float32)
+        for (_, places, _), each in zip(own, found, strict=True):
+            gathered[places] = each
+        return gathered, offsets

@@ -1,0 +1,55 @@
+"""What of a collection a query reaches: all, or less while a machine that holds some of it is away."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+from jaxtyping import Bool
+
+from indexer.snapshot.snapshot import Snapshot
+from models.errors import ShardAwayError
+from service.context import check_deadline
+
+# How often a query is begun anew because one more part has gone away meanwhile.
+_MOST_TRIES: Final = 8
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The papers that can be found, ``None`` for all, and their share of those that are there."""
+
+    papers: Bool[np.ndarray, " n_positions"] | None = None
+    coverage: float = 1.0
+
+    def within(self, allowed: Bool[np.ndarray, " n_positions"]) -> Bool[np.ndarray, " n_positions"]:
+        """Those of the ``allowed`` papers that can be found."""
+        return allowed if self.papers is None else allowed & self.papers
+
+
+def reach_of(snapshot: Snapshot) -> Reach:
+    """What can be found now; raises ShardAwayError where that is nothing of a collection with papers."""
+    away = snapshot.away
+    if not away or not len(snapshot):
+        return Reach()
+    papers = ~snapshot.papers_of(away)
+    n_found = int(np.count_nonzero(papers & snapshot.living))
+    if not n_found:
+        raise ShardAwayError("No machine that holds a part of the collection answers; try again in a moment.")
+    return Reach(papers, n_found / len(snapshot))
+
+
+def within_reach(snapshot: Snapshot, answer: Callable[[Reach], _T]) -> _T:
+    """What ``answer`` gives for what can be found: begun anew, with less, where a part goes away meanwhile.
+
+    So it is the answer that a filter for those papers would give, never half of one. Raises ShardAwayError,
+    DeadlineError.
+    """
+    for _ in range(_MOST_TRIES):
+        reach = reach_of(snapshot)
+        try:
+            return answer(reach)
+        except ShardAwayError:
+            check_deadline()
+    raise ShardAwayError("Machines that hold parts of the collection come and go; try again in a moment.")

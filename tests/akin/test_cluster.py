@@ -1,0 +1,168 @@
+"""A collection on a cluster of Ray: the answers of one machine, and less, in so many words, of a part."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.cluster import connect, expect_reachable
+from indexer.snapshot.snapshot import open_snapshot
+from models.annotator import Annotator
+from models.errors import InputError, ShardAwayError
+from models.types import Facet, Filters
+from service.answer_warnings import WarningCode
+from service.cluster.shards import Shards
+from service.cluster.snapshot import ShardedSnapshot
+from service.search.aspect import Aspect, Contrast
+from service.search.engine import SearchEngine
+from service.search.query import Kinship, SearchAnswer, SearchQuery, Seed
+from service.search.sentences import Likeness, SentenceQuery, search_sentences
+from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.servers.patience import soon
+from tests.support.servers.ray import RayCluster
+
+N_PAPERS = 90
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, sentence_annotator: Annotator) -> Path:
+    """A collection of three segments, with replaced papers."""
+    folder = tmp_path_factory.mktemp("sharded")
+    papers = many_papers(N_PAPERS)
+    made_by = sentence_annotator
+    for first in (0, 30, 55):
+        corpus = write_corpus(folder / "c.jsonl", papers[first : first + 35])
+        given = {"tagger": made_by.tagger, "functions": made_by.functions}
+        build_quietly(corpus, folder / "data", made_by.encoder, **given)  # type: ignore[arg-type]  # as it takes them
+    return folder / "data"
+
+
+@pytest.fixture(scope="module")
+def shards(ray_cluster: RayCluster, data: Path) -> Iterator[Shards]:
+    """Two shards."""
+    shards = Shards(ray_cluster.address, data, n_shards=2, look_s=0.1)
+    yield shards
+    shards.close()
+
+
+@pytest.fixture(scope="module")
+def here(data: Path, sentence_annotator: Annotator) -> SearchEngine:
+    """What answers on one machine."""
+    return SearchEngine(open_snapshot(data), lambda: sentence_annotator, n_candidates=20)
+
+
+@pytest.fixture(scope="module")
+def there(data: Path, shards: Shards, sentence_annotator: Annotator) -> SearchEngine:
+    """What answers on the cluster."""
+    snapshot = ShardedSnapshot(open_snapshot(data), shards)
+    return SearchEngine(snapshot, lambda: sentence_annotator, n_candidates=20)
+
+
+def queries(engine: SearchEngine) -> dict[str, SearchQuery]:
+    """One of each kind."""
+    first, second = (engine.snapshot.paper(int(position)) for position in engine.snapshot.positions[[5, 60]])
+    others = frozenset(engine.snapshot.paper(int(position)).id for position in engine.snapshot.positions[::2])
+    pasted = replace(second, id="")
+    unlike = Aspect(sentences=(2, 3), unlike=Contrast(sentences=(0,)))
+    return {
+        "whole abstract": SearchQuery((Seed(first.id),)),
+        "facet": SearchQuery((Seed(first.id, aspect=Aspect(facets=(Facet.BACKGROUND,))),)),
+        "sentences": SearchQuery((Seed(second.id, aspect=Aspect(sentences=(1, 2))),)),
+        "contrast": SearchQuery((Seed(first.id, aspect=unlike),)),
+        "pasted": SearchQuery((Seed(paper=pasted),), omit_pasted=True),
+        "text": SearchQuery((Seed(text="We propose a method for whales."),)),
+        "facet of a text": SearchQuery((Seed(text="whales", aspect=Aspect(facets=(Facet.BACKGROUND,))),)),
+        "several": SearchQuery((Seed(first.id), Seed(second.id)), negatives=(Seed(text="graphs"),)),
+        "all of several": SearchQuery((Seed(first.id), Seed(paper=pasted)), akin_to=Kinship.ALL),
+        "filtered": SearchQuery((Seed(first.id),), filters=Filters(exclude_ids=others), words=0.0),
+        "long list": SearchQuery((Seed(second.id),), limit=70),
+    }
+
+
+def told(answer: SearchAnswer) -> SearchAnswer:
+    """All of an answer but the time it took."""
+    return replace(answer, took_ms=0.0)
+
+
+def same(one: SearchAnswer, other: SearchAnswer) -> bool:
+    """Whether two answers are equal to the bit, the time they took aside."""
+    return repr(told(one)) == repr(told(other))
+
+
+def test_the_cluster_answers_as_one_machine(here: SearchEngine, there: SearchEngine) -> None:
+    """Every kind of query, with all that an answer holds, to the bit; each shard has some of the segments."""
+    assert {0, 1} == set(there.snapshot.held.homes)  # type: ignore[attr-defined]  # a sharded one
+    for kind, query in queries(here).items():
+        answer = there.search(query)
+        assert answer.results, kind
+        assert same(here.search(query), answer), kind
+        assert 1 == answer.coverage
+
+
+def test_sentences_are_found_on_the_cluster(here: SearchEngine, there: SearchEngine) -> None:
+    """The same sentences by what they are about and by what they do."""
+    for by in Likeness:
+        query = SentenceQuery(text="We propose a method.", by=by, limit=30)
+        answers = [replace(search_sentences(each, query), took_ms=0.0) for each in (here, there)]
+        assert answers[0].results
+        assert answers[0] == answers[1]
+
+
+def test_a_killed_shard_is_told_and_comes_back(
+    here: SearchEngine, there: SearchEngine, shards: Shards
+) -> None:
+    """Meanwhile answers are those of a filter for the other papers, and say which share these are."""
+    snapshot = there.snapshot
+    query = queries(here)["whole abstract"]
+    there.search(query)  # the scale of its results is measured now
+    (victim, _) = shards.replicas
+    ray = connect("")
+    os.kill(ray.get(victim.actor.pid.remote()), signal.SIGKILL)
+    soon(lambda: bool(snapshot.away), every_s=0.001)
+    answer = there.search(query)
+    reached = ~snapshot.papers_of(
+        [number for number, home in enumerate(snapshot.held.homes) if home == victim.shard]  # type: ignore[attr-defined]
+    )
+    expected = float((reached & snapshot.living).sum() / len(snapshot))
+    assert expected == answer.coverage
+    assert [WarningCode.PARTIAL_COVERAGE] == [each.code for each in answer.warnings]
+    ids = frozenset(
+        snapshot.paper(int(position)).id for position in np.flatnonzero(reached & snapshot.living)
+    )
+    filtered = here.search(replace(query, filters=Filters(ids=ids)))
+    assert [each.paper.id for each in filtered.results] == [each.paper.id for each in answer.results]
+    assert [each.score for each in filtered.results] == [each.score for each in answer.results]
+    assert shards.degradations()
+    soon(lambda: not snapshot.away)
+    assert same(here.search(query), there.search(query))
+    assert not shards.degradations()
+
+
+def test_a_generation_that_no_shard_has_is_away(
+    data: Path, shards: Shards, there: SearchEngine, sentence_annotator: Annotator
+) -> None:
+    """A shard answers for the generation of the query alone, and holds none that nobody needs."""
+    older = ShardedSnapshot(open_snapshot(data, "000001"), shards)
+    engine = SearchEngine(older, lambda: sentence_annotator, n_candidates=20)
+    query = SearchQuery((Seed(text="whales"),))
+    assert ("000001", there.snapshot.generation) == (
+        engine.search(query).generation,
+        there.search(query).generation,
+    )
+    generation, ray = older.held.generation, connect("")
+    placed = shards.homes(generation)
+    (first, second) = shards.replicas
+    del older, engine
+    soon(lambda: all(generation not in ray.get(each.actor.opened.remote()) for each in (first, second)))
+    with pytest.raises(ShardAwayError):
+        shards.call("search", generation, {placed["000001"]: []})
+
+
+def test_a_cluster_that_is_not_there_is_refused() -> None:
+    """The error says what to do."""
+    with pytest.raises(InputError, match="Cannot join the Ray cluster"):
+        expect_reachable("127.0.0.1:1")

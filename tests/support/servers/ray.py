@@ -1,0 +1,97 @@
+"""Clusters of Ray on this machine: each node its own processes, as on machines of their own."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers.patience import soon
+
+# Of all nodes and of whoever connects.
+TOKEN = "a-token-of-these-tests-and-no-secret-at-all"  # noqa: S105 - it is none
+ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STATS_ENABLED": "0"}
+_OBJECT_STORE_BYTES = 80_000_000
+# Nodes on one machine would want the same ports.
+_ANY_PORTS = ("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats")
+_ROOT = Path(__file__).parents[3]
+
+
+class RayNode:
+    """The processes of one node, in a group of their own; they end with it."""
+
+    def __init__(self, *options: str, environment: Mapping[str, str]) -> None:
+        command = [str(Path(sys.executable).with_name("ray")), "start", "--block", *options, *_ANY_PORTS]
+        self.process = subprocess.Popen(
+            [*command, f"--object-store-memory={_OBJECT_STORE_BYTES}", "--num-cpus=1"],
+            env={**os.environ, "PYTHONPATH": str(_ROOT), **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def kill(self) -> None:
+        """End all of its processes at once, as where a machine loses its power."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class RayCluster:
+    """A cluster with a head and further nodes; a context."""
+
+    def __init__(self, **environment: str) -> None:
+        # Paths of sockets may have no more than 107 characters.
+        self._folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        self._environment = {**ENVIRONMENT, **environment}
+        self.nodes: list[RayNode] = []
+        own = ("--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--include-dashboard=false")
+        self.head = self._begun(*own, f"--temp-dir={self._folder}")
+        soon(self._answers, process=self.head.process, every_s=0.1)
+
+    def add_node(self) -> RayNode:
+        """One more node."""
+        return self._begun(f"--address={self.address}", "--node-ip-address=127.0.0.1")
+
+    def _begun(self, *options: str) -> RayNode:
+        node = RayNode(*options, environment=self._environment)
+        self.nodes.append(node)
+        return node
+
+    def _answers(self) -> bool:
+        host, port = self.address.split(":")
+        try:
+            with socket.create_connection((host, int(port)), timeout=1):
+                return True
+        except OSError:
+            return False
+
+    def __enter__(self) -> "RayCluster":  # noqa: PYI034 - the tests' type checker knows no Self in methods
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes:
+            if node.process.poll() is None:
+                node.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """A cluster of one node, which this process may join."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():  # which Ray reads when it is loaded
+            patch.setenv(name, value)
+        ray = pytest.importorskip("ray", reason="Ray is not installed")
+        with RayCluster() as cluster:
+            yield cluster
+            ray.shutdown()
