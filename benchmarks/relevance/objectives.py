@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from evaluation.bootstrap import difference
 
 from akin.cli.training import data as recipes_of
 from akin.cli.training.config import RunConfig
@@ -34,6 +33,7 @@ from evaluation.collection import Collection
 from evaluation.measurement import load_collection
 from evaluation.measures import per_query
 from evaluation.sets.pairs import read_set
+from evaluation.statistics.bootstrap import difference
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource
 from models.encoder import load_encoder
