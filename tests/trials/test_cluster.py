@@ -1,18 +1,19 @@
-"""A cluster of three nodes: the answers of one machine over 500 queries, and under load what kills do to it."""
+"""A cluster of three nodes: 500 queries answer as on one machine, and what kills do to it under load."""
 
-import json
 import os
 import signal
 import statistics
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -26,14 +27,19 @@ from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
 from service.search.query import SearchAnswer, SearchQuery, Seed
 from tests.support.annotators import hashing_annotator
-from tests.support.builds import build_quietly, many_papers, write_corpus
+from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
-from tests.support.servers.processes import running_service
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 from tests.support.servers.ray import RayCluster
 
 pytestmark = pytest.mark.trial
 N_PAPERS, N_SEGMENTS, N_QUERIES = 1_200, 6, 500
 FULL_AGAIN_S = 10.0
+
+
+def tell(words: str) -> None:
+    """For whoever runs the trial."""
+    print(words, flush=True)  # noqa: T201 - `make trials` shows it
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +87,26 @@ def nodes(monkeypatch: pytest.MonkeyPatch, ray_environment: None) -> Iterator[No
         ray.shutdown()
 
 
+Held = Callable[[Shards], Shards]
+
+
+@pytest.fixture
+def held(nodes: Nodes) -> Iterator[Held]:
+    """Has shards end before their cluster does."""
+    with ExitStack() as ending:
+
+        def hold(shards: Shards) -> Shards:
+            ending.callback(shards.close)
+            return shards
+
+        yield hold
+
+
+def engine_of(data: Path, shards: Shards) -> SearchEngine:
+    """What answers on the cluster."""
+    return SearchEngine(ShardedSnapshot(open_snapshot(data), shards), hashing_annotator, n_candidates=50)
+
+
 def queries(engine: SearchEngine) -> Iterator[SearchQuery]:
     """Whole abstracts, facets, contrast, several seeds and texts in turn."""
     snapshot = engine.snapshot
@@ -102,10 +128,12 @@ def plain(answer: SearchAnswer) -> str:
     return repr(replace(answer, took_ms=0.0))
 
 
-def test_500_queries_answer_as_on_one_machine(data: Path, nodes: Nodes, here: SearchEngine) -> None:
+def test_500_queries_answer_as_on_one_machine(
+    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+) -> None:
     """Equal to the bit; the times of both are told."""
-    shards = Shards(nodes.cluster.address, data)
-    there = SearchEngine(ShardedSnapshot(open_snapshot(data), shards), hashing_annotator, n_candidates=50)
+    shards = held(Shards(nodes.cluster.address, data))
+    there = engine_of(data, shards)
     assert 3 == shards.n_shards
     times: dict[str, list[float]] = {"here": [], "there": []}
     n_empty = 0
@@ -118,14 +146,13 @@ def test_500_queries_answer_as_on_one_machine(data: Path, nodes: Nodes, here: Se
         assert plain(answers[0]) == plain(answers[1])
         n_empty += not answers[0].results
     for name, own in times.items():
-        print(f"{name}: median {statistics.median(own):.1f} ms, p95 {np.percentile(own, 95):.1f} ms")
-    print(f"{N_QUERIES} queries equal, {n_empty} of them without results")
-    shards.close()
+        tell(f"{name}: median {statistics.median(own):.1f} ms, p95 {np.percentile(own, 95):.1f} ms")
+    tell(f"{N_QUERIES} queries equal, {n_empty} of them without results")
 
 
 @dataclass(slots=True)
 class Load:
-    """Queries one after another until it is stopped: each answer is that of all, or of the part that it says."""
+    """One query again and again until it is stopped; an answer is that of all, or of the part it says."""
 
     engine: SearchEngine
     query: SearchQuery
@@ -174,11 +201,10 @@ def killed(name: str, there: SearchEngine, expected: dict[float, str], kill: Any
     load.stopped.set()
     for thread in threads:
         thread.join()
-    print(
+    tell(
         f"{name}: noticed after {noticed_s:.1f} s, full again after {full_s:.1f} s; answers by coverage "
         f"{dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {len(load.errors)} errors, "
         f"{len(load.wrong)} wrong",
-        flush=True,
     )
     assert not load.wrong
     assert not load.errors, load.errors[:3]
@@ -203,10 +229,12 @@ def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
     return {key: found for key, found in expected.items() if found}
 
 
-def test_a_shard_and_a_node_are_killed_under_load(data: Path, nodes: Nodes, here: SearchEngine) -> None:
+def test_a_shard_and_a_node_are_killed_under_load(
+    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+) -> None:
     """No wrong answer, its coverage told, and all of it again within 10 s, after a shard and after a node."""
-    shards = Shards(nodes.cluster.address, data)
-    there = SearchEngine(ShardedSnapshot(open_snapshot(data), shards), hashing_annotator, n_candidates=50)
+    shards = held(Shards(nodes.cluster.address, data))
+    there = engine_of(data, shards)
     there.warm_up()
     ray = connect("")
     expected = of_parts(here, there)
@@ -216,13 +244,14 @@ def test_a_shard_and_a_node_are_killed_under_load(data: Path, nodes: Nodes, here
     own = ray.get_runtime_context().get_node_id()
     on_node = [each for each in shards.replicas if each.machine in nodes.ids and each.machine != own]
     killed("a node", there, expected, nodes.ids[on_node[0].machine].kill)
-    shards.close()
 
 
-def test_with_two_processes_a_shard_nothing_is_missing(data: Path, nodes: Nodes, here: SearchEngine) -> None:
+def test_with_two_processes_a_shard_nothing_is_missing(
+    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+) -> None:
     """While one process of each shard is killed after another every answer is that of all."""
-    shards = Shards(nodes.cluster.address, data, n_replicas=2)
-    there = SearchEngine(ShardedSnapshot(open_snapshot(data), shards), hashing_annotator, n_candidates=50)
+    shards = held(Shards(nodes.cluster.address, data, n_replicas=2))
+    there = engine_of(data, shards)
     there.warm_up()
     ray = connect("")
     load = Load(there, SearchQuery((Seed(there.snapshot.paper(3).id),)), of_parts(here, there))
@@ -234,8 +263,34 @@ def test_with_two_processes_a_shard_nothing_is_missing(data: Path, nodes: Nodes,
         soon(lambda each=replica: bool(each.opened), every_s=0.05)  # type: ignore[misc]
     load.stopped.set()
     thread.join()
-    print(f"two processes a shard: {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {load.errors[:3]}")
+    tell(f"two processes a shard: {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {load.errors[:3]}")
     assert [1.0] == list(load.n_answers)
     assert not load.wrong
     assert not load.errors
-    shards.close()
+
+
+def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
+    """What a service does then: it goes on for a while, and ends, to be started anew with the head."""
+    with RayCluster() as cluster:
+        cluster.add_node()
+        given = {"AKIN_RAY": cluster.address, "AKIN_SHARDS": "2", "PYTHONPATH": str(ROOT), "AKIN_RATE": "0"}
+        with service_process(data, program=AKIN_WITHOUT_WEIGHTS, **given) as (process, client):
+            texts = (f"We propose method {number}." for number in count())  # none is in the cache
+            questions = ({"query": {"text": text}, "limit": 3} for text in texts)
+            assert 1 == client.post("/v1/search", json=next(questions)).json()["coverage"]
+            cluster.head.kill()
+            started, told = time.monotonic(), Counter[str]()
+            while process.poll() is None and time.monotonic() - started < 120:
+                try:
+                    answer = client.post("/v1/search", json=next(questions))
+                    content = answer.json()
+                    what = f"{answer.status_code} {content.get('coverage', content.get('type'))}"
+                except httpx.HTTPError as error:
+                    what = type(error).__name__
+                if what not in told:
+                    tell(f"{time.monotonic() - started:.1f} s after the head was killed: {what}")
+                told[what] += 1
+                time.sleep(0.2)
+            ended_s = time.monotonic() - started
+            tell(f"ended after {ended_s:.0f} s with {process.poll()}; {dict(told)}")
+            assert process.poll() is not None
