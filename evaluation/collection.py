@@ -13,13 +13,14 @@ SETS: Mapping[str, str] = MappingProxyType(
         "beir": "evaluation.sets.beir:BeirSet",
         "csfcube": "evaluation.sets.csfcube:CsfcubeSet",
         "demo": "evaluation.sets.demo:DemoSet",
+        "doris-mae": "evaluation.sets.doris_mae:DorisMaeSet",
         "functions": "evaluation.sets.functions:FunctionsSet",
         "iclr2022": "evaluation.sets.iclr2022:Iclr2022Set",
         "pairs": "evaluation.sets.pairs:PairsSet",
-        "relish": "evaluation.sets.relish:RelishSet",
+        "relish": "evaluation.sets.aspire.relish:RelishSet",
         "scidocs": "evaluation.sets.scidocs:ScidocsSet",
         "trec": "evaluation.sets.trec:TrecSet",
-        "treccovid-rf": "evaluation.sets.treccovid:TreccovidRfSet",
+        "treccovid-rf": "evaluation.sets.aspire.treccovid:TreccovidRfSet",
     }
 )
 

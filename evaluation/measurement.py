@@ -1,30 +1,26 @@
 """One measurement: a collection, the runs of the systems asked for, every figure with its interval."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float32
 
 from evaluation.collection import SETS, Collection, CollectionReader, EvalQuery
 from evaluation.report.explained import ExplainedRanking
-from evaluation.report.summary import ALL, Comparison, Row, compare, summarise
 from evaluation.run import Run, read_trec
-from evaluation.sets.functions import FunctionsSet
-from evaluation.sets.scidocs import ScidocsSet
-from evaluation.systems.dense import parse_name
-from evaluation.systems.sentence_systems import sentence_vectors
-from evaluation.systems.systems import Systems, check_name, has_plan
+from evaluation.statistics.multiple import correct_named
+from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
+from evaluation.systems.system import VectorSystem, parse
+from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource, present_encoders
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.encoder import load_encoder
 from models.errors import InputError
-from models.functions import read_metadata
 from models.registry import resolve
 from models.transport import Scorer
-from models.types import Paper, ProgressFn, Unit
+from models.types import ProgressFn
 
 # Queries whose rankings are shown with their alignments, and papers of each.
 _N_EXPLAINED, _PAPERS_EXPLAINED = 6, 10
@@ -37,7 +33,8 @@ class Request:
     ``data`` is a data folder whose snapshot gives the vectors, ``cache`` a folder that keeps vectors between
     runs. ``tau`` and ``words`` are in units of distance, ``specificity`` is per unit (None: as the service).
     ``limit_queries`` spreads a small number of queries over the collection. ``functions`` are weights of
-    function encoders, for the set of that name.
+    function encoders, for the set of that name. ``published`` rankings that lie beside a collection are
+    measured also beside ``systems``.
     """
 
     systems: tuple[str, ...] = ()
@@ -51,6 +48,27 @@ class Request:
     device: str = "auto"
     limit_queries: int | None = None
     functions: tuple[Path, ...] = ()
+    published: bool = False
+
+
+@runtime_checkable
+class MeasuresVectors(Protocol):
+    """A test collection that measures vectors beside rankings: classification, say."""
+
+    def figures(
+        self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
+    ) -> Iterator[Row]:
+        """The figures of each encoder; ``ranked`` are those of the rankings. Raises what ``load`` raises."""
+        ...
+
+
+@runtime_checkable
+class HoldsRankings(Protocol):
+    """A test collection in whose folder others' rankings may lie."""
+
+    def rankings(self, path: Path) -> Iterator[Run]:
+        """Each as a run; raises what ``load`` raises."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +83,12 @@ class Measurement:
     rows: tuple[Row, ...]
     against_best: tuple[tuple[str, Comparison], ...]
     explanations: tuple[ExplainedRanking, ...]
+
+    @property
+    def best(self) -> str:
+        """The system that ``against_best`` compares with the others; empty where nothing is ranked."""
+        others = {name for name, _ in self.against_best}
+        return next((run.system for run in self.runs if run.system not in others), "")
 
 
 def load_collection(name: str, path: Path, *, limit_queries: int | None = None) -> Collection:
@@ -94,10 +118,10 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
     Raises UnknownNameError, CollectionMissingError, InputError, WeightsError or EncoderMismatchError.
     """
     for system in request.systems:
-        check_name(system)
+        parse(system)
     reader = _reader(name)
     collection = _limited(reader.load(path), request.limit_queries)
-    if request.limit_queries is not None and isinstance(reader, ScidocsSet | FunctionsSet):
+    if request.limit_queries is not None and isinstance(reader, MeasuresVectors):
         note = "The limit of queries does not apply to what is no ranking of papers."
         collection = replace(collection, notes=(*collection.notes, note))
     snapshot = None if request.data is None else open_snapshot(request.data)
@@ -113,9 +137,13 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
             on_progress("systems", number, len(names))
             runs.append(systems.rank(system))
         on_progress("systems", len(names), len(names))
+        if isinstance(reader, HoldsRankings) and (request.published or not request.systems):
+            runs += reader.rankings(path)
     collection = replace(collection, notes=(*collection.notes, *_unanswered(collection, runs)))
     rows = summarise(collection, runs) if runs else []
-    rows += _unranked(reader, path, request, (systems.source(encoder) for encoder in encoders))
+    if isinstance(reader, MeasuresVectors):
+        sources = [systems.source(encoder) for encoder in encoders]
+        rows += reader.figures(path, sources, rows, functions=request.functions)
     if not rows:
         raise InputError(f"None of the systems asked for can be measured on {name}; leave out --system.")
     best = best_run(runs, rows, collection)
@@ -142,11 +170,12 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
     if best is None:
         return []
     main = replace(collection, measures=collection.measures[:1])
-    return [
+    found = [
         (run.system, next(found for found in compare(main, best, run) if found.facet == ALL))
         for run in runs
         if run is not best
     ]
+    return list(correct_named(found))
 
 
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
@@ -161,7 +190,7 @@ def _explained(
     systems: Systems, collection: Collection, runs: Sequence[Run], rows: Sequence[Row]
 ) -> list[ExplainedRanking]:
     """Some queries, evenly spread, under the best system that has a plan to show."""
-    with_plan = [run for run in runs if has_plan(run.system)]
+    with_plan = [run for run in runs if systems.has_plan(run)]
     best = best_run(with_plan, rows, collection)
     if best is None:
         return []
@@ -192,50 +221,10 @@ def _spread(queries: Sequence[EvalQuery], n: int) -> list[EvalQuery]:
     return [queries[place] for place in sorted(by_facet[i] for i in taken)]
 
 
-def _unranked(
-    reader: CollectionReader, path: Path, request: Request, sources: Iterable[VectorSource]
-) -> Iterator[Row]:
-    """The figures of sets that are not all rankings: one system for each way an encoder gives vectors."""
-    if isinstance(reader, FunctionsSet):
-        yield from _functions(reader, path, request, sources)
-    if isinstance(reader, ScidocsSet):
-        for source in sources:
-            spec = source.encoder.spec
-            if source.snapshot is not None and spec.unit is Unit.SENTENCE:
-                raise InputError("SciDocs needs document vectors, which a snapshot lacks; leave out --data.")
-            yield from reader.evaluate(path, partial(_documents, source), system=f"{spec.name}:document")
-
-
-def _functions(
-    reader: FunctionsSet, path: Path, request: Request, sources: Iterable[VectorSource]
-) -> Iterator[Row]:
-    papers, opened = list(reader.load(path).papers.values()), list(sources)
-    here = {source.encoder.spec.fingerprint for source in opened}
-    if strange := [path for path in request.functions if read_metadata(path)["encoder"] not in here]:
-        raise InputError(
-            f"{strange[0]} reads layers of {read_metadata(strange[0])['encoder_name']!r}, which is not "
-            "measured here; name it with --encoder."
-        )
-    for source in opened:
-        for system, vectors in sentence_vectors(papers, source, functions=request.functions).items():
-            of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
-            yield from reader.evaluate(path, partial(_known, of_paper), system=system)
-
-
-def _known(
-    vectors: Mapping[str, Float32[np.ndarray, "n_sentence dim"]], papers: Sequence[Paper]
-) -> list[Float32[np.ndarray, "n_sentence dim"]]:
-    return [vectors[paper.id] for paper in papers]
-
-
-def _documents(source: VectorSource, papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
-    return np.stack([paper.document for paper in source.of(papers, stage=source.encoder.spec.name)])
-
-
 def _encoders(request: Request, snapshot: Snapshot | None) -> list[str]:
     """Those asked for, by name or in the systems' names; else the snapshot's; else all on this machine."""
     named = [*request.encoders]
-    named += [parse_name(system)[0] for system in request.systems if ":" in system]
+    named += [system.encoder for system in map(parse, request.systems) if isinstance(system, VectorSystem)]
     if not named and not request.systems:
         named = [snapshot.manifest.arguments["encoder"]] if snapshot else present_encoders()
     return list(dict.fromkeys(named))

@@ -303,8 +303,9 @@ class RankedPaper:
     """One result: ``score == -sum(weight * distance)`` over ``alignments``, ``omitted`` and ``words``.
 
     That holds within 1e-5; higher is better. ``omitted`` is empty unless the paper or the query is long.
-    ``converged`` says whether the scorer's plan met its tolerance. ``strength`` is ``None`` where the
-    collection is too small to tell.
+    ``converged`` says whether the scorer's plan met its tolerance, ``gap`` how far at most what the plans
+    minimise is from its least, in units of distance: 0 for scorers without transport. ``strength`` is
+    ``None`` where the collection is too small to tell.
     """
 
     paper: Paper
@@ -312,6 +313,7 @@ class RankedPaper:
     alignments: tuple[Alignment, ...] = ()
     highlights: tuple[Highlight, ...] = ()
     converged: bool = True
+    gap: float = 0.0
     omitted: tuple[Omitted, ...] = ()
     words: MatchedWords = NO_WORDS
     strength: Strength | None = None

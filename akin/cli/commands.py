@@ -75,7 +75,7 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
         ),
         "compact": Listed(
             f"{_COLLECTION}.maintenance:compact",
-            "Merge all segments, into one of up to five million vectors, and drop what is deleted.",
+            "Merge all segments, into few of up to a million vectors each, and drop what is deleted.",
         ),
         "backup": Listed(
             f"{_COLLECTION}.maintenance:backup",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from akin.client.answers.papers import AnswerWarning, Paper, PaperHead
+from akin.client.answers.papers import AnswerWarning, Paper, PaperHead, TitlesAnswer
 from akin.client.answers.ranked import Recommendation, RecommendationsAnswer, Result, SearchAnswer
 from akin.client.answers.sentences import Analysis, FoundSentence, SentenceAnswer
 
@@ -44,6 +44,11 @@ def of_analysis(analysis: Analysis) -> str:
         for n, sentence in enumerate(analysis.sentences)
     ]
     return _joined([], lines, None, analysis.warnings)
+
+
+def of_titles(answer: TitlesAnswer) -> str:
+    """The papers, the most alike title first."""
+    return _joined([], (_head(found.paper) for found in answer.results), answer.detail, ())
 
 
 def of_paper(paper: Paper) -> str:

@@ -12,8 +12,8 @@ import argparse
 import json
 from pathlib import Path
 
-from evaluation.bootstrap import Interval, difference, interval
 from evaluation.sets.functions import FunctionsSet
+from evaluation.statistics.bootstrap import Interval, difference, interval
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.facets import FACETS, FacetTagger, facet_codes, load_tagger, read_tagger

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.bootstrap import difference, interval
+from evaluation.baselines.lexical import Bm25, paper_text, words
 from evaluation.collection import Collection
 from evaluation.measurement import load_collection
 from evaluation.measures import per_query
 from evaluation.run import Run
-from evaluation.systems.dense import SUFFIXES, score_pool
-from evaluation.systems.lexical import Bm25, paper_text, words
+from evaluation.statistics.bootstrap import difference, interval
+from evaluation.systems.dense import score_pool
+from evaluation.systems.system import DENSE
 from evaluation.systems.vectors import VectorSource, encode_collection
 from models.encoder import load_encoder
 
@@ -81,7 +82,7 @@ def main() -> None:
     )
     lexical = Bm25([words(paper_text(paper)) for paper in collection.papers.values()])
     scored = systems(
-        np.stack([score_pool(SUFFIXES["single"], vectors, q, everything) for q in collection.queries]),
+        np.stack([score_pool(DENSE["single"], vectors, q, everything) for q in collection.queries]),
         np.stack([lexical.scores(words(paper_text(query.paper))) for query in collection.queries]),
     )
     values = {

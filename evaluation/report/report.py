@@ -14,8 +14,9 @@ from evaluation.collection import Collection
 from evaluation.measures import per_query
 from evaluation.report.charts import Dot, Point, dots, scatter, ticks
 from evaluation.report.explained import ExplainedRanking, readable
-from evaluation.report.summary import ALL, Comparison, Row, compare
 from evaluation.run import Run
+from evaluation.statistics.multiple import correct
+from evaluation.statistics.summary import ALL, Comparison, Row, compare
 from indexer.files.durable import replace_file, storage_errors
 
 __all__ = ["ExplainedRanking", "write_report"]
@@ -197,10 +198,12 @@ def _duels(collection: Collection, runs: Sequence[Run], table: _Table) -> list[_
     shown = replace(collection, measures=(table.measure,))
     values = {run.system: per_query(shown, run)[table.measure] for run in ordered}
     axis = ticks([value for of_system in values.values() for value in of_system.values()])
-    return [
+    duels = [
         _duel(shown, ordered[0], other, values=values, axis=axis, name=f"duel-{number}")
         for number, other in enumerate(ordered[1:])
     ]
+    corrected = correct([duel.comparison for duel in duels])
+    return [replace(duel, comparison=found) for duel, found in zip(duels, corrected, strict=True)]
 
 
 def _duel(

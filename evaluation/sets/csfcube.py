@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
+from evaluation.run import Run
 from evaluation.sets.files import JsonObject, json_document, json_lines, locate
 from indexer.corpus.rows import RawPaper, to_paper
 from models.errors import BrokenRowError, CorpusFormatError, InputError
@@ -39,6 +40,7 @@ evaluation_splits.json
 test-pid2anns-csfcube-background.json
 test-pid2anns-csfcube-method.json
 test-pid2anns-csfcube-result.json
+NAME-ranking-background.json, ...      optional: published rankings, {query: [[paper, distance], ...]}
 """
 
     def load(self, path: Path) -> Collection:
@@ -67,6 +69,25 @@ test-pid2anns-csfcube-result.json
             measures=MEASURES,
             notes=tuple(_notes(queries, folds)),
         )
+
+    def rankings(self, path: Path) -> Iterator[Run]:
+        """Published rankings in files ``NAME-ranking-FACET.json``: {query: [[paper, distance], ...]}.
+
+        Raises CorpusFormatError for a file that holds anything else.
+        """
+        scores: dict[str, dict[str, dict[str, float]]] = {}
+        for file in sorted(path.glob("*-ranking-*.json*")):
+            name, _, rest = file.name.partition("-ranking-")
+            for query, ranked in json_document(file).items():
+                try:
+                    of_query = {str(paper): -float(distance) for paper, distance in ranked}
+                except (TypeError, ValueError) as error:
+                    raise CorpusFormatError(
+                        f"{file}: query {query} has no list of papers with their distances. Fetch it again."
+                    ) from error
+                scores.setdefault(name, {})[f"{query}-{rest.partition('.')[0]}"] = of_query
+        for name, of_queries in scores.items():
+            yield Run(f"{name} (published)", of_queries)
 
 
 def _papers(path: Path) -> Iterator[tuple[str, Paper]]:

@@ -1,17 +1,23 @@
 """Sentence retrieval by discourse function: does a sentence find others that do what it does?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from evaluation.bootstrap import intervals
 from evaluation.collection import Collection
-from evaluation.report.summary import Row
-from evaluation.sets.files import json_lines, locate
+from evaluation.sets.files import json_lines, locate, text_lines
 from evaluation.sets.papers import PaperText, to_papers
-from models.errors import BrokenRowError, EncoderError
+from evaluation.statistics.bootstrap import intervals
+from evaluation.statistics.summary import Row
+from evaluation.systems.sentence_systems import sentence_vectors
+from evaluation.systems.vectors import VectorSource
+from indexer.corpus.rows import clean
+from models.errors import BrokenRowError, EncoderError, InputError
+from models.functions import read_metadata
 from models.types import Facet, Paper
 
 MEASURES = ("MAP@R", "P@1", "Rprec")
@@ -23,30 +29,61 @@ _BATCH_PAPERS = 256
 EncodeSentences = Callable[[Sequence[Paper]], Sequence[Float32[np.ndarray, "n_sentence dim"]]]
 
 
-class FunctionsSet:
-    """CSAbstruct's labelled sentences: each is a query, all the others its pool, those of its label relevant.
+# PubMed RCT's labels; there is no facet for conclusions, and they say what was found.
+_RCT_FACETS = {
+    "background": Facet.BACKGROUND,
+    "objective": Facet.OBJECTIVE,
+    "methods": Facet.METHOD,
+    "results": Facet.RESULT,
+    "conclusions": Facet.RESULT,
+}
+_FILES = tuple(f"{side}.{kind}" for kind in ("jsonl", "txt") for side in ("test", "dev", "train"))
 
-    The protocol of Sugimoto and Aizawa (SDP 2022; semantics 4.4), on the one set of labels that is free to
-    use. Reads the first file there is of test, dev and train. ``evaluate`` measures; ``load`` gives the
-    labelled abstracts without queries, for whoever wants to see them.
+
+@dataclass(frozen=True, slots=True)
+class LabelledSentences:
+    """Abstracts by id with a label for each sentence; ``clusters`` are what the bootstrap resamples."""
+
+    papers: Mapping[str, Paper]
+    labels: Mapping[str, tuple[str, ...]]
+    clusters: Mapping[str, str]
+
+
+class FunctionsSet:
+    """Labelled sentences: each is a query, all the others its pool, those of its label relevant.
+
+    The protocol of Sugimoto and Aizawa (SDP 2022; semantics 4.4), on CSAbstruct, on PubMed RCT or on
+    sentences labelled with communicative functions. Of a folder the first file there is of test, dev and
+    train is read. ``evaluate`` measures; ``load`` gives the labelled abstracts without queries, for whoever
+    wants to see them.
     """
 
-    publisher = "CSAbstruct's authors (github.com/allenai/sequential_sentence_classification, folder data)"
+    publisher = (
+        "CSAbstruct's authors (github.com/allenai/sequential_sentence_classification, folder data), PubMed "
+        "RCT's (github.com/Franck-Dernoncourt/pubmed-rct) or that of communicative functions "
+        "(github.com/Alab-NII/FECFevalDataset, folder sentences)"
+    )
     layout = """
 <folder>/          or one file
-  test.jsonl       {"abstract_id", "sentences": [texts], "labels": [labels]} on each line
-                   (or dev.jsonl, train.jsonl); labels: background, objective, method, result, other
+  test.jsonl       CSAbstruct (or dev.jsonl, train.jsonl): {"sentences": [texts], "labels": [labels]} on each
+                   line; labels: background, objective, method, result, other
+  test.txt         PubMed RCT (or dev.txt, train.txt): a line ###ID, then LABEL <TAB> sentence on each line,
+                   then an empty line; labels: BACKGROUND, OBJECTIVE, METHODS, RESULTS, CONCLUSIONS
+<file>.tsv         communicative functions: function <TAB> phrase <TAB> sentence <TAB> PAPER_s-... a line
 """
 
     def load(self, path: Path) -> Collection:
-        """The labelled abstracts; raises CollectionMissingError or BrokenRowError."""
+        """The labelled abstracts; raises CollectionMissingError or BrokenRowError.
+
+        A sentence has a facet where its label is one.
+        """
         file = self.file(path)
-        papers, _ = to_papers(_text(record, file, number) for number, record in json_lines(file))
-        return Collection("functions", papers, (), {}, 1, MEASURES, (f"Sentences of {file.name}.",))
+        labelled = read_labelled_sentences(file)
+        return Collection("functions", labelled.papers, (), {}, 1, MEASURES, (f"Sentences of {file.name}.",))
 
     def file(self, path: Path) -> Path:
         """What ``load`` reads: ``path`` itself, or the first file there is; raises CollectionMissingError."""
-        return path if path.is_file() else locate(self, path, "test.jsonl", "dev.jsonl", "train.jsonl")
+        return path if path.is_file() else locate(self, path, *_FILES)
 
     def evaluate(self, path: Path, encode_sentences: EncodeSentences, *, system: str) -> list[Row]:
         """P@1, R-precision and MAP@R over all sentences and over those of each label (as ``facet``).
@@ -55,8 +92,8 @@ class FunctionsSet:
         it reads no further; a sentence without a vector neither asks nor answers. Intervals resample
         abstracts. Raises what ``load`` raises, and EncoderError for vectors that do not fit.
         """
-        papers = tuple(self.load(path).papers.values())
-        vectors, labels, clusters = _labelled_vectors(papers, encode_sentences)
+        labelled = read_labelled_sentences(self.file(path))
+        vectors, labels, clusters = _labelled_vectors(labelled, encode_sentences)
         values = retrieval_by_label(vectors, np.unique(labels, return_inverse=True)[1])
         rows = []
         for facet in ("all", *sorted(set(labels))):
@@ -66,6 +103,31 @@ class FunctionsSet:
                 figures = (found.value, found.low, found.high, found.n)
                 rows.append(Row("functions", system, facet, "all", measure, *figures))
         return rows
+
+    def figures(
+        self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
+    ) -> Iterator[Row]:
+        """``evaluate`` for each way in which each encoder gives sentences vectors.
+
+        Raises InputError for weights of ``functions`` that read another encoder.
+        """
+        papers = list(self.load(path).papers.values())
+        here = {source.encoder.spec.fingerprint for source in sources}
+        if strange := [each for each in functions if read_metadata(each)["encoder"] not in here]:
+            raise InputError(
+                f"{strange[0]} reads layers of {read_metadata(strange[0])['encoder_name']!r}, which is not "
+                "measured here; name it with --encoder."
+            )
+        for source in sources:
+            for system, vectors in sentence_vectors(papers, source, functions=functions).items():
+                of_paper = dict(zip((paper.id for paper in papers), vectors, strict=True))
+                yield from self.evaluate(path, partial(_known, of_paper), system=system)
+
+
+def _known(
+    vectors: Mapping[str, Float32[np.ndarray, "n_sentence dim"]], papers: Sequence[Paper]
+) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+    return [vectors[paper.id] for paper in papers]
 
 
 def retrieval_by_label(
@@ -103,9 +165,10 @@ def retrieval_by_label(
 
 
 def _labelled_vectors(
-    papers: Sequence[Paper], encode_sentences: EncodeSentences
+    labelled: LabelledSentences, encode_sentences: EncodeSentences
 ) -> tuple[Float32[np.ndarray, "n_rows dim"], list[str], list[str]]:
-    """The vectors of all sentences end to end, with the label and the abstract of each."""
+    """The vectors of all sentences end to end, with the label and the cluster of each."""
+    papers = tuple(labelled.papers.values())
     rows: list[Float32[np.ndarray, "n_sentence dim"]] = []
     labels: list[str] = []
     clusters: list[str] = []
@@ -123,16 +186,82 @@ def _labelled_vectors(
                     "this set needs an encoder of sentences."
                 )
             rows.append(np.asarray(vectors, dtype=np.float32))
-            labels.extend(str(sentence.facet) for sentence in paper.sentences[: len(vectors)])
-            clusters.extend([paper.id] * len(vectors))
+            labels.extend(labelled.labels[paper.id][: len(vectors)])
+            clusters.extend([labelled.clusters[paper.id]] * len(vectors))
     return np.concatenate(rows), labels, clusters
 
 
-def _text(record: Mapping[str, object], path: Path, line: int) -> PaperText:
-    sentences, labels = record.get("sentences"), record.get("labels")
-    if not isinstance(sentences, list) or not isinstance(labels, list) or len(sentences) != len(labels):
-        raise BrokenRowError(str(path), line, "no sentences and labels of one length")
-    if unknown := {str(label) for label in labels} - set(Facet):
-        raise BrokenRowError(str(path), line, f"unknown labels {', '.join(sorted(unknown))}")
-    # The file numbers every abstract 0; its line tells them apart.
-    return PaperText(f"line:{line}", "", [str(s) for s in sentences], [Facet(label) for label in labels])
+def read_labelled_sentences(file: Path) -> LabelledSentences:
+    """The sentences of a file; its name tells the layout: CSAbstruct's .jsonl, PubMed RCT's .txt, or .tsv.
+
+    Raises BrokenRowError, naming the line.
+    """
+    kind = file.name.removesuffix(".gz").rpartition(".")[2]
+    read = {"txt": _pubmed_rct, "tsv": _communicative_functions}.get(kind, _csabstruct)
+    labels: dict[str, tuple[str, ...]] = {}
+    clusters: dict[str, str] = {}
+    texts = []
+    for text, own, cluster in read(file):
+        texts.append(text)
+        labels[text.id], clusters[text.id] = tuple(own), cluster
+    papers, _ = to_papers(texts)
+    return LabelledSentences(papers, labels, clusters)
+
+
+# A text, the labels of its sentences, its cluster.
+_Read = Iterator[tuple[PaperText, list[str], str]]
+
+
+def _csabstruct(path: Path) -> _Read:
+    for line, record in json_lines(path):
+        sentences, labels = record.get("sentences"), record.get("labels")
+        if not isinstance(sentences, list) or not isinstance(labels, list) or len(sentences) != len(labels):
+            raise BrokenRowError(str(path), line, "no sentences and labels of one length")
+        if unknown := {str(label) for label in labels} - set(Facet):
+            raise BrokenRowError(str(path), line, f"unknown labels {', '.join(sorted(unknown))}")
+        # The file numbers every abstract 0; its line tells them apart.
+        yield _labelled(f"line:{line}", sentences, labels, [Facet(label) for label in labels])
+
+
+def _pubmed_rct(path: Path) -> _Read:
+    name, rows = "", list[tuple[str, str]]()
+    for line, content in text_lines(path):
+        label, tab, sentence = content.rstrip("\r\n").partition("\t")
+        if label.startswith("###") and not tab:
+            yield from _rct_abstract(name, rows)
+            name, rows = label.removeprefix("###").strip(), []
+        elif label:
+            if not name or not tab or label.lower() not in _RCT_FACETS:
+                known = ", ".join(_RCT_FACETS).upper()
+                raise BrokenRowError(str(path), line, f"neither ###ID nor LABEL <TAB> sentence, of {known}")
+            rows.append((sentence, label.lower()))
+    yield from _rct_abstract(name, rows)
+
+
+def _rct_abstract(name: str, rows: Sequence[tuple[str, str]]) -> _Read:
+    if rows:
+        labels = [label for _, label in rows]
+        yield _labelled(name, [text for text, _ in rows], labels, [_RCT_FACETS[label] for label in labels])
+
+
+def _communicative_functions(path: Path) -> _Read:
+    """Sentences out of their papers, each a text of its own; those of one paper are resampled together."""
+    for line, content in text_lines(path):
+        if content.isspace():
+            continue
+        fields = content.rstrip("\r\n").split("\t")
+        if len(fields) != 4 or not clean(fields[0]):
+            raise BrokenRowError(
+                str(path), line, f"{len(fields)} columns; expected function, phrase, sentence, id"
+            )
+        text, labels, _ = _labelled(f"line:{line}", [fields[2]], [clean(fields[0])], [None])
+        yield text, labels, fields[3].partition("_s-")[0]
+
+
+def _labelled(
+    name: str, sentences: Sequence[object], labels: Sequence[object], facets: Sequence[Facet | None]
+) -> tuple[PaperText, list[str], str]:
+    """A text without its empty sentences, which no vector would have."""
+    kept = [i for i, sentence in enumerate(sentences) if clean(str(sentence))]
+    text = PaperText(name, "", [str(sentences[i]) for i in kept], [facets[i] for i in kept])
+    return text, [str(labels[i]) for i in kept], name

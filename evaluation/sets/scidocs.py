@@ -1,18 +1,27 @@
 """SciDocs (Cohan et al., ACL 2020): four ranking tasks, two of classification, and a recommendation."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+from jaxtyping import Float32
+
 from evaluation.collection import Collection, EvalQuery
-from evaluation.report.summary import Row
 from evaluation.sets.files import JsonObject, csv_rows, json_document, locate, read_qrels
 from evaluation.sets.papers import PaperText, notes_on, text_of, to_papers
+from evaluation.statistics.summary import ALL, Row
+from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import Examples, classify
 from evaluation.tasks.recommendation import Click, EncodePapers, Metadata, recommend
-from models.errors import BrokenRowError, CorpusFormatError
+from models.errors import BrokenRowError, CorpusFormatError, InputError
+from models.types import Paper, Unit
 
 RANKING_TASKS = ("coview", "coread", "cite", "cocite")
 CLASSIFICATION_TASKS = ("mag", "mesh")
+# Two of each ranking and of the recommendation, one of each classification.
+_N_FIGURES = 12
 _SPLITS = ("train", "val", "test")
 
 
@@ -92,6 +101,34 @@ class ScidocsSet:
         features = {paper_id: _metadata(record) for paper_id, record in metadata.items()}
         rows += recommend(shown, features, _propensities(scores), papers, encode, system=system)
         return rows
+
+    def figures(
+        self, path: Path, sources: Sequence[VectorSource], ranked: Sequence[Row], *, functions: Sequence[Path]
+    ) -> Iterator[Row]:
+        """``evaluate`` for the document vectors of each encoder, and SPECTER's "Avg" over all seven tasks.
+
+        Raises InputError for vectors of a snapshot, which has none of documents.
+        """
+        for source in sources:
+            spec = source.encoder.spec
+            if source.snapshot is not None and spec.unit is Unit.SENTENCE:
+                raise InputError("SciDocs needs document vectors, which a snapshot lacks; leave out --data.")
+            system = f"{spec.name}:document"
+            rows = self.evaluate(path, partial(_documents, source), system=system)
+            yield from (*rows, *average([*ranked, *rows], system))
+
+
+def average(rows: Sequence[Row], system: str) -> Iterator[Row]:
+    """The mean of the twelve figures of a system (Cohan et al., table 1), where it has them; no interval."""
+    tasks = (*RANKING_TASKS, *CLASSIFICATION_TASKS, "recomm")
+    own = [row.value for row in rows if row.system == system and row.facet in tasks and row.fold == ALL]
+    if len(own) == _N_FIGURES:
+        mean = sum(own) / len(own)
+        yield Row("scidocs", system, ALL, ALL, "Avg", mean, math.nan, math.nan, len(own))
+
+
+def _documents(source: VectorSource, papers: Sequence[Paper]) -> Float32[np.ndarray, "n_papers dim"]:
+    return np.stack([paper.document for paper in source.of(papers, stage=source.encoder.spec.name)])
 
 
 def _texts(metadata: Mapping[str, object], wanted: Iterable[str]) -> Iterator[PaperText]:

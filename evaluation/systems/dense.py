@@ -1,16 +1,13 @@
 """Dense systems: a query's sentence vectors against those of its pool, by any scorer of models.transport."""
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from evaluation.collection import EvalQuery
+from evaluation.systems.system import Choice, DenseSystem
 from evaluation.systems.vectors import CollectionVectors
-from models.errors import UnknownNameError
 from models.transport import SERVING, Scorer, TransportSettings, score_papers
 from models.types import NO_WORDS, EncodedPaper, Facet, Paper, RankedPaper, Unit
 from service.search.aspect import Aspect, Part, focused
@@ -19,59 +16,6 @@ from service.search.words import QueryVectors, QueryWords
 
 # Papers compared in one call; bounds memory where the pool is a whole collection.
 _BLOCK_PAPERS = 8_192
-
-
-class Choice(StrEnum):
-    """Which of the query's sentence vectors are compared."""
-
-    SELECTED = "selected"  # those the query selects (ASPIRE's aspect query, semantics 3.5)
-    WHOLE = "whole"  # all (ASPIRE's whole-abstract query, semantics 2)
-    FOCUS = "focus"  # the selected, turned away from the rest, as the service does
-
-
-@dataclass(frozen=True, slots=True)
-class DenseSystem:
-    """How an encoder's vectors become a score; no ``scorer``: the distance of the two document vectors.
-
-    ``alone``: each sentence was encoded by itself. ``tagged``: the query's sentences are selected by a
-    tagger's facets, not by those the collection gives (``tagged``). ``words``: shared words count
-    beside the vectors, and specific sentences more than others, as in the service.
-    """
-
-    scorer: Scorer | None
-    choice: Choice = Choice.SELECTED
-    alone: bool = False
-    tagged: bool = False
-    words: bool = False
-
-
-_WITHOUT_WORDS: dict[str, DenseSystem] = {
-    "document": DenseSystem(None),
-    **{f"alone:{scorer}": DenseSystem(scorer, alone=True) for scorer in Scorer},
-    **{f"{scorer}": DenseSystem(scorer) for scorer in Scorer},
-    **{f"{scorer}:whole": DenseSystem(scorer, Choice.WHOLE) for scorer in Scorer},
-    **{f"{scorer}:focus": DenseSystem(scorer, Choice.FOCUS) for scorer in Scorer},
-    **{f"{scorer}:tagged": DenseSystem(scorer, tagged=True) for scorer in Scorer},
-    **{f"{scorer}:focus:tagged": DenseSystem(scorer, Choice.FOCUS, tagged=True) for scorer in Scorer},
-}
-# A system is named ENCODER:SUFFIX.
-SUFFIXES = _WITHOUT_WORDS | {
-    f"{suffix}:words": replace(system, words=True)
-    for suffix, system in _WITHOUT_WORDS.items()
-    if system.scorer is not None and not system.alone
-}
-# Encoders may be folders, whose names hold anything; of two suffixes that fit, the longer is meant.
-_NAME = re.compile(rf"(.+?):({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})")
-
-
-def parse_name(system: str) -> tuple[str, str]:
-    """The encoder and the suffix of a dense system's name; raises UnknownNameError."""
-    match = _NAME.fullmatch(system)
-    if match is None:
-        raise UnknownNameError(
-            f"Unknown system {system!r}; a system of vectors is ENCODER:{{{', '.join(SUFFIXES)}}}."
-        )
-    return match[1], match[2]
 
 
 def score_pool(

@@ -1,18 +1,4 @@
-"""The systems a table compares, by name: word baselines and everything an encoder's vectors allow.
-
-    bm25, tfidf, word2vec, word2vec-tfidf      title and abstract as the query
-    bm25-facet, tfidf-facet, ...               the selected sentences alone as the query
-    ENCODER:alone:SCORER                       the selected sentences, each encoded by itself
-    ENCODER:SCORER                             the selected sentences, read in context (semantics 3.5)
-    ENCODER:SCORER:whole                       all sentences of the query
-    ENCODER:SCORER:focus                       the selected sentences, turned away from the rest
-    ENCODER:SCORER:tagged, ...:focus:tagged    selected by the facets that the encoder's tagger gives
-    ...:words                                  any of the last four, as in the service: shared words count
-                                               beside the vectors, and specific sentences more than others
-    ENCODER:document                           L2 distance of the document vectors
-
-Candidates always count with title and whole abstract.
-"""
+"""The systems of a table, ranking one collection; what several of them need is computed once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,23 +8,22 @@ import numpy as np
 from gensim.models import KeyedVectors
 from jaxtyping import Float64, Int64
 
+from evaluation.baselines.lexical import Bm25, TfIdf, Words, paper_text, words
+from evaluation.baselines.word_vectors import WordVectors, train
 from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
-from evaluation.systems.dense import (
-    SUFFIXES,
+from evaluation.systems.dense import explain, picks_sentences, query_vectors, query_words, score_pool
+from evaluation.systems.system import (
+    DENSE,
+    TEXT_SYSTEMS,
     Choice,
     DenseSystem,
-    explain,
-    parse_name,
-    picks_sentences,
-    query_vectors,
-    query_words,
-    score_pool,
+    TextSystem,
+    VectorSystem,
+    parse,
 )
-from evaluation.systems.lexical import Bm25, TfIdf, Words, paper_text, words
-from evaluation.systems.tagged import has_facet, retag
+from evaluation.systems.tagged import has_facet, in_facet, retag
 from evaluation.systems.vectors import CollectionVectors, VectorSource, encode_collection
-from evaluation.systems.word_vectors import WordVectors, train
 from indexer.words.collection import CollectionWords
 from indexer.words.file import words_of
 from models.annotator import Annotator
@@ -47,31 +32,16 @@ from models.errors import InputError, UnknownNameError
 from models.facets import FacetTagger, load_tagger
 from models.text.words import count_words
 from models.transport import SERVING, Scorer, TransportSettings
-from models.types import EncoderSpec, RankedPaper, Unit
+from models.types import EncoderSpec, Facet, RankedPaper, Unit
 from service.search.rerank import SAMPLE_PAPERS, default_specificity, default_tau, specificity_weights
 from service.search.words import QueryVectors, default_weight
 
 # What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
 # collection are measured over all of it (semantics 3.7).
 DEPTH = 1_000
-TEXT_SYSTEMS = ("bm25", "tfidf", "word2vec", "word2vec-tfidf")
-_FACET = "-facet"
-
 TextScorer = Bm25 | TfIdf | WordVectors
 # What scores the papers at some positions of the collection; -inf leaves a paper out.
 PoolScorer = Callable[[EvalQuery, Int64[np.ndarray, " k"]], Float64[np.ndarray, " k"]]
-
-
-def check_name(system: str) -> None:
-    """Raise UnknownNameError unless ``system`` names one; its encoder is not looked for."""
-    if system.removesuffix(_FACET) in TEXT_SYSTEMS:
-        return
-    if ":" not in system:
-        raise UnknownNameError(
-            f"Unknown system {system!r}; known: {', '.join(TEXT_SYSTEMS)}, each also with {_FACET}, and "
-            f"ENCODER:{{{', '.join(SUFFIXES)}}}."
-        )
-    parse_name(system)
 
 
 class Systems:
@@ -113,13 +83,14 @@ class Systems:
         Where no query selects sentences, the systems that only differ in how they use them are left out.
         """
         selects = any(query.selected is not None for query in self.collection.queries)
-        names = list(TEXT_SYSTEMS) + [name + _FACET for name in TEXT_SYSTEMS if selects]
+        names = [str(TextSystem(method)) for method in TEXT_SYSTEMS]
+        names += [str(TextSystem(method, facet=True)) for method in TEXT_SYSTEMS if selects]
         for encoder in encoders:
-            for suffix, system in SUFFIXES.items():
-                plain = selects or system.choice is Choice.SELECTED
-                asked = system.scorer is None or system.scorer in scorers
-                if plain and asked and not self._hindrance(encoder, system):
-                    names.append(f"{encoder}:{suffix}")
+            for dense in DENSE.values():
+                plain = selects or dense.choice is Choice.SELECTED
+                wanted = dense.scorer is None or dense.scorer in scorers
+                if plain and wanted and not self._obstacle(encoder, dense):
+                    names.append(str(VectorSystem(encoder, dense)))
         return names
 
     def rank(self, system: str) -> Run:
@@ -138,26 +109,35 @@ class Systems:
             self._sources[encoder] = self._open_source(encoder)
         return self._sources[encoder]
 
+    def has_plan(self, run: Run) -> bool:
+        """Whether ``run`` is of a system here whose plans can be shown."""
+        try:
+            system = parse(run.system)
+        except UnknownNameError:
+            return False
+        return isinstance(system, VectorSystem) and system.has_plan
+
     def explain(self, run: Run, query: EvalQuery, *, limit: int) -> tuple[RankedPaper, ...]:
         """The best ``limit`` papers of ``query`` in a run of these systems, with their alignments.
 
         Empty where the system has no plan: words and document vectors.
         """
-        if not has_plan(run.system):
+        system = parse(run.system)
+        if isinstance(system, TextSystem) or not system.has_plan:
             return ()
-        encoder, suffix = parse_name(run.system)
+        encoder, dense = system.encoder, system.dense
         best = run.ranking(query.id)[:limit]
         ranked = {self._position[paper_id]: self.collection.papers[paper_id] for paper_id in best}
-        vectors = self._encoded(encoder, SUFFIXES[suffix])
-        words = self._query_words(encoder, SUFFIXES[suffix], query)
+        vectors = self._encoded(encoder, dense)
+        words = self._query_words(encoder, dense, query)
         return explain(
-            SUFFIXES[suffix],
+            dense,
             vectors,
             query,
             ranked,
             settings=self._settings(encoder, text=words is not None and query.is_text),
             words=words,
-            log_weights=self._log_weights(encoder, SUFFIXES[suffix], query),
+            log_weights=self._log_weights(encoder, dense, query),
         )
 
     def _rank(self, query: EvalQuery, scorer: PoolScorer) -> dict[str, float]:
@@ -172,20 +152,17 @@ class Systems:
             kept = kept[np.lexsort((names, -scores[kept]))[:DEPTH]]
         return {self._ids[positions[i]]: float(scores[i]) for i in kept}
 
-    def _scorer(self, system: str) -> PoolScorer:
-        base = system.removesuffix(_FACET)
-        if base in TEXT_SYSTEMS:
-            return self._by_text(base, facet=system != base)
-        check_name(system)
-        return self._by_vectors(*parse_name(system))
+    def _scorer(self, name: str) -> PoolScorer:
+        system = parse(name)
+        return self._by_text(system) if isinstance(system, TextSystem) else self._by_vectors(system)
 
-    def _by_text(self, name: str, *, facet: bool) -> PoolScorer:
-        if name not in self._texts:
-            self._texts[name] = self._text_scorer(name)
-        scorer = self._texts[name]
+    def _by_text(self, system: TextSystem) -> PoolScorer:
+        if system.method not in self._texts:
+            self._texts[system.method] = self._text_scorer(system.method)
+        scorer = self._texts[system.method]
 
         def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
-            asked = words(paper_text(query.paper, query.selected if facet else None))
+            asked = words(paper_text(query.paper, query.selected if system.facet else None))
             return scorer.scores(asked)[positions] if asked else np.full(len(positions), -np.inf)
 
         return score
@@ -205,20 +182,27 @@ class Systems:
     def _word_vectors(self) -> KeyedVectors:
         return train(self._documents)
 
-    def _by_vectors(self, encoder: str, suffix: str) -> PoolScorer:
-        system = SUFFIXES[suffix]
-        if hindrance := self._hindrance(encoder, system):
-            raise InputError(f"{encoder}:{suffix} cannot be computed: {hindrance}")
-        vectors = self._encoded(encoder, system)
-        queries = self._tagged(encoder) if system.tagged else {}
+    def _by_vectors(self, system: VectorSystem) -> PoolScorer:
+        encoder, dense = system.encoder, system.dense
+        if obstacle := self._obstacle(encoder, dense):
+            raise InputError(f"{system} cannot be computed: {obstacle}")
+        vectors = self._encoded(encoder, dense)
+        queries = self._tagged(encoder) if dense.tagged else {}
+        of_facet: dict[str, CollectionVectors] = {}
 
         def score(query: EvalQuery, positions: Int64[np.ndarray, " k"]) -> Float64[np.ndarray, " k"]:
             asked = queries.get(query.id, query)
-            words = self._query_words(encoder, system, asked)
-            settings = self._settings(encoder, text=system.words and query.is_text)
-            weights = self._log_weights(encoder, system, asked)
+            words = self._query_words(encoder, dense, asked)
+            settings = self._settings(encoder, text=dense.words and query.is_text)
+            weights = self._log_weights(encoder, dense, asked)
+            beside = vectors
+            if dense.same_facet and has_facet(query):
+                if query.facet not in of_facet:
+                    rows = in_facet(vectors.papers, self.collection.papers.values(), Facet(query.facet))
+                    of_facet[query.facet] = replace(vectors, papers=rows)
+                beside = of_facet[query.facet]
             return score_pool(
-                system, vectors, asked, positions, settings=settings, words=words, log_weights=weights
+                dense, beside, asked, positions, settings=settings, words=words, log_weights=weights
             )
 
         return score
@@ -276,7 +260,7 @@ class Systems:
         tau = usual if self._tau is None else self._tau
         return replace(SERVING, tau=tau)
 
-    def _hindrance(self, encoder: str, system: DenseSystem) -> str:
+    def _obstacle(self, encoder: str, system: DenseSystem) -> str:
         """Why an encoder's vectors do not allow ``system``; empty where they do."""
         source = self.source(encoder)
         if source.encoder.spec.unit is Unit.DOCUMENT:
@@ -285,17 +269,7 @@ class Systems:
             )
         if system.scorer is None and source.snapshot is not None:
             return "a snapshot holds no document vectors; leave out --data"
-        if system.tagged and not any(has_facet(query) for query in self.collection.queries):
-            return f"no query of {self.collection.name} names a facet; leave out :tagged"
+        if (system.tagged or system.same_facet) and not any(map(has_facet, self.collection.queries)):
+            named = "tagged" if system.tagged else "same-facet"
+            return f"no query of {self.collection.name} names a facet; leave out :{named}"
         return ""
-
-
-def has_plan(system: str) -> bool:
-    """Whether a system's scores come from a plan between sentences, which can be shown.
-
-    Not under ``tagged``: beside a query stand the sentences that the collection chooses.
-    """
-    if ":" not in system:
-        return False
-    named = SUFFIXES[parse_name(system)[1]]
-    return named.scorer is not None and not named.tagged

@@ -1,11 +1,13 @@
-"""Facet queries whose sentences are chosen by a tagger's facets, not by those the collection gives."""
+"""Facets in a query's stead and beside it: those that a tagger gives, and those of the papers it ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from evaluation.collection import EvalQuery
 from models.annotator import AnnotatedPaper, Annotator
-from models.types import Facet, Paper, Unit
+from models.types import Facet, PackedVectors, Paper, Unit
 from service.search.aspect import Aspect, select_sentences
 
 
@@ -24,6 +26,25 @@ def retag(queries: Sequence[EvalQuery], annotator: Annotator) -> dict[str, EvalQ
     return {
         query.id: _retagged(query, tagged[query.paper.id]) if has_facet(query) else query for query in queries
     }
+
+
+def in_facet(vectors: PackedVectors, papers: Iterable[Paper], facet: Facet) -> PackedVectors:
+    """The vectors of each paper's sentences of ``facet`` alone; all of a paper that has none of it.
+
+    ``papers`` stand in the order of ``vectors``. Objectives count as background, as in a query.
+    """
+    kept, lengths = [], []
+    for paper, start, end in zip(papers, vectors.offsets[:-1], vectors.offsets[1:], strict=True):
+        n_vectors = int(end - start)
+        chosen: Sequence[int] | None = None
+        if n_vectors and any(sentence.facet is not None for sentence in paper.sentences):
+            aspect = Aspect(facets=(facet,))
+            chosen = select_sentences(aspect, paper, n_vectors=n_vectors, unit=Unit.SENTENCE).like
+        rows = list(chosen or range(n_vectors))
+        kept += [int(start) + row for row in rows]
+        lengths.append(len(rows))
+    offsets = np.cumsum([0, *lengths], dtype=np.int64)
+    return PackedVectors(vectors.rows[np.array(kept, dtype=np.int64)], offsets)
 
 
 def _untagged(paper: Paper) -> Paper:

@@ -15,12 +15,10 @@ from typing import Final
 import numpy as np
 from jaxtyping import Float64
 
-from evaluation.report.summary import ALL, Comparison
 from evaluation.tasks.reviewers import (
-    LOSS,
     ReviewerMeasurement,
     figure_rows,
-    loss_difference,
+    loss_differences,
     pair_counts,
 )
 from indexer.corpus.read import CorpusReport, read_corpus
@@ -116,13 +114,8 @@ def measure_authors(
                 predicted.setdefault(system, {}).setdefault(name, {})[paper] = value
         on_progress("comparing", len(rated), len(rated))
     counts = {system: pair_counts(made.ratings, [own]) for system, own in predicted.items()}
-    differences = tuple(
-        (system, Comparison(LOSS, ALL, loss_difference(counts["akin"], own)))
-        for system, own in counts.items()
-        if system != "akin"
-    )
     rows = tuple(row for system, own in counts.items() for row in figure_rows(system, own))
-    return ReviewerMeasurement(len(made.ratings), len(rated), rows, differences, ())
+    return ReviewerMeasurement(len(made.ratings), len(rated), rows, loss_differences(counts), ())
 
 
 def _by_author(papers: Mapping[str, Paper], counts: Callable[[int], bool]) -> dict[str, list[str]]:

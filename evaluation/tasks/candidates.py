@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from evaluation.bootstrap import interval
+from evaluation.statistics.bootstrap import interval
+from evaluation.statistics.summary import ALL, Row
 from indexer.index.vector_index import build_index
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
@@ -38,6 +39,15 @@ class CandidateRow:
     low: float
     high: float
     n: int
+
+
+def figure_rows(found: Sequence[CandidateRow]) -> list[Row]:
+    """The figures as those of systems, one a backend and depth."""
+    return [
+        Row("candidates", f"{one.backend}, depth {one.depth}", ALL, ALL, one.measure, *bounds)
+        for one in found
+        for bounds in [(one.value, one.low, one.high, one.n)]
+    ]
 
 
 def measure_candidates(

@@ -8,8 +8,8 @@ from jaxtyping import Float32, Float64, Int64, Real
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
-from evaluation.bootstrap import COVERAGE, N_RESAMPLES
-from evaluation.report.summary import Row
+from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES
+from evaluation.statistics.summary import Row
 from evaluation.tasks.recommendation import EncodePapers, vectors_by_id
 from models.types import Paper
 

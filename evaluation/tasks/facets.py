@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64, Int64, Real
 
-from evaluation.bootstrap import Interval, bounds
-from evaluation.report.summary import ALL, Comparison, Row
+from evaluation.baselines.facets import BASELINES, Labelled, predict
 from evaluation.sets.files import is_there, locate
 from evaluation.sets.functions import FunctionsSet
+from evaluation.statistics.bootstrap import Difference, bounds
+from evaluation.statistics.multiple import correct_named
+from evaluation.statistics.summary import ALL, Comparison, Row
 from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import f1_of_classes, macro_f1
-from evaluation.tasks.facet_baselines import BASELINES, Labelled, predict
 from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import PAPERS_PER_CALL, Encoder
 from models.encoders.hashing import HashingEncoder
@@ -77,6 +78,8 @@ def measure_facets(
     papers = list(collection.papers.values())
     if not papers:
         raise InputError(f"{path} holds no labelled abstract to measure on.")
+    if any(sentence.facet is None for paper in papers for sentence in paper.sentences):
+        raise InputError(f"The labels of {path} are no facets; `akin evaluate functions` measures by them.")
     name = measured.spec.name
     annotated = _annotate(annotator, papers, on_progress)
     predicted = {name: _codes([each.probabilities for each in annotated])}
@@ -138,13 +141,13 @@ def summarise_confusions(
     counts = counts.astype(np.float64)
     everything = counts.sum(axis=0, keepdims=True)
     systems = list(tables)
-    low, high = bounds(counts, _all_figures)
+    bounded = bounds(counts, _all_figures)
     values = _all_figures(everything)[0]
     n_true = next(iter(tables.values())).sum(axis=(0, 2))
     n = int(n_true.sum())
     found = [
-        Interval(float(value), float(ends[0]), float(ends[1]), n)
-        for value, *ends in zip(values, low, high, strict=True)
+        Difference(float(value), float(low), float(high), n, float(p))
+        for value, low, high, p in zip(values, *bounded, strict=True)
     ]
     n_each = len(MEASURES) + _N_FACETS
     rows = [
@@ -157,7 +160,7 @@ def summarise_confusions(
         (system, Comparison(measure, ALL, difference))
         for (system, measure), difference in zip(pairs, found[len(systems) * n_each :], strict=True)
     ]
-    return rows, differences
+    return rows, list(correct_named(differences))
 
 
 def f1_figures(confusion: Real[np.ndarray, "n 5 5"]) -> Float64[np.ndarray, "n 7"]:
@@ -177,7 +180,7 @@ def _all_figures(counts: Float64[np.ndarray, "n n_counts"]) -> Float64[np.ndarra
     return np.concatenate([figures.reshape(len(counts), -1), against.reshape(len(counts), -1)], axis=1)
 
 
-def _rows(system: str, figures: Sequence[Interval], n_true: Sequence[int]) -> Iterator[Row]:
+def _rows(system: str, figures: Sequence[Difference], n_true: Sequence[int]) -> Iterator[Row]:
     names = [(ALL, measure) for measure in MEASURES] + [(facet.value, F1) for facet in FACETS]
     sizes = [sum(n_true)] * len(MEASURES) + list(n_true)
     for (facet, measure), n, figure in zip(names, sizes, figures, strict=True):

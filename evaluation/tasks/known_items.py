@@ -2,14 +2,15 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from evaluation.bootstrap import Interval, difference, interval
 from evaluation.sets.files import text_lines
+from evaluation.statistics.bootstrap import Interval, difference, interval
+from evaluation.statistics.summary import ALL, Row
 from models.errors import BrokenRowError, InputError
 from models.types import ProgressFn
 from service.collection.generations import open_engine
@@ -60,6 +61,11 @@ class ItemMeasurement:
     n_papers: int
     rows: tuple[ItemRow, ...]
     missed: Mapping[str, Sequence[tuple[str, int | None]]]
+
+
+def figure_rows(measured: ItemMeasurement) -> list[Row]:
+    """The figures as those of systems, one a way to ask."""
+    return [Row("items", one.way, ALL, ALL, one.measure, *astuple(one.found)) for one in measured.rows]
 
 
 def measure_items(

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float32
 from torch import nn
 
-from evaluation.bootstrap import intervals
-from evaluation.report.summary import Row
+from evaluation.statistics.bootstrap import intervals
+from evaluation.statistics.summary import Row
 from models.errors import InputError
 from models.types import Paper
 

@@ -19,9 +19,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from jaxtyping import Float64
 
-from evaluation.bootstrap import Interval, bounds
-from evaluation.report.summary import ALL, Comparison, Row
 from evaluation.sets.files import json_document, text_lines
+from evaluation.statistics.bootstrap import Difference, bounds
+from evaluation.statistics.multiple import correct_named
+from evaluation.statistics.summary import ALL, Comparison, Row
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -143,11 +144,7 @@ def measure_reviewers(
         len(kept),
         sum(map(len, kept.values())),
         tuple(row for name, own in counts.items() for row in figure_rows(name, own)),
-        tuple(
-            (name, Comparison(LOSS, ALL, loss_difference(counts["akin"], own)))
-            for name, own in counts.items()
-            if name != "akin"
-        ),
+        loss_differences(counts),
         tuple(notes),
     )
 
@@ -327,7 +324,7 @@ def _figures(counts: Float64[np.ndarray, "n_drawn n_counts"]) -> Float64[np.ndar
 def figure_rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]) -> Iterator[Row]:
     """Loss, easy and hard of a system, with their intervals."""
     values = _figures(counts.sum(axis=0, keepdims=True))[0]
-    low, high = bounds(counts, _figures)
+    low, high, _ = bounds(counts, _figures)
     for number, measure in enumerate((LOSS, EASY, HARD)):
         if not np.isnan(values[number]):
             yield Row(
@@ -343,9 +340,19 @@ def figure_rows(system: str, counts: Float64[np.ndarray, "n_reviewers n_counts"]
             )
 
 
+def loss_differences(
+    counts: Mapping[str, Float64[np.ndarray, "n_reviewers n_counts"]],
+) -> tuple[tuple[str, Comparison], ...]:
+    """The loss of ``akin`` less that of each other system, corrected for their number."""
+    others = [(name, own) for name, own in counts.items() if name != "akin"]
+    return correct_named(
+        [(name, Comparison(LOSS, ALL, loss_difference(counts["akin"], own))) for name, own in others]
+    )
+
+
 def loss_difference(
     first: Float64[np.ndarray, "n_reviewers n_counts"], second: Float64[np.ndarray, "n_reviewers n_counts"]
-) -> Interval:
+) -> Difference:
     """The loss of ``first`` less that of ``second``, the same researchers drawn for both."""
     width = first.shape[1]
 
@@ -354,7 +361,6 @@ def loss_difference(
         return losses[:, :1]
 
     both = np.hstack([first, second])
-    low, high = bounds(both, apart)
-    return Interval(
-        float(apart(both.sum(axis=0, keepdims=True))[0, 0]), float(low[0]), float(high[0]), len(both)
-    )
+    low, high, p = bounds(both, apart)
+    value = float(apart(both.sum(axis=0, keepdims=True))[0, 0])
+    return Difference(value, float(low[0]), float(high[0]), len(both), float(p[0]))

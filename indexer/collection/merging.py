@@ -123,7 +123,8 @@ def compact(
 ) -> Manifest:
     """Merge all segments of ``base``, or those with these names, into few without what is deleted.
 
-    Those that come meanwhile stay. Raises as ``merge``.
+    Those that come meanwhile stay. Where nothing is to be merged, ``base`` stays; what a killed merge left
+    goes all the same. Raises as ``merge``.
     """
     wanted = frozenset(segment.entry.name for segment in base.segments) if names is None else frozenset(names)
     with _alone(data):
@@ -162,11 +163,6 @@ def _alone(data: Path) -> Iterator[None]:
 
 def _work(data: Path) -> Path:
     return data / "building" / "merge"
-
-
-def is_compact(snapshot: Snapshot) -> bool:
-    """Whether a compaction would change nothing; where words are missing or older it counts them."""
-    return next(_loose(snapshot, [each.entry.name for each in snapshot.segments], MOST_ROWS), None) is None
 
 
 def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:

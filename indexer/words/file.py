@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from itertools import count
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ from models.types import rows_of
 WORDS: Final = "words.arrow"
 MOST_COUNTED: Final = 255
 _PAPERS_AT_ONCE: Final = 1_024
-_CELLS_AT_ONCE: Final = 1 << 20
+_CELLS_AT_ONCE: Final = 1 << 18
 _RULES_KEY: Final = b"rules"
 
 
@@ -75,45 +76,99 @@ def write_words(path: Path, papers: Path) -> None:
     """Write the words of ``papers``, a file of columns."""
     with pa.memory_map(str(papers)) as source:
         table = pa.ipc.open_file(source).read_all().select(["title", "abstract"])
-        words = words_of(_counted(table))
+        words = words_of(_counted(table), path.parent)
     row = pa.record_batch({name: _listed(getattr(words, name)) for name in _LISTS})
     row = row.replace_schema_metadata({_RULES_KEY: words.rules})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, row.schema) as writer:
         writer.write_batch(row)
 
 
-def words_of(papers: Iterable[WordCounts]) -> SegmentWords:
-    """The words of papers, given by how often each stem counts."""
-    known: defaultdict[str, int] = defaultdict(count().__next__)  # stems in the order in which they are met
-    numbers, counts, lengths = array("i"), array("B"), array("q", [0])
-    for counted in papers:
-        numbers.extend(map(known.__getitem__, counted))
-        counts.frombytes(_bounded(counted.values()))
-        lengths.append(len(counted))
-    hashes = np.fromiter(map(hash64, known), dtype=np.uint64, count=len(known))
+def words_of(
+    papers: Iterable[WordCounts], folder: Path | None = None, *, at_once: int = _CELLS_AT_ONCE
+) -> SegmentWords:
+    """The words of papers, given by how often each stem counts.
+
+    What grows with them are nameless files in ``folder``, or where the system keeps such ones, mapped into
+    memory: it can be taken back wherever it is short. ``at_once`` cells, or one paper's, are sorted in memory
+    of the process's own. Raises OSError.
+    """
+    with TemporaryFile(dir=folder) as numbers_file, TemporaryFile(dir=folder) as counts_file:
+        hashes, starts = _spooled(papers, numbers_file, counts_file)
+        numbers = _mapped(numbers_file, np.dtype(np.int32))
+        counts = _mapped(counts_file, np.dtype(np.uint8))
     order = np.argsort(hashes)
     place = np.empty(len(order), dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
-    cells = np.frombuffer(numbers, np.int32)
-    for start in range(0, len(cells), _CELLS_AT_ONCE):
-        cells[start : start + _CELLS_AT_ONCE] = place[cells[start : start + _CELLS_AT_ONCE]]
-    shape = (len(lengths) - 1, len(order))
-    starts = np.cumsum(np.frombuffer(lengths, np.int64))
-    if len(cells) <= np.iinfo(np.int32).max:  # then scipy numbers all by 32 bits
-        starts = starts.astype(np.int32)
-    by_paper = csr_array((np.frombuffer(counts, np.uint8), cells, starts), shape=shape)
-    by_paper.sort_indices()  # in place: with what follows, ten bytes a cell in all
-    by_word = by_paper.tocsc()
+    blocks = [(block, slice(starts[block.start], starts[block.stop])) for block in _blocks(starts, at_once)]
+    times = np.zeros(len(order), dtype=np.int64)  # in how many papers each stem occurs
+    for _, cells in blocks:
+        times += np.bincount(numbers[cells], minlength=len(order))
+    word_starts = np.concatenate([[0], np.cumsum(times[order])])
+    by_word = [_room(len(numbers), np.dtype(dtype), folder) for dtype in (np.uint32, np.uint8)]
+    following = word_starts[:-1].copy()  # where the next paper of each stem goes
+    for block, cells in blocks:
+        own = _matrix(place[numbers[cells]], counts[cells], starts[block.start : block.stop + 1], len(order))
+        numbers[cells], counts[cells] = own.indices, own.data
+        turned = own.tocsc()
+        lengths = np.diff(turned.indptr)
+        places = np.arange(len(turned.indices)) + np.repeat(following - turned.indptr[:-1], lengths)
+        by_word[0][places], by_word[1][places] = turned.indices + block.start, turned.data
+        following += lengths
     return SegmentWords(
-        hashes[order],
-        by_paper.indptr.astype(np.int64),
-        by_paper.indices.astype(np.int32, copy=False).view(np.uint32),
-        by_paper.data,
-        by_word.indptr.astype(np.int64),
-        by_word.indices.astype(np.int32, copy=False).view(np.uint32),
-        by_word.data,
-        rules=RULES,
+        hashes[order], starts, numbers.view(np.uint32), counts, word_starts, *by_word, rules=RULES
     )
+
+
+def _spooled(
+    papers: Iterable[WordCounts], numbers_file: IO[bytes], counts_file: IO[bytes]
+) -> tuple[UInt64[np.ndarray, " n_words"], Int64[np.ndarray, " n_papers_plus_1"]]:
+    """Write the cells of papers, stems numbered as met: the stems' hashes, and where each paper begins."""
+    known: defaultdict[str, int] = defaultdict(count().__next__)
+    lengths = array("q", [0])
+    for counted in papers:
+        numbers_file.write(array("i", map(known.__getitem__, counted)).tobytes())
+        counts_file.write(_bounded(counted.values()))
+        lengths.append(len(counted))
+    hashes = np.fromiter(map(hash64, known), dtype=np.uint64, count=len(known))
+    return hashes, np.cumsum(np.frombuffer(lengths, np.int64))
+
+
+def _mapped(stream: IO[bytes], dtype: np.dtype[Any]) -> np.ndarray:
+    """What was written to a file."""
+    stream.flush()
+    n = stream.tell() // dtype.itemsize
+    return np.memmap(stream, dtype, "r+", shape=(n,)) if n else np.empty(0, dtype)
+
+
+def _room(n: int, dtype: np.dtype[Any], folder: Path | None) -> np.ndarray:
+    """Zeros in a nameless file: written, as a disk that is full when a map is filled kills the process."""
+    with TemporaryFile(dir=folder) as stream:
+        for start in range(0, n, _CELLS_AT_ONCE):
+            stream.write(bytes(min(_CELLS_AT_ONCE, n - start) * dtype.itemsize))
+        return _mapped(stream, dtype)
+
+
+def _blocks(starts: Int64[np.ndarray, " n_papers_plus_1"], at_once: int) -> list[slice]:
+    """Neighbouring papers that have at most so many cells together, or one paper that has more."""
+    blocks, first = [], 0
+    while first < len(starts) - 1:
+        end = int(np.searchsorted(starts, starts[first] + at_once, side="right")) - 1
+        blocks.append(slice(first, max(end, first + 1)))
+        first = blocks[-1].stop
+    return blocks
+
+
+def _matrix(
+    numbers: np.ndarray,
+    counts: UInt8[np.ndarray, " n_cells"],
+    starts: Int64[np.ndarray, " n_papers_plus_1"],
+    n_words: int,
+) -> csr_array:
+    """Cells as a matrix, a row a paper, its stems ascending."""
+    own_starts = (starts - starts[0]).astype(np.int32)
+    matrix = csr_array((np.array(counts), numbers, own_starts), shape=(len(starts) - 1, n_words))
+    matrix.sort_indices()
+    return matrix
 
 
 def _bounded(times: Collection[int]) -> bytes:

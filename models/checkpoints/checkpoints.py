@@ -34,6 +34,9 @@ LAYER_MIX = "bert_layer_weights.weight"  # (1, n_layers + 1), ASPIRE's bi-encode
 REFUSED_WEIGHTS = ("pytorch_model.bin", "model_cur_best.pt")
 # What of config.json decides the vectors; the rest (paths, library versions) differs between equal copies.
 DECISIVE_CONFIG = ("model_type", "hidden_act", "num_attention_heads", "num_hidden_layers", "layer_norm_eps")
+# The models that these describe whole. Of others all of it decides but for what no forward pass reads.
+_PLAIN_MODELS = ("bert", "electra", "roberta")
+_IDLE_CONFIG = ("_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
 
 class DocumentPooling(StrEnum):
@@ -243,7 +246,7 @@ def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens:
     decisive = {
         "weights": weights_sha256,
         "tokenizer": file_sha256(tokenizer),
-        "config": {key: config.get(key) for key in DECISIVE_CONFIG},
+        "config": _decisive(config),
         "kind": pooling.kind,
         "normalise": pooling.normalise,
         "document": pooling.document,
@@ -255,6 +258,12 @@ def fingerprint(checkpoint: LocalCheckpoint, weights_sha256: str, *, max_tokens:
         # tokenizer.json says itself whether it lower-cases, and its digest covers that.
         decisive["lowercase"] = lowers_case(folder)
     return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
+
+
+def _decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+    if config.get("model_type", _PLAIN_MODELS[0]) in _PLAIN_MODELS:
+        return {key: config.get(key) for key in DECISIVE_CONFIG}
+    return {key: value for key, value in config.items() if key not in _IDLE_CONFIG}
 
 
 def tokenizer_file(folder: Path) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, MODEL_MAPPING, AutoConfig, AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from models.checkpoints.checkpoints import CONFIG, WEIGHTS, LocalCheckpoint, read_json
@@ -14,8 +14,8 @@ from models.encoders.changes import apply_changes
 from models.encoders.wordpieces import WordPieces
 from models.errors import WeightsError
 
-# Those whose layers are where pooling and deadlines look for them (``model.encoder.layer``).
-ARCHITECTURES = ("bert", "electra", "roberta")
+# Folders whose config.json names no kind of model are of this one.
+_USUAL = "bert"
 
 
 def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
@@ -32,29 +32,43 @@ def load_checkpoint(checkpoint: LocalCheckpoint) -> PreTrainedModel:
 def load_transformer(folder: Path) -> PreTrainedModel:
     """The transformer in ``folder``, in float32 on the CPU; its weights must have been verified.
 
-    Raises WeightsError for an architecture that is not supported, a configuration that cannot be right
-    and weights that are incomplete.
+    Any that reads a text both ways, as what transformers calls a masked language model does: BERT, RoBERTa,
+    MPNet, DistilBERT, ModernBERT and their kin. Raises WeightsError for another, for a configuration that
+    cannot be right and for weights that are incomplete.
     """
-    stated = read_json(folder / CONFIG).get("model_type", ARCHITECTURES[0])
-    if stated not in ARCHITECTURES:
-        raise WeightsError(
-            f"{folder} holds a model of type {stated!r}; expected one of {', '.join(ARCHITECTURES)}."
-        )
+    stated = read_json(folder / CONFIG).get("model_type", _USUAL)
     try:
         with _quiet_transformers():
-            model, report = _from_pretrained(folder)
+            config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+            model, report = _from_pretrained(folder, config) if _reads_both_ways(config) else (None, {})
     except Exception as error:  # a wrong value in the configuration ends in an error of any class
         reason = f"{type(error).__name__}: {error}"
-        raise WeightsError(f"{folder} cannot be loaded as a transformer ({reason}).") from error
-    if model.config.num_hidden_layers < 1:
         raise WeightsError(
-            f"{folder}/{CONFIG} has num_hidden_layers {model.config.num_hidden_layers}, expected 1 or more."
+            f"{folder} cannot be loaded as a transformer of type {stated!r} ({reason})."
+        ) from error
+    if model is None:
+        raise WeightsError(
+            f"{folder} holds a model of type {stated!r}; expected an encoder that reads a text both ways, "
+            "such as bert, roberta, mpnet, distilbert or modernbert."
         )
+    layers_of(model)
     # transformers fills what is missing with random numbers; only the pooler, never used here, may be.
     missing = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
     if missing:
         raise WeightsError(f"{folder}/{WEIGHTS} lacks {len(missing)} tensors, such as {missing[0]}.")
     return model
+
+
+def layers_of(model: PreTrainedModel) -> torch.nn.ModuleList:
+    """The transformer's layers, wherever its architecture keeps them; raises WeightsError without any."""
+    n_layers = model.config.num_hidden_layers
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList) and len(module) == n_layers > 0:
+            return module
+    raise WeightsError(
+        f"A model of type {model.config.model_type!r} with num_hidden_layers {n_layers} has no list of as "
+        "many layers; expected 1 or more, each with weights of its own."
+    )
 
 
 def load_wordpieces(folder: Path, model: PreTrainedModel, *, max_tokens: int) -> WordPieces:
@@ -63,7 +77,7 @@ def load_wordpieces(folder: Path, model: PreTrainedModel, *, max_tokens: int) ->
     Raises WeightsError where the two do not belong together.
     """
     # A folder with few position embeddings reads less of each abstract rather than failing.
-    wordpieces = WordPieces(folder, max_tokens=min(max_tokens, model.config.max_position_embeddings - 2))
+    wordpieces = WordPieces(folder, max_tokens=min(max_tokens, _n_positions(model) - 2))
     if wordpieces.vocabulary_size > model.config.vocab_size:
         raise WeightsError(
             f"The tokenizer in {folder} has {wordpieces.vocabulary_size} tokens, but the model "
@@ -72,14 +86,26 @@ def load_wordpieces(folder: Path, model: PreTrainedModel, *, max_tokens: int) ->
     return wordpieces
 
 
-def _from_pretrained(folder: Path) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _n_positions(model: PreTrainedModel) -> int:
+    """How many tokens the model has positions for; RoBERTa and MPNet give the first ones to padding."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            unused = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - unused
+    return int(model.config.max_position_embeddings)
+
+
+def _reads_both_ways(config: Any) -> bool:
+    one_way = getattr(config, "is_decoder", False) or getattr(config, "is_encoder_decoder", False)
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and type(config) in MODEL_MAPPING and not one_way
+
+
+def _from_pretrained(folder: Path, config: Any) -> tuple[PreTrainedModel, dict[str, Any]]:
     """The model and what was missing of it."""
-    config = AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     model, report = AutoModel.from_pretrained(
         str(folder),
         config=config,
         dtype=torch.float32,
-        attn_implementation="sdpa",
         use_safetensors=True,
         local_files_only=True,
         trust_remote_code=False,

@@ -1,4 +1,4 @@
-"""Runs a BERT-style checkpoint over token sequences in length-sorted batches and pools windows of tokens."""
+"""Runs a checkpoint over token sequences in length-sorted batches and pools windows of tokens."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from models.checkpoints.checkpoints import (
     verify_weights,
 )
 from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
-from models.encoders.loading import load_checkpoint, load_wordpieces
+from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, Window, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import EncoderError, WeightsError
@@ -34,10 +34,10 @@ log = structlog.get_logger(__name__)
 
 
 class Transformer:
-    """A checkpoint loaded on a device; ``max_tokens`` WordPieces between ``[CLS]`` and the last ``[SEP]``.
+    """A checkpoint loaded on a device; ``max_tokens`` tokens between ``[CLS]`` and the last ``[SEP]``.
 
     Weights are verified before they are loaded. ``precision`` is that of the transformer's matrix products;
-    pooling is in float32. Raises WeightsError for weights that are altered, incomplete or not a BERT's,
+    pooling is in float32. Raises WeightsError for weights that are altered, incomplete or no encoder's,
     EncoderError for a device that is not there.
     """
 
@@ -205,7 +205,7 @@ class Transformer:
             for module in model.modules():
                 if isinstance(module, torch.nn.Linear):
                     module.to(torch.bfloat16)
-        for layer in model.encoder.layer:
+        for layer in layers_of(model):
             # A pass over a long abstract takes a tenth of a second and more on a processor.
             layer.register_forward_pre_hook(_between_layers)
         return model.to(device).eval()  # type: ignore[no-any-return] # transformers is untyped here

@@ -14,15 +14,19 @@ from models.errors import EncoderError, WeightsError
 from models.types import Paper
 
 UNKNOWN = "[UNK]"
-SPECIAL_TOKENS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
+# Those of BERT and its kin; those of RoBERTa and its kin (MPNet takes "[UNK]" from the former).
+SPECIAL_TOKENS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]", "<s>", "<pad>", "</s>", "<unk>", "<mask>")
+# What begins a text and what ends one, where a tokenizer does not say so itself.
+_ENDS = (("[CLS]", "[SEP]"), ("<s>", "</s>"))
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTokens:
     """One paper as the model reads it: ``[CLS] title [SEP] sentence sentence ... [SEP]``.
 
-    ``sentences[i] = (start, stop)`` are the positions in ``ids`` of sentence i's WordPieces, for the
-    sentences that fitted; ``dropped`` counts the others.
+    ``[CLS]`` and ``[SEP]`` stand for what the model's own tokenizer begins and ends a text with, such as
+    RoBERTa's ``<s>`` and ``</s>``. ``sentences[i] = (start, stop)`` are the positions in ``ids`` of
+    sentence i's WordPieces, for the sentences that fitted; ``dropped`` counts the others.
     """
 
     ids: tuple[int, ...]
@@ -34,7 +38,7 @@ class WordPieces:
     """Turns papers into ``PaperTokens``, reading ``tokenizer.json`` (or ``vocab.txt``) of a folder.
 
     ``max_tokens`` bounds title, middle ``[SEP]`` and sentences together; ``[CLS]`` and the last ``[SEP]``
-    come on top. Raises WeightsError for a tokenizer that cannot be read or has no ``[CLS]`` and ``[SEP]``.
+    come on top. Raises WeightsError for a tokenizer that cannot be read or puts nothing around a text.
     """
 
     def __init__(self, folder: Path, *, max_tokens: int) -> None:
@@ -43,9 +47,10 @@ class WordPieces:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.max_tokens = max_tokens
-        self._cls = self._special(folder, "[CLS]")
-        self._sep = self._special(folder, "[SEP]")
-        self._unknown = self._special(folder, UNKNOWN)
+        self._cls, self._sep = self._ends(folder)
+        unknown = (self._tokenizer.token_to_id(token) for token in (UNKNOWN, "<unk>"))
+        # Tokenizers of bytes know every text and have none.
+        self._unknown = next((number for number in unknown if number is not None), self._sep)
 
     @property
     def vocabulary_size(self) -> int:
@@ -86,13 +91,20 @@ class WordPieces:
         ids.append(self._sep)
         return PaperTokens(tuple(ids), tuple(spans), len(sentences) - len(spans))
 
-    def _special(self, folder: Path, token: str) -> int:
-        number = self._tokenizer.token_to_id(token)
-        if number is None:
-            raise WeightsError(
-                f"The tokenizer in {folder} has no {token}; expected a BERT-style WordPiece tokenizer."
-            )
-        return int(number)
+    def _ends(self, folder: Path) -> tuple[int, int]:
+        """The tokens that begin and end a text."""
+        around = self._tokenizer.encode("", add_special_tokens=True).ids
+        if len(around) == 2:
+            return around[0], around[1]
+        for begin, end in _ENDS:
+            numbers = self._tokenizer.token_to_id(begin), self._tokenizer.token_to_id(end)
+            if numbers[0] is not None and numbers[1] is not None:
+                return numbers[0], numbers[1]
+        named = " or ".join(f"{begin} and {end}" for begin, end in _ENDS)
+        raise WeightsError(
+            f"The tokenizer in {folder} puts no two tokens around a text, and has none named {named}; "
+            "expected that of an encoder."
+        )
 
 
 def plan_batches(lengths: Sequence[int], *, batch_tokens: int) -> list[list[int]]:

@@ -13,13 +13,13 @@ from transformers import PreTrainedModel
 
 from models.checkpoints.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
 from models.encoders.devices import resolve_device
-from models.encoders.loading import load_checkpoint, load_wordpieces
+from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
 from models.errors import InputError
 from models.extras import needed
 from models.training.objectives.batch import Vectors
-from models.types import Paper
+from models.types import Paper, Precision
 
 # What peft puts into the name of a weight that has a low-rank change.
 _WRAPPED = ".base_layer."
@@ -27,20 +27,24 @@ _WRAPPED = ".base_layer."
 
 @dataclass(frozen=True, slots=True)
 class LowRank:
-    """Low-rank changes (Hu et al. 2021): W + (alpha / rank) B A, for the linear layers named ``targets``."""
+    """Low-rank changes (Hu et al. 2021): W + (alpha / rank) B A, for the linear layers named ``targets``.
+
+    No name: for all linear layers of the transformer's layers, however its architecture names them.
+    """
 
     rank: int = 16
     alpha: float = 32.0
     dropout: float = 0.0
-    targets: tuple[str, ...] = ("query", "key", "value", "dense")
+    targets: tuple[str, ...] = ()
 
 
 class Trainable:
     """The encoder of ``checkpoint`` with weights that can be trained; ``low_rank`` None: all of them.
 
     ``max_tokens`` bounds each text as in ``Transformer``, ``batch_tokens`` one forward pass, padding
-    included. ``dropout`` replaces that of the checkpoint's configuration: without it a step takes 0.57 of
-    the time on a CPU. Raises what ``load_encoder`` raises; MissingPackageError where low-rank changes need
+    included. ``dropout`` replaces that of the checkpoint's dropout layers: without it a step takes 0.57 of
+    the time on a CPU. ``precision`` is that of the products, forwards and backwards; weights, pooling and
+    losses keep theirs. Raises what ``load_encoder`` raises; MissingPackageError where low-rank changes need
     ``peft``.
     """
 
@@ -52,10 +56,12 @@ class Trainable:
         max_tokens: int,
         batch_tokens: int,
         dropout: float = 0.0,
+        precision: Precision = Precision.FLOAT32,
         device: str,
         seed: int,
     ) -> None:
         verify_weights(checkpoint)
+        self._precision = precision
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
         self.device = resolve_device(device)
         base = load_checkpoint(checkpoint)
@@ -66,6 +72,7 @@ class Trainable:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model: Any = base if low_rank is None else _with_low_rank(base, low_rank)
+        self._drops = dropout > 0 or (low_rank is not None and low_rank.dropout > 0)
         self._model = model.to(self.device)
 
     def parameters(self) -> dict[str, torch.nn.Parameter]:
@@ -88,12 +95,15 @@ class Trainable:
 
     def encode(self, tokens: Sequence[PaperTokens], *, seed: int | None) -> Vectors:
         """The vectors of texts that fit one forward pass; ``seed`` draws the dropout, None is without any."""
-        self._model.train(seed is not None)
+        # Not every architecture's dropout is a layer of its own; where none is wanted, none is switched on.
+        self._model.train(seed is not None and self._drops)
         batch = self._padded(tokens)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             if seed is not None:
                 torch.manual_seed(seed)
-            output = self._model(input_ids=batch.ids, attention_mask=batch.mask)
+            rounded = self._precision is Precision.BFLOAT16
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=rounded):
+                output = self._model(input_ids=batch.ids, attention_mask=batch.mask)
         pooled = pool_windows(batch, output.last_hidden_state)  # (n, 1 + n_sentence, dim)
         if self.checkpoint.pooling.normalise:
             pooled = torch.nn.functional.normalize(pooled, dim=-1, eps=1e-12)
@@ -137,6 +147,14 @@ class Trainable:
         return pad_batch([own.ids for own in tokens], windows).to(self.device)
 
 
+def _linear_layers(base: PreTrainedModel) -> list[str]:
+    """The full names of the linear layers inside the transformer's layers."""
+    layers = layers_of(base)
+    prefix = next(name for name, module in base.named_modules() if module is layers)
+    inside = layers.named_modules(prefix=prefix)
+    return [name for name, module in inside if isinstance(module, torch.nn.Linear)]
+
+
 def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
     with needed("A low-rank change", extra="train"):
         import peft  # noqa: PLC0415 - optional
@@ -144,8 +162,9 @@ def _with_low_rank(base: PreTrainedModel, low_rank: LowRank) -> Any:
         r=low_rank.rank,
         lora_alpha=low_rank.alpha,  # type: ignore[arg-type]  # peft divides it by r, whatever number it is
         lora_dropout=low_rank.dropout,
-        target_modules=list(low_rank.targets),
-        exclude_modules=["pooler.dense"],
+        target_modules=list(low_rank.targets or _linear_layers(base)),
+        # Never used here; peft warns of a name that is nowhere.
+        exclude_modules=[name for name, _ in base.named_modules() if name == "pooler.dense"] or None,
         bias="none",
     )
     try:

@@ -88,6 +88,7 @@ def explain(
         alignments=tuple(alignments),
         highlights=_highlights(paper, cells.at(akin), unit=unit) if Detail.HIGHLIGHTS in include else (),
         converged=all(plan.converged for _, plan in plans),
+        gap=sum(abs(float(weights[number])) * plan.gap for number, plan in plans),
         omitted=tuple(omitted),
         words=words,
         strength=strength,

@@ -37,7 +37,7 @@ from tests.support.servers.loopback import served
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
 
-TOOLS = {"search_papers", "recommend", "find_sentences", "analyze_text", "get_paper"}
+TOOLS = {"search_papers", "recommend", "find_sentences", "analyze_text", "find_papers", "get_paper"}
 PAPER = "demo:p03-m07"
 ABSTRACT = "Rivers flood towns. We propose a graph network over gauges. It is accurate."
 
@@ -210,6 +210,17 @@ def test_the_other_tools(address: str) -> None:
     text = asked(address, "get_paper", paper_id=PAPER)
     assert re.search(rf"^.+ \(20\d\d, .+\) \| id {PAPER}$", text.splitlines()[0])
     assert re.search(r"^\[3\] method: \w", text, re.M)
+
+
+def test_a_paper_is_found_by_its_title(address: str) -> None:
+    """Near enough is enough; so a model that was given a title comes to the id that searches want."""
+    with akin.Client(address) as client:
+        title = client.paper(PAPER).title
+    best, *others = asked(address, "find_papers", title=title.lower()[:-3], limit=3).splitlines()
+    assert best.startswith(title)
+    assert best.endswith(f" | id {PAPER}")
+    assert 2 >= len(others)
+    assert asked(address, "find_papers", title="Of whales and ships").startswith("Nothing found: ")
 
 
 def test_a_model_is_told_what_it_did_wrong(address: str) -> None:

@@ -56,6 +56,14 @@ def test_papers_are_learnt_from_or_measured_on(corpus: Path) -> None:
     assert (41, 0) == (len(read_labelled(corpus).learnt), len(read_labelled(corpus).held_out))
 
 
+def test_pubmed_rct_is_learnt_from(tmp_path: Path) -> None:
+    """By its file or by its folder, whose train side it is."""
+    (tmp_path / "train.txt").write_text("###1\nMETHODS\tWe count .\nCONCLUSIONS\tIt works .\n")
+    for path in (tmp_path, tmp_path / "train.txt"):
+        (paper,) = read_labelled(path).learnt
+        assert [Facet.METHOD, Facet.RESULT] == [sentence.facet for sentence in paper.sentences]
+
+
 def test_the_command_trains_and_measures(corpus: Path, tmp_path: Path) -> None:
     """The new tagger and Akin's own stand side by side, on the papers held out alone."""
     out = tmp_path / "facets-mine.safetensors"

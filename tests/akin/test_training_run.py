@@ -80,6 +80,33 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     assert resumed == whole
 
 
+def test_bfloat16_moves_the_same_weights_by_rounding(tmp_path: Path) -> None:
+    """Products are rounded and nothing else: close to float32, not equal, and the same bits when resumed."""
+    plain = write_run(tmp_path, extra=LOW_RANK)
+    rounded = tmp_path / "rounded.toml"
+    rounded.write_text('precision = "bfloat16"\n' + plain.read_text())
+    exact, whole = trained(plain, tmp_path / "plain"), trained(rounded, tmp_path / "whole")
+    assert {tensor.dtype for tensor in whole.values()} == {torch.float32}
+    apart = max(float((exact[name] - whole[name]).abs().max()) for name in exact)
+    losses = [json.loads((tmp_path / name / FIGURES).read_text())["losses"] for name in ("plain", "whole")]
+    assert apart > 0
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.1, atol=0.02)
+    stopped = Run(read_config(rounded), tmp_path / "stopped", device="cpu")
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train(on_progress=_interrupt_at(5))
+    assert_equal_bits(trained(rounded, tmp_path / "stopped"), whole)
+
+
+def _interrupt_at(step: int) -> Callable[[str, int, int], None]:
+    """Progress that ends the run after a step, as Ctrl-C does."""
+
+    def on_progress(_stage: str, done: int, _total: int) -> None:
+        if done == step:
+            raise KeyboardInterrupt
+
+    return on_progress
+
+
 def test_cached_gradients_are_those_of_the_whole_batch(tmp_path: Path) -> None:
     """Encoding twice gives the weights that encoding once does, to rounding, dropout included."""
     plain = write_run(tmp_path, extra="dropout = 0.1\n")

@@ -7,10 +7,11 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 
-from evaluation.bootstrap import Interval, bounds, difference, interval, intervals
 from evaluation.collection import Collection, EvalQuery
-from evaluation.report.summary import Row, compare, summarise
 from evaluation.run import Run
+from evaluation.statistics.bootstrap import Difference, bounds, difference, interval, intervals
+from evaluation.statistics.multiple import correct, holm
+from evaluation.statistics.summary import ALL, Comparison, Row, compare, summarise
 from models.errors import InputError
 from models.types import Paper
 
@@ -97,14 +98,14 @@ def test_drawing_in_pieces_changes_nothing() -> None:
 
 def test_a_run_differs_from_itself_by_nothing() -> None:
     """Exactly zero, with exactly zero for its bounds."""
-    assert Interval(0.0, 0.0, 0.0, 8) == difference(VALUES, VALUES, CLUSTERS)
+    assert Difference(0.0, 0.0, 0.0, 8, 1.0) == difference(VALUES, VALUES, CLUSTERS)
 
 
 def test_a_difference_is_paired() -> None:
     """A constant lead is certain, however much the queries differ among themselves."""
     ahead = {query_id: value + 2.0 for query_id, value in VALUES.items()}
     measured = difference(ahead, VALUES, CLUSTERS)
-    assert pytest.approx((2.0, 2.0, 2.0, 8)) == astuple(measured)
+    assert pytest.approx((2.0, 2.0, 2.0, 8, 0.0002)) == astuple(measured)
     assert interval(VALUES, CLUSTERS).high - interval(VALUES, CLUSTERS).low > 20
 
 
@@ -251,3 +252,37 @@ def test_one_paper_resolves_nothing() -> None:
     single = replace(single, queries=tuple(replace(query, cluster="one") for query in single.queries))
     every = [f"q{i}" for i in range(1, 7)]
     assert {False} == {c.resolvable for c in compare(single, run("a", *every), run("b"))}
+
+
+def test_p_is_small_where_the_interval_leaves_zero_out() -> None:
+    """p is under 5 % with it, the same for both directions, bounded below, and nan for one paper."""
+    draw = np.random.default_rng(0)
+    for shift in (0.0, 1.0, 2.0):
+        values = {f"q{i:02}": float(value) + shift for i, value in enumerate(draw.normal(size=20))}
+        alone = {query: query for query in values}
+        found = difference(values, dict.fromkeys(values, 0.0), alone, n_resamples=2000)
+        assert (found.low > 0 or found.high < 0) == (found.p < 0.05)
+        swapped = difference(dict.fromkeys(values, 0.0), values, alone, n_resamples=2000)
+        assert pytest.approx(found.p) == swapped.p
+    assert 2 / 2000 == found.p
+    assert math.isnan(difference({"q": 1.0}, {"q": 0.0}, {"q": "q"}).p)
+
+
+def test_holm_worked_by_hand() -> None:
+    """The smallest of four counts four times, the next three times, never less; nan is left out."""
+    corrected = holm([0.04, 0.01, math.nan, 0.3, 0.02])
+    assert pytest.approx([0.08, 0.04, math.nan, 0.3, 0.06], nan_ok=True) == corrected
+    assert [1.0, 1.0] == holm([0.6, 0.9])
+
+
+def test_each_measure_is_a_family_of_comparisons() -> None:
+    """Two measures do not count against each other; three systems in one measure do."""
+    found = [
+        Comparison(measure, ALL, Difference(1.0, 0.1, 2.0, 9, p))
+        for measure, p in (("MAP", 0.02), ("NDCG", 0.04), ("MAP", 0.03), ("MAP", 0.5))
+    ]
+    corrected = correct(found)
+    assert pytest.approx([0.06, 0.04, 0.06, 0.5]) == [each.p_corrected for each in corrected]
+    assert [False, True, False, False] == [each.holds for each in corrected]
+    assert [True] * 4 == [each.resolvable for each in corrected]
+    assert not found[1].holds

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from evaluation.bootstrap import bounds, intervals
+from evaluation.baselines.facets import BASELINES, Labelled, predict
 from evaluation.sets.functions import FunctionsSet
-from evaluation.tasks.facet_baselines import BASELINES, Labelled, predict
+from evaluation.statistics.bootstrap import bounds, intervals
 from evaluation.tasks.facets import (
     F1,
     MEASURES,
@@ -21,7 +21,7 @@ from evaluation.tasks.facets import (
     summarise_confusions,
 )
 from models.encoder import Encoder
-from models.errors import CollectionMissingError
+from models.errors import CollectionMissingError, InputError
 from models.facets import FACETS
 from models.types import EncoderSpec, Facet, Paper
 from tests.support.annotators import KeywordTagger
@@ -118,7 +118,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     held = 0
     for _ in range(200):
         tables = generator.multinomial(5, truth.ravel(), size=60).astype(np.float64)
-        low, high = bounds(tables, lambda drawn: f1_figures(drawn.reshape(-1, 5, 5)), n_resamples=400)
+        low, high, _ = bounds(tables, lambda drawn: f1_figures(drawn.reshape(-1, 5, 5)), n_resamples=400)
         held += low[1] <= expected <= high[1]
     assert 0.89 <= held / 200 <= 0.99
 
@@ -232,6 +232,14 @@ def test_the_test_side_comes_first(folder: Path, hashing: Encoder) -> None:
     """As for the set functions, test.jsonl is what counts where it is there."""
     write(folder, "test.jsonl", abstracts(4, first=90))
     assert 4 == measured(folder, hashing).n_papers
+
+
+def test_labels_that_are_no_facets_are_refused(tmp_path: Path, hashing: Encoder) -> None:
+    """Communicative functions are many more; the message names the command that measures by them."""
+    file = tmp_path / "sentences.tsv"
+    file.write_text("Aim of the paper\tthe aim\tThe aim is x.\tP1_s-1-0\n")
+    with pytest.raises(InputError, match="are no facets; `akin evaluate functions` measures by them"):
+        measured(file, hashing)
 
 
 def test_a_missing_collection_is_told(tmp_path: Path, hashing: Encoder) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.systems.dense import SUFFIXES
+from evaluation.systems.system import DENSE
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorCache, VectorSource, digest_of, encode_collection
 from indexer.snapshot.snapshot import Snapshot
@@ -25,7 +25,7 @@ def test_a_paper_is_encoded_once(hashing: Encoder, tmp_path: Path) -> None:
         encoder = Counting(hashing)
         source = VectorSource(encoder, cache=tmp_path, on_progress=ignore)
         ranked = Systems(collection(METHOD, WHOLE), lambda _, source=source: source)
-        shared = [suffix for suffix, system in SUFFIXES.items() if not system.tagged]
+        shared = [suffix for suffix, system in DENSE.items() if not system.tagged]
         runs = [ranked.rank(f"hashing:{suffix}").scores for suffix in shared]
         counts.append((encoder.n_papers, runs))
     n_sentences = len({s.text for each in PAPERS.values() for s in each.sentences})

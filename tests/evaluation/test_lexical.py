@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.systems.lexical import Bm25, TfIdf, words
-from evaluation.systems.word_vectors import WordVectors, train
+from evaluation.baselines.lexical import Bm25, TfIdf, words
+from evaluation.baselines.word_vectors import WordVectors, train
 from tests.support.examples.system_examples import PAPERS
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from evaluation.report.explained import MOST_PAPERS
 from evaluation.report.report import MOST_RANKINGS, ExplainedRanking, write_report
-from evaluation.report.summary import Row, summarise
 from evaluation.run import Run
+from evaluation.statistics.summary import Row, summarise
 from models.errors import InputError, StorageError
 from models.types import Alignment, RankedPaper
 from tests.support.examples.report_examples import (

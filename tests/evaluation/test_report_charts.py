@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.measures import per_query
 from evaluation.report.charts import Dot, Point, dots, heat_map, scatter, ticks
-from evaluation.report.summary import compare
+from evaluation.statistics.summary import compare
 from tests.support.examples.report_examples import collection, of_class, parsed, runs, text_of, written
 
 

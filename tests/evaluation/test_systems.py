@@ -7,14 +7,15 @@ import pytest
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.measurement import Request, load_collection, measure
-from evaluation.systems.dense import SUFFIXES, Choice, chosen_sentences, parse_name
-from evaluation.systems.systems import DEPTH, TEXT_SYSTEMS, Systems, default_tau
+from evaluation.systems.dense import chosen_sentences
+from evaluation.systems.system import DENSE, TEXT_SYSTEMS, Choice, TextSystem, VectorSystem, parse
+from evaluation.systems.systems import DEPTH, Systems, default_tau
 from evaluation.systems.vectors import VectorSource
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import InputError, UnknownNameError
 from models.transport import SERVING, Scorer
-from models.types import Facet, Unit
+from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -132,7 +133,7 @@ def test_names_leave_out_what_says_nothing_new(systems: Callable[..., Systems], 
     assert [*TEXT_SYSTEMS, *(f"hashing:{s}" for s in ("document", "alone:ot", "ot", "ot:words"))] == plain
     selecting = systems(METHOD).names(["hashing"])
     assert {f"{name}{ending}" for name in TEXT_SYSTEMS for ending in ("", "-facet")} | {
-        f"hashing:{suffix}" for suffix in SUFFIXES
+        f"hashing:{suffix}" for suffix in DENSE
     } == set(selecting)
     document = Counting(hashing, replace(hashing.spec, unit=Unit.DOCUMENT))
     only = systems(METHOD, encoder=document).names(["x"])
@@ -157,8 +158,16 @@ def test_an_unknown_system_is_named(systems: Callable[..., Systems], name: str) 
 
 def test_a_folder_may_be_an_encoders_name() -> None:
     """The suffix is read from the end, so a path with colons is still an encoder, and ``alone`` a suffix."""
-    assert ("/models/a:b c", "ot:focus") == parse_name("/models/a:b c:ot:focus")
-    assert ("minilm", "alone:exact_ot") == parse_name("minilm:alone:exact_ot")
+    assert VectorSystem("/models/a:b c", DENSE["ot:focus"]) == parse("/models/a:b c:ot:focus")
+    assert VectorSystem("minilm", DENSE["alone:exact_ot"]) == parse("minilm:alone:exact_ot")
+
+
+def test_a_system_and_its_name_say_the_same() -> None:
+    """The name of every system gives that system again, and no two have one name."""
+    systems = [TextSystem(method, facet) for method in TEXT_SYSTEMS for facet in (False, True)]
+    systems += [VectorSystem("minilm", dense) for dense in DENSE.values()]
+    assert systems == [parse(str(system)) for system in systems]
+    assert len(systems) == len({str(system) for system in systems})
 
 
 def test_tau_is_the_services_unless_given(systems: Callable[..., Systems], hashing: Encoder) -> None:
@@ -225,3 +234,28 @@ def test_bm25_on_csfcube_is_the_floor_to_beat() -> None:
     assert {"NDCG%20": pytest.approx(55.9, abs=0.5), "MAP": pytest.approx(38.0, abs=0.5)} == {
         name: found[name] for name in ("NDCG%20", "MAP")
     }
+
+
+def test_same_facet_compares_a_candidates_sentences_of_that_facet_alone(hashing: Encoder) -> None:
+    """Words of the query's method in a candidate's background no longer count; without the facet all do."""
+
+    def labelled(name: str, *sentences: tuple[str, Facet]) -> Paper:
+        plain = paper(name, "Gauges", *(text for text, _ in sentences))
+        facets = [facet for _, facet in sentences]
+        pairs = zip(plain.sentences, facets, strict=True)
+        return replace(plain, sentences=tuple(replace(each, facet=facet) for each, facet in pairs))
+
+    regression = "A kernel regression reads gauges."
+    query = labelled("q", ("Floods threaten towns.", Facet.BACKGROUND), (regression, Facet.METHOD))
+    background = labelled("background", (regression, Facet.BACKGROUND), ("We ask mayors.", Facet.METHOD))
+    method = labelled("method", ("Bakers guess.", Facet.BACKGROUND), ("Kernel regression.", Facet.METHOD))
+    neither = labelled("neither", (regression, Facet.RESULT))
+    papers = {each.id: each for each in (query, background, method, neither)}
+    asked = EvalQuery("q:method", query, ("background", "method", "neither"), "q", (1,), "method")
+    small = Collection("small", papers, (asked,), {asked.id: {"method": 1}}, 1, ("MAP",))
+    systems = Systems(small, lambda _: VectorSource(hashing, on_progress=ignore))
+    anywhere = systems.rank("hashing:single")
+    assert "method" == anywhere.ranking(asked.id)[-1]
+    within = systems.rank("hashing:single:same-facet")
+    assert ["neither", "method", "background"] == within.ranking(asked.id)
+    assert within.scores[asked.id]["neither"] == anywhere.scores[asked.id]["neither"]

@@ -8,7 +8,8 @@ import pytest
 
 from evaluation.collection import EvalQuery
 from evaluation.measurement import Request, load_collection, measure
-from evaluation.systems.systems import Systems, has_plan
+from evaluation.systems.system import DENSE, VectorSystem
+from evaluation.systems.systems import Systems
 from evaluation.systems.tagged import retag
 from evaluation.systems.vectors import VectorSource
 from indexer.snapshot.snapshot import Snapshot
@@ -142,5 +143,7 @@ def test_tagged_needs_queries_with_a_facet(systems: Callable[..., Systems]) -> N
 def test_reports_explain_the_collections_own_choice(systems: Callable[..., Systems]) -> None:
     """A report marks the sentences that the collection chooses, so it does not show another choice's plan."""
     ranked = systems(OTHERWISE)
-    assert (True, False) == (has_plan("hashing:ot:focus"), has_plan("hashing:ot:focus:tagged"))
+    assert (True, False) == tuple(
+        VectorSystem("hashing", DENSE[how]).has_plan for how in ("ot:focus", "ot:focus:tagged")
+    )
     assert () == ranked.explain(ranked.rank("hashing:ot:tagged"), OTHERWISE, limit=2)

@@ -20,7 +20,7 @@ from tests.support.servers.loopback import served
 from tests.support.servers.redis import RedisServer
 
 N_CLIENTS = 4
-PHASE_S = 0.8
+PHASE_S = 0.1  # and long enough for sixty answers
 AWAY = ("paused", "killed")
 
 

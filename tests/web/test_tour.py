@@ -1,4 +1,8 @@
-"""The page from end to end, as somebody with their own library goes through it, in every size and scheme."""
+"""The page from end to end, as somebody with their own library goes through it.
+
+In the narrowest window, where things are cut or lie over each other first; `make trials` goes through it in
+the other sizes too, and looks at the colours of both schemes.
+"""
 
 import json
 from collections.abc import Iterator
@@ -60,7 +64,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory, minilm: Encoder) -> Iterator[
         yield address
 
 
-@pytest.fixture(params=["desktop", "narrowest", pytest.param("narrow", marks=pytest.mark.trial)])
+_IN_SIZES = ["narrowest", *(pytest.param(size, marks=pytest.mark.trial) for size in ("desktop", "narrow"))]
+
+
+@pytest.fixture(params=_IN_SIZES)
 def tour(request: pytest.FixtureRequest, visit_at: VisitFn, demo: str) -> Page:
     """The page in one of the sizes, before anything is asked."""
     return visit_at(demo, "/", **SIZES[request.param])
@@ -284,7 +291,7 @@ def long_site(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Ite
         yield address
 
 
-@pytest.mark.parametrize("size", ["narrowest", "desktop"])
+@pytest.mark.parametrize("size", _IN_SIZES)
 def test_long_titles_are_cut(visit_at: VisitFn, long_site: str, size: str) -> None:
     """To three lines; all of one is in its tooltip, shows where the keyboard is, and is read out."""
     page = visit_at(long_site, "/", **SIZES[size])

@@ -21,11 +21,10 @@ from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.merging import compact as compact_snapshot
-from indexer.collection.merging import is_compact
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.collection.upgrade import upgrade as upgrade_collection
-from indexer.snapshot.folder import current_generation, read_manifests, verify
+from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
@@ -119,16 +118,19 @@ def compact(
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
-    """Merge all segments, into one of up to five million vectors, and drop what is deleted."""
+    """Merge all segments, into few of up to a million vectors each, and drop what is deleted."""
     with show_progress(stderr) as on_progress:
-        snapshot = open_snapshot(data, reread=False)
-        if is_compact(snapshot):
-            stdout.print(f"Generation {snapshot.generation} has nothing to merge and no deleted papers.")
-            return
-        manifest = compact_snapshot(data, snapshot, device=device, keep=keep, on_progress=on_progress)
+        before = read_manifest(data, current_generation(data))
+        # Not held here: files that were merged are closed before others are read.
+        manifest = compact_snapshot(
+            data, open_snapshot(data, reread=False), device=device, keep=keep, on_progress=on_progress
+        )
+    if manifest.generation == before.generation:
+        stdout.print(f"Generation {before.generation} has nothing to merge and no deleted papers.")
+        return
     n_now = len(manifest.segments)
     stdout.print(
-        f"Merged {len(snapshot.segments)} segments into {'one' if n_now == 1 else n_now} of "
+        f"Merged {len(before.segments)} segments into {'one' if n_now == 1 else n_now} of "
         f"{manifest.n_papers:,} papers (backend {manifest.segments[0].backend if n_now else 'none'}); "
         f"generation {manifest.generation} is served from now on."
     )

@@ -3,32 +3,35 @@
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
+from rich.console import Group
 
-from akin.cli.consoles import stderr, stdout
+from akin.cli.consoles import stderr
+from akin.cli.evaluation import studies
+from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
 from akin.cli.evaluation.scores import (
-    candidate_table,
     comparison_row,
     comparison_table,
-    facet_tables,
-    item_tables,
     measurement_tables,
-    reviewer_tables,
+    row_tables,
+    seed_table,
     verdicts,
 )
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from evaluation.collection import SETS
-from indexer.files.durable import replace_file, storage_errors
+from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.transport import Scorer
-from service.settings import settings_of
+
+if TYPE_CHECKING:  # takes seconds to import, which `akin --help` need not
+    from evaluation.collection import Collection as TestCollection
+    from evaluation.run import Run
 
 # What a system's name may hold and a file's had better not.
 _FILE_NAME = re.compile(r"[^\w.]+")
@@ -38,8 +41,7 @@ app = typer.Typer(
     help="Measure relevance: on a test collection, between two runs, or of the candidate stage.",
     no_args_is_help=True,
 )
-
-Json = Annotated[Path | None, typer.Option("--json", help="Write the figures here.", dir_okay=False)]
+app.add_typer(studies.app)
 
 
 def _set_command(name: str, default: Any) -> Callable[..., None]:
@@ -83,6 +85,7 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
                 help="Weights of a function encoder, for the set functions; repeatable.", dir_okay=False
             ),
         ] = None,
+        form: Format = Shown.TABLE,
         json_file: Json = None,
         runs: Annotated[
             Path | None, typer.Option(help="Write one TREC run file a system here.", file_okay=False)
@@ -111,8 +114,13 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         )
         with show_progress(stderr) as on_progress:
             measured = measurement.measure(name, path, request, on_progress=on_progress)
-        stdout.print(measurement_tables(measured))
-        stdout.print(verdicts(measured))
+        from evaluation.statistics.summary import Compared, over_seeds
+
+        best = measured.best
+        compared = [Compared(best, other, found) for other, found in measured.against_best]
+        seeds = seed_table(over_seeds(measured.rows))
+        shown = Group(measurement_tables(measured), seeds, verdicts(measured))
+        show(shown, measured.rows, compared, form=form)
         _write(measured, json_file=json_file, runs=runs, report=report)
 
     return measure
@@ -124,194 +132,136 @@ for _name in SETS:
     )
 
 
-@app.command()
-def facets(
-    path: Annotated[Path, typer.Argument(help="CSAbstruct's folder, or one file of it.")],
-    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
-    tagger: Annotated[
-        Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Keep the train side's vectors here between runs.", file_okay=False)
-    ] = None,
-    device: Device = "auto",
-    json_file: Json = None,
-) -> None:
-    """Measure the facet tagger against what people said of each sentence, and against simple baselines.
-
-    Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
-    """
-    make_room_for(json_file)
-    from models.encoder import load_encoder
-
-    loaded = load_encoder(encoder, device=device)
-    with show_progress(stderr) as on_progress:
-        from evaluation.tasks.facets import measure_facets
-
-        measured = measure_facets(path, loaded, tagger=tagger, cache=cache, on_progress=on_progress)
-    stdout.print(facet_tables(measured))
-    _write_json(json_file, [asdict(row) for row in measured.rows])
-
-
-@app.command()
-def reviewers(
-    path: Annotated[
-        Path, typer.Argument(help="The gold standard's folder; one without it tells where to get it.")
-    ],
-    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
-    datasets: Annotated[
-        str, typer.Option(help="Which of its datasets: those whose names begin so.")
-    ] = "d_20_",
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
-    ] = None,
-    device: Device = "auto",
-    json_file: Json = None,
-) -> None:
-    """Measure how well affinities order the papers that researchers rated, beside published predictions.
-
-    The gold standard of Stelmakh et al.; each paper is encoded once, whatever the datasets.
-    """
-    make_room_for(json_file)
-    from models.annotator import load_annotator
-
-    annotator = load_annotator(encoder, device=device)
-    with show_progress(stderr) as on_progress:
-        from evaluation.tasks.reviewers import measure_reviewers
-
-        measured = measure_reviewers(
-            path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
-        )
-    stdout.print(reviewer_tables(measured))
-    _write_json(json_file, [asdict(row) for row in measured.rows])
-
-
-@app.command()
-def authors(
-    path: Annotated[Path, typer.Argument(help="A corpus with years and authors.", dir_okay=False)],
-    split: Annotated[int, typer.Option(help="Profiles are of papers before this year.")] = 2019,
-    n_authors: Annotated[int, typer.Option("--authors", min=2, help="How many are drawn.")] = 150,
-    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
-    ] = None,
-    device: Device = "auto",
-    json_file: Json = None,
-) -> None:
-    """Measure ways to sum up how near an author's earlier papers are to later ones, by who wrote these.
-
-    What affinities were chosen on: later papers of the author, of co-authors, of theirs, and of anybody.
-    """
-    make_room_for(json_file)
-    from models.annotator import load_annotator
-
-    annotator = load_annotator(encoder, device=device)
-    with show_progress(stderr) as on_progress:
-        from evaluation.tasks.authors import measure_authors
-
-        measured = measure_authors(
-            path,
-            annotator,
-            split=split,
-            n_authors=n_authors,
-            data=data,
-            device=device,
-            on_progress=on_progress,
-        )
-    stdout.print(reviewer_tables(measured, name="authors"))
-    _write_json(json_file, [asdict(row) for row in measured.rows])
+Set = Annotated[str, typer.Option("--set", help=f"The test collection: {', '.join(SETS)}.")]
+SetFolder = Annotated[Path | None, typer.Option("--path", help="The folder that holds it.")]
 
 
 @app.command()
 def compare(
     a: Annotated[Path, typer.Argument(help="A run in the TREC format.", dir_okay=False)],
-    b: Annotated[Path, typer.Argument(help="Another run over the same queries.", dir_okay=False)],
-    name: Annotated[str, typer.Option("--set", help=f"The test collection: {', '.join(SETS)}.")],
-    path: Annotated[Path | None, typer.Option(help="The folder that holds it.")] = None,
+    b: Annotated[list[Path], typer.Argument(help="Others over the same queries.", dir_okay=False)],
+    name: Set,
+    path: SetFolder = None,
+    form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
     """Say whether the difference of two runs can be told from chance: A minus B, paired by query.
 
-    Runs are what `akin evaluate SET PATH --runs DIR` writes, or any other program.
+    Of several B, each is compared with A, and all are counted (Holm). Runs are what
+    `akin evaluate SET PATH --runs DIR` writes, or any other program.
     """
+    from evaluation.statistics.multiple import correct
+    from evaluation.statistics.summary import Compared
+    from evaluation.statistics.summary import compare as compare_runs
+
+    collection, runs = _runs(name, path, (a, *b))
+    stems = [each.stem for each in (a, *b)]
+    named = len({run.system for run in runs}) == len(runs)
+    names = [run.system for run in runs] if named else stems
+    apart = [compare_runs(collection, runs[0], other) for other in runs[1:]]
+    found = iter(correct([each for of_run in apart for each in of_run]))
+    compared = [
+        Compared(names[0], other, next(found))
+        for other, of_run in zip(names[1:], apart, strict=True)
+        for _ in of_run
+    ]
+    tables = [
+        comparison_table(names[0], other, [e.comparison for e in compared if e.b == other], collection)
+        for other in names[1:]
+    ]
+    show(Group(*tables), [], compared, form=form)
+    rows = [{"a": each.a, "b": each.b, **comparison_row(each.comparison)} for each in compared]
+    rows = [{"set": collection.name, **row} for row in rows]
+    write_json(json_file, rows)
+
+
+@app.command()
+def runs(
+    files: Annotated[list[Path], typer.Argument(help="Runs in the TREC format.", dir_okay=False)],
+    name: Set,
+    path: SetFolder = None,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="Also their mean: of one system trained several times, say.")
+    ] = False,
+    form: Format = Shown.TABLE,
+    json_file: Json = None,
+) -> None:
+    """Measure runs of any program on a test collection, and their mean over the runs."""
+    from akin.cli.evaluation.scores import row_tables
+    from evaluation.statistics.summary import summarise
+
+    collection, read = _runs(name, path, files)
+    if len({run.system for run in read}) < len(read):
+        read = [replace(run, system=file.stem) for run, file in zip(read, files, strict=True)]
+    rows = summarise(collection, read, with_mean=mean)
+    show(row_tables(rows, collection), rows, [], form=form)
+    write_json(json_file, [asdict(row) for row in rows])
+
+
+@app.command()
+def suite(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder with a folder for each collection.", file_okay=False)
+    ],
+    json_file: Annotated[
+        Path, typer.Option("--json", help="The file of figures, to write or to renew.", dir_okay=False)
+    ],
+    pages: Annotated[
+        list[Path] | None,
+        typer.Option(help="Documents whose tables are made anew of the file; repeatable.", dir_okay=False),
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Only this part; repeatable.")] = None,
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep vectors here between runs.", file_okay=False)
+    ] = None,
+    device: Device = "auto",
+    limit_queries: Annotated[int | None, typer.Option(min=1, help="A quick look at so many.")] = None,
+    form: Format = Shown.TABLE,
+) -> None:
+    """Measure every test collection that lies in FOLDER, into one file; parts without one stay as they were.
+
+    Folders: csfcube, scifact, cocitations, csabstruct, relish, treccovid, scidocs, iclr2022, doris-mae, beir
+    (a folder each), and collection, which `akin index` made. The demo grid is always there.
+    """
+    from evaluation.suite.figures import read_sections
+    from evaluation.suite.page import fill
+    from evaluation.suite.parts import How
+    from evaluation.suite.running import run_suite
+
+    make_room_for(json_file)
+    told = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]
+    with show_progress(stderr) as on_progress:
+        how = How(encoder, cache, device, limit_queries, on_progress)
+        ran = run_suite(
+            folder,
+            json_file,
+            how,
+            command=" ".join(told),
+            only=tuple(only or ()),
+            elsewhere={"demo": _DEMO},
+            on_part=lambda name: stderr.print(f"{name}:"),
+        )
+    sections = read_sections(json_file)
+    for name in ran.measured:
+        figures = sections[name].figures
+        show(row_tables(figures.rows), figures.rows, figures.compared, form=form)
+    for name, reason in ran.left.items():
+        stderr.print(f"{name} stays as it was: {reason}.")
+    fill(tuple(pages or ()), json_file)
+
+
+def _runs(name: str, path: Path | None, files: Sequence[Path]) -> "tuple[TestCollection, list[Run]]":
+    """The collection, and the runs over it."""
     from evaluation import measurement
 
     collection = measurement.load_collection(name, path or (_DEMO if name == "demo" else Path()))
-    first, second = measurement.read_run(a, collection), measurement.read_run(b, collection)
-    names = (first.system, second.system) if first.system != second.system else (a.stem, b.stem)
-    from evaluation.report.summary import compare
-
-    found = compare(collection, first, second)
-    stdout.print(comparison_table(names[0], names[1], found, collection))
-    identity = {"set": collection.name, "a": names[0], "b": names[1]}
-    _write_json(json_file, [{**identity, **comparison_row(comparison)} for comparison in found])
-
-
-@app.command()
-def candidates(
-    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
-    backend: Annotated[
-        list[str] | None, typer.Option(help="Also build and measure this index; repeatable.")
-    ] = None,
-    queries: Annotated[int, typer.Option(min=1, help="Papers drawn as queries.")] = 50,
-    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
-    tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
-    device: Device = "cpu",
-    json_file: Json = None,
-) -> None:
-    """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
-    from evaluation.tasks import candidates as stage
-
-    with show_progress(stderr) as on_progress:
-        found = stage.measure_candidates(
-            data,
-            backends=tuple(backend or ()),
-            n_queries=queries,
-            seed=seed,
-            tau=tau,
-            device=device,
-            on_progress=on_progress,
-        )
-    _write_json(json_file, [asdict(row) for row in found])
-    stdout.print(candidate_table(found))
-
-
-@app.command()
-def items(
-    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
-    questions: Annotated[
-        Path | None,
-        typer.Option(help="Ask these: a line each, the paper's id, a tab, the question.", dir_okay=False),
-    ] = None,
-    titles: Annotated[int, typer.Option(min=1, help="Else so many papers, drawn, by their titles.")] = 500,
-    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
-    device: Device = "cpu",
-    json_file: Json = None,
-) -> None:
-    """Ask for known papers as the service is asked: by their titles, or by questions of your own.
-
-    How often the paper is first, or among the first ten, with what the service counts and without.
-    """
-    make_room_for(json_file)
-    with show_progress(stderr) as on_progress:
-        from evaluation.tasks.known_items import measure_items
-
-        measured = measure_items(
-            settings_of(data=data, device=device),
-            questions=questions,
-            n_titles=titles,
-            seed=seed,
-            on_progress=on_progress,
-        )
-    stdout.print(item_tables(measured))
-    _write_json(json_file, [asdict(row) for row in measured.rows])
+    return collection, [measurement.read_run(file, collection) for file in files]
 
 
 def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: Path | None) -> None:
     """Write the files that were asked for."""
-    _write_json(json_file, [asdict(row) for row in measured.rows])
+    write_json(json_file, [asdict(row) for row in measured.rows])
     if runs is not None:
         with storage_errors(runs):
             runs.mkdir(parents=True, exist_ok=True)
@@ -332,9 +282,3 @@ def _write(measured: Any, *, json_file: Path | None, runs: Path | None, report: 
             explanations=measured.explanations,
             command=shlex.join(["akin", *sys.argv[1:]]),
         )
-
-
-def _write_json(path: Path | None, rows: list[dict[str, Any]]) -> None:
-    if path is not None:
-        with storage_errors(path):
-            replace_file(path, orjson.dumps(rows, option=orjson.OPT_INDENT_2))

@@ -13,10 +13,10 @@ from rich.text import Text
 from models.types import Facet
 
 if TYPE_CHECKING:  # their libraries take seconds to import, which `akin --help` need not
-    from evaluation.bootstrap import Interval
     from evaluation.collection import Collection as TestCollection
     from evaluation.measurement import Measurement
-    from evaluation.report.summary import Comparison, Row
+    from evaluation.statistics.bootstrap import Interval
+    from evaluation.statistics.summary import Comparison, Row, Spread
     from evaluation.tasks.candidates import CandidateRow
     from evaluation.tasks.facets import FacetMeasurement
     from evaluation.tasks.known_items import ItemMeasurement
@@ -27,24 +27,47 @@ _ALL = "all"
 _N_MEASURES = 2
 _MOST_NAMED = 3
 _MOST_MISSED = 10  # items whose paper is not first, of each way to ask
-# Query papers below which the bootstrap is known to be too sure (evaluation/bootstrap.py).
+# Query papers below which the bootstrap is known to be too sure (evaluation/statistics/bootstrap.py).
 _FEW_CLUSTERS = 20
 
 
 def measurement_tables(measured: "Measurement") -> Group:
     """For each main measure a line a system and a column a facet; best system first, best figures bold."""
-    rows = [row for row in measured.rows if row.fold == _ALL]
+    return row_tables(measured.rows, measured.collection)
+
+
+def row_tables(found: Sequence["Row"], collection: "TestCollection | None" = None) -> Group:
+    """The same of any rows; of those of a collection its first measures and what is no ranking."""
+    rows = [row for row in found if row.fold == _ALL]
     measures = list(dict.fromkeys(row.measure for row in rows))
-    main = [name for name in measures if name in measured.collection.measures[:_N_MEASURES]]
+    known = measures if collection is None else collection.measures
+    main = [name for name in measures if name in known[:_N_MEASURES]]
     # What a collection measures beside its rankings (classification) goes by other names.
-    other = [name for name in measures if name not in measured.collection.measures]
+    other = [name for name in measures if name not in known]
+    heading = rows[0].set if collection is None else _heading(collection)
     first = {row.system: row.value for row in rows if (row.measure, row.facet) == (measures[0], _ALL)}
     shown: list[Text | Table] = []
     for measure in main + other:
         here = [row for row in rows if row.measure == measure]
         here.sort(key=lambda row: -first.get(row.system, row.value))
-        shown += [Text(f"{_heading(measured)}: {measure}, percent", style="bold"), _measure_table(here)]
+        shown += [Text(f"{heading}: {measure}, percent", style="bold"), _measure_table(here)]
     return Group(*shown, Text("Below each value: its 95 % interval.", style="dim"))
+
+
+def seed_table(spreads: Sequence["Spread"]) -> Group:
+    """Mean and standard deviation over the seeds of what was trained several times; empty without any."""
+    if not spreads:
+        return Group()
+    measures = list(dict.fromkeys(spread.measure for spread in spreads))
+    cells = {(spread.system, spread.measure): spread for spread in spreads}
+    table = _table()
+    table.add_column("system", overflow="fold")
+    for heading in ("seeds", *measures):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for system in dict.fromkeys(spread.system for spread in spreads):
+        own = [cells[system, measure] for measure in measures]
+        table.add_row(system, str(own[0].n_seeds), *(f"{one.mean:.1f} ± {one.deviation:.1f}" for one in own))
+    return Group(Text("Over seeds: mean and standard deviation, percent", style="bold"), table)
 
 
 def _measure_table(rows: Sequence["Row"], *, columns: str = "facet", least: Collection[str] = ()) -> Table:
@@ -125,8 +148,7 @@ def verdicts(measured: "Measurement") -> Group:
     lines += _caution(measured.collection)
     if measured.against_best:
         measure = measured.against_best[0][1].measure
-        others = {name for name, _ in measured.against_best}
-        best = next(run.system for run in measured.runs if run.system not in others)
+        others, best = {name for name, _ in measured.against_best}, measured.best
         n = len(measured.collection.queries)
         lines.append(Text(f"First by {measure} over all {n} queries: {best}.", style="bold"))
         unclear = [f"{name} ({_signed(c)})" for name, c in measured.against_best if not c.resolvable]
@@ -142,8 +164,12 @@ def verdicts(measured: "Measurement") -> Group:
             named = ", ".join(below) if len(below) <= _MOST_NAMED else f"the other {len(below)} systems"
             lines.append(Text(f"Its lead over {named} is resolvable."))
         if len(others) > _MOST_NAMED:
+            n_holding = sum(comparison.holds for _, comparison in measured.against_best)
             lines.append(
-                Text("Each comparison stands alone; among twenty equal systems one would look resolvable.")
+                Text(
+                    f"Each comparison stands alone; with all {len(others)} counted (Holm), {n_holding} of "
+                    "these leads hold."
+                )
             )
     return Group(*lines)
 
@@ -152,9 +178,8 @@ def comparison_table(
     first: str, second: str, comparisons: Sequence["Comparison"], collection: "TestCollection"
 ) -> Group:
     """The differences of two runs, and in plain words whether the main one can be told from chance."""
-    table = Table(
-        "facet", "measure", "difference", "95 % interval", "resolvable", title=f"{first} − {second}"
-    )
+    columns = ("facet", "measure", "difference", "95 % interval", "resolvable", "p, corrected")
+    table = Table(*columns, title=f"{first} − {second}")
     for found in comparisons:
         difference = found.difference
         table.add_row(
@@ -163,6 +188,7 @@ def comparison_table(
             f"{difference.value:+.2f}",
             _bounds(difference, digits=2),
             "yes" if found.resolvable else "no",
+            "" if math.isnan(found.p_corrected) else f"{found.p_corrected:.4f}",
             style="bold" if found.resolvable else "",
         )
     main = next(c for c in comparisons if (c.facet, c.measure) == (_ALL, collection.measures[0]))
@@ -209,7 +235,13 @@ def comparison_row(comparison: "Comparison") -> dict[str, Any]:
         "high": difference.high,
         "n": difference.n,
         "resolvable": comparison.resolvable,
+        "p": _or_null(difference.p),
+        "p_corrected": _or_null(comparison.p_corrected),
     }
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
@@ -269,8 +301,7 @@ def _table() -> Table:
     return Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
 
 
-def _heading(measured: "Measurement") -> str:
-    collection = measured.collection
+def _heading(collection: "TestCollection") -> str:
     papers, queries = len(collection.papers), len(collection.queries)
     return f"{collection.name} ({queries:,} queries, {papers:,} papers)" if queries else collection.name
 

@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.training.batches import Mixing
+from models.types import Precision
 
 
 class _Strict(BaseModel):
@@ -45,7 +46,7 @@ class LowRankConfig(_Strict):
     rank: int = Field(default=16, ge=1, le=512)
     alpha: float = Field(default=32.0, gt=0)
     dropout: float = Field(default=0.0, ge=0, lt=1)
-    targets: tuple[str, ...] = ("query", "key", "value", "dense")
+    targets: tuple[str, ...] = ()
 
 
 class HeldOutConfig(_Strict):
@@ -81,6 +82,7 @@ class RunConfig(_Strict):
     max_tokens: int = Field(default=224, ge=16, le=500)
     batch_tokens: int = Field(default=4_096, ge=16)
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    precision: Precision = Precision.FLOAT32
     tau: float = Field(default=0.5, gt=0)
     share: float = Field(default=1.0, gt=0, le=1)
     mixing: Mixing = Mixing.ALTERNATING

@@ -49,7 +49,7 @@ def read_all_labelled(paths: Sequence[Path], *, held_out: float = 0.0) -> Labell
 
 
 def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
-    """The abstracts of CSAbstruct's folder (its train.jsonl), of a file of that layout, or of any corpus.
+    """The abstracts of CSAbstruct's or PubMed RCT's folder (its train side), of such a file, or of a corpus.
 
     Of a corpus those count whose sentences all have a facet, as PubMed's have in labelled sections, and those
     with section labels in their text. A share ``held_out`` is drawn by id; labels are taken from these.
@@ -60,7 +60,7 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
     from evaluation.sets.functions import FunctionsSet
 
     reader = FunctionsSet()
-    file = path if path.is_file() else locate(reader, path, "train.jsonl")
+    file = path if path.is_file() else locate(reader, path, "train.jsonl", "train.txt")
     if path.is_dir() or _has_labels(file):
         found = {paper.id: (paper, paper) for paper in reader.load(file).papers.values()}
     else:
@@ -79,9 +79,9 @@ def read_labelled(path: Path, *, held_out: float = 0.0) -> LabelledPapers:
 
 
 def _has_labels(file: Path) -> bool:
-    """Whether a file is of CSAbstruct's layout."""
+    """Whether a file is of CSAbstruct's layout or of PubMed RCT's."""
     head = read_head(file).lstrip().partition("\n")[0]
-    return head.startswith("{") and '"labels"' in head and '"sentences"' in head
+    return head.startswith("###") or (head.startswith("{") and '"labels"' in head and '"sentences"' in head)
 
 
 def _of_corpus(file: Path) -> Iterator[tuple[str, tuple[Paper, Paper]]]:

@@ -5,7 +5,7 @@ import io
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ class FoundExamples:
     phrases_sha256: str
     mined: Mined
     per_function: int
+    least_words: int
     report: CorpusReport
     n_excluded: int
 
@@ -59,15 +60,17 @@ def find_examples(
     exclude: Path | None,
     limit: int | None,
     per_function: int,
+    least_words: int,
     seed: int,
     on_progress: ProgressFn,
 ) -> FoundExamples:
     """Search ``corpora`` for the phrases of a list; ``exclude`` is a file of paper ids to leave out.
 
-    At most ``limit`` papers are searched, and ``per_function`` sentences of each function kept.
+    At most ``limit`` papers are searched, and ``per_function`` sentences of each function kept. N-grams have
+    ``least_words`` words at least.
     Raises InputError or StorageError for files that cannot be read.
     """
-    phrase_list, report = read_phrases(phrases), CorpusReport()
+    phrase_list, report = read_phrases(phrases, least_words=least_words), CorpusReport()
     left_out: Counter[str] = Counter()
     excluded = frozenset(() if exclude is None else read_ids(exclude))
 
@@ -82,7 +85,9 @@ def find_examples(
                     yield paper
 
     mined = mine(islice(papers(), limit), phrase_list, per_function=per_function, seed=seed)
-    return FoundExamples(phrase_list, sha256_of(phrases), mined, per_function, report, left_out.total())
+    return FoundExamples(
+        phrase_list, sha256_of(phrases), mined, per_function, least_words, report, left_out.total()
+    )
 
 
 def layer_numbers(layers: str) -> tuple[int, ...]:
@@ -126,33 +131,68 @@ def train_functions(
     settings: Any,
     *,
     out: Path,
+    seeds: int,
+    n_functions: int | None,
     cache: Path | None,
     on_progress: ProgressFn,
 ) -> str:
-    """Train a head under ``settings`` (HeadSettings), write its weights to ``out``, and say how it went."""
+    """Train heads under ``settings`` (HeadSettings), write their weights, and say how it went.
+
+    With several ``seeds`` each has a file of its own, ``out`` with ``-seedN`` before its ending. Of
+    ``n_functions``, drawn by the seed, sentences are learnt from; None: of all.
+    """
     from models.training.rhetoric import functions as training
 
     features = _features(found, encoder, layers, cache=cache, on_progress=on_progress)
-    trained = training.train_head(features, settings, measure=_map_at_r, on_progress=on_progress)
-    told = {
-        "encoder": encoder.spec.fingerprint,
-        "encoder_name": encoder.spec.name,
-        "layers": layers,
-        "functions": found.phrases.functions,
-        "phrases_sha256": found.phrases_sha256,
-        "n_examples": len(found.mined.examples),
-        "per_function": found.per_function,
-        **asdict(settings),
-    }
-    content = weights_content(trained.head, told)
-    with storage_errors(out):
-        replace_file(out, content)
-    best = int(np.argmax(trained.held_out))
-    return (
-        f"Kept epoch {best + 1} of {settings.n_epochs}: MAP@R {trained.held_out[best]:.1f} by the "
-        f"{len(found.phrases.functions)} functions, on papers held out. Wrote {out} "
-        f"({len(content) / 1e6:.2f} MB)."
-    )
+    names = found.phrases.functions
+    if n_functions is not None and not 2 <= n_functions < len(names):
+        raise InputError(
+            f"{n_functions} functions to learn from: expected 2 to {len(names) - 1} of the {len(names)}."
+        )
+    lines, seen, unseen = [], [], []
+    for seed in range(settings.seed, settings.seed + seeds):
+        own = replace(settings, seed=seed)
+        drawn = np.random.default_rng(seed).permutation(len(names))[:n_functions]
+        learnt = np.sort(drawn)
+        known = training.of_labels(features, learnt.tolist())
+        trained = training.train_head(known, own, measure=_map_at_r, on_progress=on_progress)
+        told = {
+            "encoder": encoder.spec.fingerprint,
+            "encoder_name": encoder.spec.name,
+            "layers": layers,
+            "functions": [names[i] for i in learnt],
+            "phrases_sha256": found.phrases_sha256,
+            "n_examples": len(found.mined.examples),
+            "per_function": found.per_function,
+            "least_words": found.least_words,
+            **asdict(own),
+        }
+        file = out if seeds == 1 else out.with_name(f"{out.stem}-seed{seed}{out.suffix}")
+        content = weights_content(trained.head, told)
+        with storage_errors(file):
+            replace_file(file, content)
+        best = int(np.argmax(trained.held_out))
+        seen.append(trained.held_out[best])
+        lines.append(
+            f"Kept epoch {best + 1} of {settings.n_epochs}: MAP@R {seen[-1]:.1f} by the {len(learnt)} "
+            f"functions, on papers held out. Wrote {file} ({len(content) / 1e6:.2f} MB)."
+        )
+        if n_functions is not None:
+            others = ~np.isin(features.labels, learnt)
+            unseen.append(training.score_head(trained.head, features, others, _map_at_r))
+            lines.append(
+                f"MAP@R {unseen[-1]:.1f} by the {len(names) - len(learnt)} functions not learnt from."
+            )
+    if seeds > 1:
+        lines.append(f"Over {seeds} seeds, functions learnt from: MAP@R {_spread(seen)}.")
+        if unseen:
+            lines.append(f"Over {seeds} seeds, functions not learnt from: MAP@R {_spread(unseen)}.")
+    return "\n".join(lines)
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation."""
+    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
 
 
 def _map_at_r(vectors: np.ndarray, labels: np.ndarray) -> float:

@@ -57,6 +57,7 @@ class Run:
             max_tokens=config.max_tokens,
             batch_tokens=config.batch_tokens,
             dropout=config.dropout,
+            precision=config.precision,
             device=device,
             seed=config.steps.seed,
         )

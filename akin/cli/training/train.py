@@ -96,9 +96,22 @@ def functions(
         str, typer.Option(help="softmax, triplet, arcface, multi-similarity or nt-xent.")
     ] = "softmax",
     per_function: Annotated[int, typer.Option(min=2, help="Sentences of each function at most.")] = 300,
+    ngram_words: Annotated[
+        int,
+        typer.Option(min=2, max=5, help="Words of an n-gram at least; 5 at most, the paper's only n-grams."),
+    ] = 2,
+    n_functions: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Learn from so many functions, drawn at random; measure on the others, too."
+        ),
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="The best by the papers held out is kept.")] = 5,
     dim: Annotated[int, typer.Option(min=2, help="Of the function vectors.")] = 128,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Train so many times on the same sentences: OUT-seed0, OUT-seed1, ...")
+    ] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="Read so many papers at most.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
@@ -111,6 +124,8 @@ def functions(
     """
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
+    if tune_encoder is not None and (seeds > 1 or n_functions is not None):
+        raise InputError("--seeds and --n-functions train heads; leave them out beside --tune-encoder.")
     make_room_for(out)
     # torch takes seconds to import; and what cannot be trained is told before hours of encoding.
     from models.training.rhetoric import functions as training
@@ -127,6 +142,7 @@ def functions(
             exclude=exclude,
             limit=limit,
             per_function=per_function,
+            least_words=ngram_words,
             seed=seed,
             on_progress=on_progress,
         )
@@ -151,7 +167,15 @@ def functions(
         if out is not None:
             loaded = load_encoder(encoder, device=device)
             told = train_functions(
-                found, loaded, read_layers, settings, out=out, cache=cache, on_progress=on_progress
+                found,
+                loaded,
+                read_layers,
+                settings,
+                out=out,
+                seeds=seeds,
+                n_functions=n_functions,
+                cache=cache,
+                on_progress=on_progress,
             )
     stdout.print(told, markup=False, soft_wrap=True)
 

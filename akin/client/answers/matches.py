@@ -42,6 +42,7 @@ class Side:
     omitted: tuple[Omitted, ...]
     words: Words
     converged: bool
+    gap: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ class Strength:
 class Result:
     """One paper with its score, higher is better.
 
-    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``.
+    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``; ``gap`` says how
+    far at most what its plan minimises is from its least, in units of distance.
     """
 
     paper: Paper
@@ -82,6 +83,7 @@ class Result:
     words: Words
     converged: bool
     strength: Strength | None = None
+    gap: float = 0.0
 
     def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
         """The sentences that match most, with their shares; those that hardly count are left out."""

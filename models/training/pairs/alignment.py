@@ -31,10 +31,8 @@ def align(
             aligned.append(example)
             continue
         asked = np.concatenate([vectors[context] for context in example.contexts])
-        nearest = [
-            int((rows[name] @ asked.T).max(axis=1).argmax()) for name in (example.query, example.positive)
-        ]
-        aligned.append(replace(example, aligned=(nearest[0], nearest[1])))
+        pair = _nearest(rows[example.query], asked), _nearest(rows[example.positive], asked)
+        aligned.append(replace(example, aligned=pair))
     return aligned
 
 

@@ -103,6 +103,21 @@ def encode_examples(
     return Features(np.stack(rows), np.array(labels), np.array(papers), is_alone)
 
 
+def of_labels(features: Features, labels: Sequence[int]) -> Features:
+    """The sentences of some labels alone, which are numbered anew in the order given.
+
+    Raises InputError for fewer than two.
+    """
+    if len(labels) < 2:
+        raise InputError(f"{len(labels)} functions to learn from; telling sentences apart takes two.")
+    number = np.full(int(features.labels.max()) + 1, -1)
+    number[list(labels)] = np.arange(len(labels))
+    kept = number[features.labels] >= 0
+    return Features(
+        features.rows[kept], number[features.labels[kept]], features.papers[kept], features.alone[kept]
+    )
+
+
 def lone_sentence(example: Example) -> Paper:
     """The sentence of an example as a paper of one sentence without a title."""
     sentence = example.paper.sentences[example.sentence]
@@ -128,7 +143,7 @@ def train_head(
         torch.manual_seed(settings.seed)
         for head in _heads(features, np.flatnonzero(~held_out), settings, rng):
             heads.append(head)
-            scores.append(_score(head, features, held_out, measure))
+            scores.append(score_head(head, features, held_out, measure))
             on_progress("epochs", len(scores), settings.n_epochs)
     best = int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
     return TrainedHead(heads[best], tuple(scores))
@@ -191,10 +206,12 @@ def _held_out(papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator) ->
     return np.isin(papers, drawn)
 
 
-def _score(head: Head, features: Features, held_out: Bool[np.ndarray, " n_rows"], measure: Measure) -> float:
-    """The mean of ``measure`` over the held-out sentences in context and over those alone, if there are."""
+def score_head(
+    head: Head, features: Features, chosen: Bool[np.ndarray, " n_rows"], measure: Measure
+) -> float:
+    """The mean of ``measure`` over the ``chosen`` sentences in context and over those alone, if there are."""
     values = []
-    for view in filter(np.any, (held_out & ~features.alone, held_out & features.alone)):
+    for view in filter(np.any, (chosen & ~features.alone, chosen & features.alone)):
         layers = features.rows[view].swapaxes(0, 1).astype(np.float32)
         values.append(measure(head.vectors(layers), features.labels[view]))
     return float(np.mean(values))

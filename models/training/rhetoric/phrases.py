@@ -75,11 +75,13 @@ class Mined:
     n_unclear: int
 
 
-def read_phrases(path: Path = PHRASES) -> PhraseList:
+def read_phrases(path: Path = PHRASES, *, least_words: int = MIN_WORDS) -> PhraseList:
     """Read a phrase list: a TOML table for each function with an array ``phrases``.
 
-    ``(a|b c|)`` in a phrase stands for any of its parts, nothing included. Raises InputError for a file that
-    cannot be read as one, that has fewer than two functions, or a phrase of fewer than two words.
+    ``(a|b c|)`` in a phrase stands for any of its parts, nothing included. N-grams of fewer than
+    ``least_words`` words are left out, and functions without any other; MAX_WORDS is as in the paper. Raises
+    InputError for a file that cannot be read as a list, that leaves fewer than two functions, or a phrase of
+    fewer than two words.
     """
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -97,12 +99,17 @@ def read_phrases(path: Path = PHRASES) -> PhraseList:
                         f"{path}: [{function}] has {phrase!r}, which may be {' '.join(ngram)!r}; "
                         f"a phrase needs at least {MIN_WORDS} words."
                     )
-                owners[ngram].add(function)
-    if len(tables) < 2:
-        raise InputError(f"{path} has {len(tables)} functions; telling sentences apart takes two.")
+                if len(ngram) >= least_words:
+                    owners[ngram].add(function)
+    named = tuple(function for function in tables if any(function in found for found in owners.values()))
+    if len(named) < 2:
+        raise InputError(
+            f"{path} has {len(named)} functions with phrases of {least_words} words or more; telling "
+            "sentences apart takes two."
+        )
     alone = {ngram: next(iter(functions)) for ngram, functions in owners.items() if len(functions) == 1}
     shared = {ngram: tuple(sorted(functions)) for ngram, functions in owners.items() if len(functions) > 1}
-    return PhraseList(tuple(tables), alone, shared)
+    return PhraseList(named, alone, shared)
 
 
 def ngrams(phrase: str) -> set[NGram]:

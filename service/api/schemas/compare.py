@@ -47,6 +47,10 @@ class SideOut(BaseModel):
     omitted: list[OmittedOut]
     words: WordsOut
     converged: bool
+    gap: float = Field(
+        description="How far at most what the plan minimises is from its least, in units of distance; 0 for "
+        "scorers without transport."
+    )
 
     @classmethod
     def of(cls, side: Side) -> "SideOut":
@@ -75,6 +79,7 @@ class SideOut(BaseModel):
             omitted=[OmittedOut.model_validate(each) for each in side.other.omitted],
             words=WordsOut.model_validate(side.other.words),
             converged=side.other.converged,
+            gap=side.other.gap,
         )
 
 

@@ -396,6 +396,10 @@ class ResultOut(Out):
     highlights: tuple[HighlightOut, ...]
     words: WordsOut
     converged: bool
+    gap: float = Field(
+        description="How far at most what the plan minimises is from its least, in units of distance; 0 for "
+        "scorers without transport."
+    )
     strength: StrengthOut | None = Field(description="Null where the collection is too small to tell.")
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from evaluation.bootstrap import Interval, intervals
 from evaluation.collection import SETS, Collection, CollectionReader
-from evaluation.report.summary import summarise
 from evaluation.run import Run
 from evaluation.sets.csfcube import FACETS, CsfcubeSet
+from evaluation.statistics.bootstrap import Interval, intervals
+from evaluation.statistics.summary import summarise
 from evaluation.systems.systems import Systems
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError
 from models.registry import resolve

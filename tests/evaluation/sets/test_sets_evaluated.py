@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jaxtyping import Float32
 
-from evaluation.report.summary import Row
 from evaluation.sets import functions
 from evaluation.sets.functions import FunctionsSet, retrieval_by_label
 from evaluation.sets.scidocs import ScidocsSet
+from evaluation.statistics.summary import Row
 from evaluation.tasks.classification import macro_f1
 from evaluation.tasks.recommendation import Click, Metadata, recommend
 from models.encoder import Encoder
@@ -103,6 +103,68 @@ def test_functions_refuses_labels_it_does_not_know(tmp_path: Path) -> None:
     write(tmp_path, "dev.jsonl", '{"sentences": ["A."], "labels": ["mood"]}\n')
     with pytest.raises(BrokenRowError, match=r"dev\.jsonl:1: unknown labels mood"):
         FunctionsSet().load(tmp_path)
+
+
+RCT = """###24491034
+BACKGROUND\tWe ask .
+METHODS\tWe count .
+CONCLUSIONS\tIt works .
+
+###2
+RESULTS\tWe found .
+RESULTS\t
+CONCLUSIONS\tIt works , too .
+"""
+
+
+def test_functions_reads_pubmed_rct(tmp_path: Path) -> None:
+    """Its labels are those measured by; as facets conclusions are results; empty sentences are none."""
+    write(tmp_path, "dev.txt", RCT)
+    papers = FunctionsSet().load(tmp_path).papers
+    facets = {name: [str(sentence.facet) for sentence in paper.sentences] for name, paper in papers.items()}
+    assert {"24491034": ["background", "method", "result"], "2": ["result", "result"]} == facets
+    axes = {"We ask .": 0, "We count .": 1, "It works .": 2, "We found .": 3, "It works , too .": 2}
+    rows = FunctionsSet().evaluate(
+        tmp_path,
+        lambda papers: [np.eye(4, dtype=np.float32)[[axes[s.text] for s in p.sentences]] for p in papers],
+        system="x",
+    )
+    counts = {row.facet: row.n for row in rows}
+    assert {"all": 5, "background": 1, "methods": 1, "results": 1, "conclusions": 2} == counts
+    assert 100.0 == value(rows, "conclusions", "P@1")
+
+
+@pytest.mark.parametrize("content", ["RESULTS\tA.\n", "###1\nRESULTS A.\n", "###1\nMOOD\tA.\n"])
+def test_functions_names_the_line_of_a_broken_pubmed_rct_file(tmp_path: Path, content: str) -> None:
+    """A sentence of no abstract, without its label, or with one that is none."""
+    write(tmp_path, "test.txt", "\n" + content)
+    line = 1 + len(content.splitlines())
+    with pytest.raises(BrokenRowError, match=rf"test\.txt:{line}: neither ###ID nor LABEL <TAB> sentence"):
+        FunctionsSet().load(tmp_path)
+
+
+def test_functions_reads_sentences_labelled_with_communicative_functions(tmp_path: Path) -> None:
+    """Any label counts; each sentence is a text of its own, and those of a paper are resampled together."""
+    rows = [
+        ("Aim of the paper", "we aim", "We aim at x.", "P1_s-1-0"),
+        ("Summary of past work", "all of", "All of it is past.", "P1_s-1-1"),
+        ("Aim of the paper", "the aim", "The aim is y.", "P2_s-1-0"),
+    ]
+    file = tmp_path / "sentences.tsv"
+    file.write_text("\n" + "".join("\t".join(row) + "\n" for row in rows))
+    labelled = functions.read_labelled_sentences(file)
+    assert [row[2] for row in rows] == [paper.abstract for paper in labelled.papers.values()]
+    assert [(row[0],) for row in rows] == list(labelled.labels.values())
+    assert ["P1", "P1", "P2"] == list(labelled.clusters.values())
+    axes = iter([[0], [1], [0]])
+    found = FunctionsSet().evaluate(
+        file, lambda papers: [np.eye(2, dtype=np.float32)[next(axes)] for _ in papers], system="x"
+    )
+    assert 100.0 == value(found, "Aim of the paper", "P@1")
+    assert {None} == {s.facet for p in FunctionsSet().load(file).papers.values() for s in p.sentences}
+    file.write_text("Aim of the paper\tThe aim is y.\n")
+    with pytest.raises(BrokenRowError, match=r"sentences\.tsv:1: 2 columns; expected function, phrase"):
+        functions.read_labelled_sentences(file)
 
 
 def precision_and_chance(path: Path, hashing: Encoder, expected: dict[str, int]) -> tuple[Row, float]:

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.sets.treccovid import TreccovidRfSet, draw_queries, split_topics
-from models.errors import InputError
+from evaluation.measures import per_query
+from evaluation.run import Run
+from evaluation.sets.aspire.treccovid import TreccovidRfSet, draw_queries, split_topics
+from evaluation.sets.doris_mae import RELEVANT_FROM
+from models.errors import CorpusFormatError, InputError
 from tests.support.examples.set_examples import EXAMPLES, example, lines, query, reader_of, write
 
 
@@ -114,3 +117,33 @@ def test_trec_topics_that_cannot_be_used_are_refused(
     write(tmp_path, "topics.jsonl", lines(topic))
     with pytest.raises(InputError, match=reason):
         reader_of("trec").load(tmp_path)
+
+
+def test_doris_mae_sums_the_scores_of_a_questions_aspects(tmp_path: Path) -> None:
+    """Grades are the sum over aspects and sub-aspects by their number; relevant from one an aspect on."""
+    collection = example("doris-mae", tmp_path)
+    first, second = collection.queries
+    assert (True, "I look at tides. Dunes matter too.", ("0", "1")) == (
+        first.is_text,
+        first.paper.abstract,
+        first.pool,
+    )
+    of_first, of_second = (
+        {paper: grade / RELEVANT_FROM for paper, grade in collection.qrels[each.id].items()}
+        for each in (first, second)
+    )
+    assert {"0": 1.0, "1": 0.5} == of_first
+    assert pytest.approx({"2": 4 / 3, "0": 1 / 3}) == of_second
+    assert RELEVANT_FROM == collection.relevant_from
+    assert ("Papers left out, with neither title nor abstract: 1.",) == collection.notes
+    perfect = Run("x", {first.id: {"0": 2.0, "1": 1.0}, second.id: {"2": 2.0, "0": 1.0}})
+    values = per_query(collection, perfect, ("nDCG@10", "MAP", "Rprec"))
+    assert {100.0} == {round(value, 6) for of_queries in values.values() for value in of_queries.values()}
+
+
+@pytest.mark.parametrize("broken", ['{"Corpus": []}', '{"Corpus": [], "Query": [{}], "Annotation": []}'])
+def test_a_broken_doris_mae_is_refused(broken: str, tmp_path: Path) -> None:
+    """The message names the file."""
+    write(tmp_path, "DORIS-MAE_dataset_v1.json", broken)
+    with pytest.raises(CorpusFormatError, match=r"DORIS-MAE_dataset_v1\.json is not as its publishers"):
+        reader_of("doris-mae").load(tmp_path)

@@ -25,6 +25,7 @@ from service.timings import Timings
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
+from tests.support.commands import run
 from tests.support.same_answers import assert_same_answers, found_by, ids_of
 from tests.support.servers.patience import soon
 
@@ -203,6 +204,17 @@ def test_the_next_merge_takes_away_what_a_killed_one_left(data: Path) -> None:
     left.mkdir(parents=True)
     assert merge(data, tiers=Tiers(fewest=5), keep=KEEP) is None
     assert not left.parent.exists()
+
+
+def test_a_compaction_takes_it_away_from_a_compact_collection_too(data: Path) -> None:
+    """Where nothing is to be merged, nothing is published, and what a killed one left goes all the same."""
+    assert "into one of 78 papers" in run("compact", "--data", data, "--device", "cpu")
+    left = data / "building" / "merge" / "segment-of-before"
+    left.mkdir(parents=True)
+    served = current_generation(data)
+    assert "nothing to merge" in run("compact", "--data", data, "--device", "cpu")
+    assert not left.parent.exists()
+    assert served == current_generation(data)
 
 
 def test_a_purge_takes_what_a_stopped_merge_left(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from indexer.collection.merging import compact, is_compact
+from indexer.collection.merging import compact
 from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.collection import CollectionWords
 from indexer.words.file import SegmentWords, words_of
@@ -166,12 +166,14 @@ def test_words_grow_and_merge_with_the_collection(tmp_path: Path, hashing: Encod
 def test_a_collection_without_words_still_opens(
     tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One made before words were kept has none, and compacting, which adds them, has something to do."""
-    monkeypatch.setattr("indexer.snapshot.segment_writer.write_words", lambda path, papers: None)
-    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), tmp_path / "data", hashing)
+    """One made before words were kept has none; compacting adds them."""
+    with monkeypatch.context() as before:
+        before.setattr("indexer.snapshot.segment_writer.write_words", lambda path, papers: None)
+        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(5)), tmp_path / "data", hashing)
     snapshot = open_snapshot(tmp_path / "data")
     assert snapshot.words is None
-    assert not is_compact(snapshot)
+    compact(tmp_path / "data", snapshot, device="cpu", keep=1)
+    assert open_snapshot(tmp_path / "data").words is not None
 
 
 def test_words_counted_by_older_rules_are_counted_again(
@@ -184,9 +186,11 @@ def test_words_counted_by_older_rules_are_counted_again(
     snapshot = open_snapshot(tmp_path / "data")
     assert snapshot.words is not None
     assert ["1"] == [segment.words.rules for segment in snapshot.segments if segment.words is not None]
-    assert not is_compact(snapshot)
-    compact(tmp_path / "data", snapshot, device="cpu", keep=1)
-    assert is_compact(open_snapshot(tmp_path / "data"))
+    done = compact(tmp_path / "data", snapshot, device="cpu", keep=1)
+    assert done.generation != snapshot.generation
+    again = open_snapshot(tmp_path / "data")
+    assert [True] == [segment.has_words_of_today for segment in again.segments]
+    assert done.generation == compact(tmp_path / "data", again, device="cpu", keep=1).generation
 
 
 def test_counts_past_what_is_kept_are_cut() -> None:
@@ -196,10 +200,15 @@ def test_counts_past_what_is_kept_are_cut() -> None:
     assert [255, 255] == words.counts.tolist()
 
 
-def test_cells_stand_by_paper_and_by_word() -> None:
-    """Each paper's words ascend, each word's papers too, with how often it counts; empty papers have none."""
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_cells_stand_by_paper_and_by_word(tmp_path: Path, at_once: int) -> None:
+    """Each paper's words ascend, each word's papers too, with how often it counts; empty papers have none.
+
+    However many are sorted at once; and nothing is left on the disk.
+    """
     papers: list[WordCounts] = [{}, {"b": 2, "c": 300, "a": 1}, {}, {"a": 4}, {"c": 1, "a": 255}, {}]
-    made = words_of(papers)
+    made = words_of(papers, tmp_path, at_once=at_once)
+    assert not [*tmp_path.iterdir()]
     hashes = made.words.tolist()
     assert sorted(hashes) == hashes
     numbers = {stem: hashes.index(hash64(stem)) for stem in "abc"}

@@ -184,12 +184,19 @@ def test_incomplete_weights_are_refused(tiny, load):
 
 
 @pytest.mark.parametrize("load", [serve, tune])
-@pytest.mark.parametrize("architecture", ["distilbert", "modernbert", "mpnet", "no-such"])
-def test_other_architectures_are_refused(tiny, load, architecture):
-    """The message names the one that the folder holds, and those that it may."""
+@pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        ("gpt2", "type 'gpt2'; expected an encoder that reads a text both ways"),
+        ("no-such", "cannot be loaded as a transformer of type 'no-such'"),
+        ("distilbert", "lacks .* tensors, such as transformer"),  # those of another architecture lie there
+    ],
+)
+def test_what_is_no_encoder_is_refused(tiny, load, architecture, message):
+    """The message names the kind of model that the folder says it holds, and what it may hold."""
     config = json.loads((tiny / "config.json").read_text())
     (tiny / "config.json").write_text(json.dumps({**config, "model_type": architecture}))
-    with pytest.raises(WeightsError, match=f"type '{architecture}'; expected one of bert, electra, roberta"):
+    with pytest.raises(WeightsError, match=message):
         load(tiny)
 
 
@@ -213,7 +220,7 @@ def test_a_configuration_that_is_none_is_refused(tiny, load, wrong):
     """A value that cannot be right is an error of the folder's, not of Akin's."""
     config = json.loads((tiny / "config.json").read_text())
     (tiny / "config.json").write_text(json.dumps({**config, **wrong}))
-    with pytest.raises(WeightsError, match=r"cannot be loaded as a transformer|has num_hidden_layers"):
+    with pytest.raises(WeightsError, match=r"cannot be loaded as a transformer|with num_hidden_layers"):
         load(tiny)
 
 

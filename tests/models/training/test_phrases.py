@@ -45,6 +45,16 @@ def test_a_long_phrase_counts_as_its_runs_of_five() -> None:
     assert {("a", "b")} == ngrams("a b")
 
 
+def test_five_words_at_least_are_the_papers_ngrams(tmp_path: Path) -> None:
+    """Shorter readings label nothing, and a function without longer ones is none."""
+    (tmp_path / "list.toml").write_text(LIST + "[short]\nphrases = ['in short']\n", encoding="utf-8")
+    phrases = read_phrases(tmp_path / "list.toml", least_words=5)
+    assert ("gap", "result", "aim") == phrases.functions
+    assert {5} == {len(ngram) for ngram in phrases.ngrams}
+    assert frozenset() == phrases.functions_in("Little is known about it.")
+    assert frozenset({"gap"}) == phrases.functions_in("It has not yet been studied.")
+
+
 def test_what_two_functions_share_is_dropped_and_reported(tmp_path: Path) -> None:
     """An ambiguous n-gram labels nothing, and the list says whose it was."""
     phrases = phrase_list(tmp_path)

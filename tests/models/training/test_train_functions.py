@@ -1,6 +1,7 @@
 """Training a function encoder: on a toy problem, and from a corpus to an evaluation by the command line."""
 
 import json
+import re
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from models.training.rhetoric.functions import (
     HeadSettings,
     balanced_batches,
     encode_examples,
+    of_labels,
     train_head,
 )
 from models.training.rhetoric.objectives import OBJECTIVES
@@ -153,6 +155,19 @@ def test_batches_hold_the_same_number_of_every_function() -> None:
     assert 40 == len(set(of_one.tolist()))
 
 
+def test_only_the_labels_asked_for_are_kept() -> None:
+    """They are numbered anew, and each row keeps what belongs to it."""
+    features = toy_features()
+    kept = of_labels(features, [3, 1])
+    rows = np.flatnonzero(np.isin(features.labels, [1, 3]))
+    assert np.array_equal(kept.rows, features.rows[rows])
+    assert np.array_equal(kept.labels, np.where(features.labels[rows] == 3, 0, 1))
+    assert np.array_equal(kept.papers, features.papers[rows])
+    assert np.array_equal(kept.alone, features.alone[rows])
+    with pytest.raises(InputError, match="1 functions to learn from"):
+        of_labels(features, [2])
+
+
 def test_more_dimensions_than_the_layers_have_are_refused() -> None:
     """The message says how many there are."""
     with pytest.raises(InputError, match="13 dimensions are more than the 12 numbers"):
@@ -258,6 +273,48 @@ def test_a_training_is_repeated_to_the_byte_also_from_the_cache(workplace: Path)
     assert (workplace / "4").read_bytes() != (workplace / "1").read_bytes()
 
 
+def test_several_seeds_are_trained_and_told_together(workplace: Path) -> None:
+    """A file of weights for each, the first that of one seed alone; measured, their mean and spread."""
+    shown = trained(workplace, "s.safetensors", "--seeds", "3")
+    each = [float(one) for one in re.findall(r"MAP@R (\S+) by the 2 functions", shown)]
+    mean, deviation = re.findall(r"Over 3 seeds, functions learnt from: MAP@R (\S+) ± (\S+)\.", shown)[0]
+    assert (3, pytest.approx(np.mean(each), abs=0.1)) == (len(each), float(mean))
+    assert pytest.approx(np.std(each, ddof=1), abs=0.1) == float(deviation)
+    files = [workplace / f"s-seed{seed}.safetensors" for seed in range(3)]
+    trained(workplace, "one.safetensors")
+    assert files[0].read_bytes() == (workplace / "one.safetensors").read_bytes()
+    assert 3 == len({file.read_bytes() for file in files})
+    weights = [part for file in files for part in ("--functions", file)]
+    places = ("--encoder", workplace / "tiny", "--device", "cpu", "--json", workplace / "seeds.json")
+    told = run("evaluate", "functions", workplace / "dev.jsonl", *places, *weights)
+    rows = json.loads((workplace / "seeds.json").read_bytes())
+    name = f"{(workplace / 'tiny').resolve()}:alone:s"
+    values = [
+        row["value"]
+        for row in rows
+        if row["system"].startswith(f"{name}-seed") and (row["facet"], row["measure"]) == ("all", "P@1")
+    ]
+    assert 3 == len(values)
+    expected = f"{name} 3 {np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
+    assert expected in told.partition("Over seeds")[2]
+
+
+def test_some_functions_are_learnt_and_the_others_measured(workplace: Path) -> None:
+    """The paper's test of what few labels teach: the file says which, and nothing of the others is learnt."""
+    (workplace / "three.toml").write_text(
+        "[graph]\nphrases = ['result of graph']\n[cell]\nphrases = ['of neural cell']\n"
+        "[method]\nphrases = ['a method of a graph']\n"
+    )
+    lists = ("--phrases", workplace / "three.toml")
+    shown = trained(workplace, "k.safetensors", "--n-functions", "2", "--seeds", "2", *lists)
+    assert "by the 1 functions not learnt from." in shown
+    assert "Over 2 seeds, functions not learnt from: MAP@R" in shown
+    learnt = [read_metadata(workplace / f"k-seed{seed}.safetensors")["functions"] for seed in range(2)]
+    assert [2, 2] == [len(names) for names in learnt]
+    with pytest.raises(InputError, match="3 functions to learn from: expected 2 to 2 of the 3"):
+        trained(workplace, "x", "--n-functions", "3", *lists)
+
+
 def test_without_a_target_sentences_are_only_counted(workplace: Path) -> None:
     """For whoever writes a phrase list: a table, no encoder loaded."""
     places = ("--phrases", workplace / "phrases.toml", "--encoder", workplace / "absent")
@@ -306,6 +363,8 @@ def test_a_whole_encoder_is_tuned_into_a_folder(workplace: Path) -> None:
     assert weights[0] == weights[1]
     with pytest.raises(StorageError, match="is not empty"):
         run(*command, "--tune-encoder", target)
+    with pytest.raises(InputError, match="--seeds and --n-functions train heads"):
+        run(*command, "--tune-encoder", workplace / "x", "--seeds", "2")
     with pytest.raises(InputError, match="not both"):
         run(*command, "--tune-encoder", workplace / "x", "--out", workplace / "y")
 

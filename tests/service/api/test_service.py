@@ -42,6 +42,18 @@ def test_alignments_sum_to_the_score(client: TestClient, scorer: str) -> None:
         assert result["score"] == pytest.approx(explained(result), abs=1e-5)
 
 
+@pytest.mark.parametrize("scorer", ["ot", "single", "mean_min", "attention", "exact_ot"])
+def test_every_result_says_how_exact_it_is(client: TestClient, scorer: str) -> None:
+    """The plans are certified to 1e-4 in units of distance; what is no transport has nothing to certify."""
+    results = search(client, query=SOME_PAPER, scorer=scorer, limit=20)["results"]
+    gaps = [result["gap"] for result in results]
+    assert 0 <= min(gaps) <= max(gaps) < 1e-4
+    assert (max(gaps) > 0) == (scorer == "ot") or (scorer == "exact_ot" and max(gaps) < 1e-12)
+    pair = {"a": SOME_PAPER, "b": {"paper_id": results[0]["paper"]["id"]}}
+    compared = client.post("/v1/compare", json=pair).json()
+    assert all(0 < compared[side]["gap"] < 1e-4 for side in "ab")
+
+
 def test_highlights_are_places_in_the_abstract(client: TestClient) -> None:
     """A highlight's offsets are its sentence's, and its weight is the sum of its alignments'."""
     for result in search(client, query=SOME_PAPER)["results"]:

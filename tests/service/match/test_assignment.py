@@ -158,7 +158,7 @@ def _programs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]
 
 
 @given(_programs(), st.integers(1, 4), st.sampled_from(Aim))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_few_pairs_weighed_find_what_all_do(
     program: tuple[np.ndarray, np.ndarray, int, np.ndarray], n_weighed: int, aim: Aim
 ) -> None:

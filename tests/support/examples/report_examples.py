@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.report.report import ExplainedRanking, write_report
-from evaluation.report.summary import Row, summarise
 from evaluation.run import Run
+from evaluation.statistics.summary import Row, summarise
 from models.types import Alignment, Paper, RankedPaper, Sentence
 
 VOID = {"meta", "br"}

@@ -91,6 +91,28 @@ def demo(folder: Path) -> None:
     write(folder, "papers.jsonl", lines(*papers))
 
 
+def doris_mae(folder: Path) -> None:
+    """Two questions of two and three aspects, and four abstracts, one of them without text."""
+    corpus = [
+        {"title": TITLE.format(i), "original_abstract": ABSTRACT.format(i)}
+        for i in ("tides", "dunes", "moons")
+    ]
+    corpus.append({"title": "", "original_abstract": ""})
+    questions = [
+        {
+            "query_text": "I look at tides. Dunes matter too.",
+            "candidate_pool": [0, 1, 3],
+            "aspects": {"1": [], "2": []},
+        },
+        {"query_text": "What moves moons?", "candidate_pool": [2, 0], "aspects": {"3": ["4", "1"]}},
+    ]
+    judged = [("1", 0, 1), ("2", 0, 1), ("1", 1, 1), ("2", 1, 0)]
+    judged += [("3", 2, 2), ("4", 2, 2), ("1", 2, 0), ("4", 0, -1)]
+    annotations = [{"aspect_id": a, "abstract_id": i, "score": s} for a, i, s in judged]
+    told = {"Corpus": corpus, "Query": questions, "Annotation": annotations}
+    write(folder, "DORIS-MAE_dataset_v1.json", json.dumps(told))
+
+
 def functions(folder: Path) -> None:
     """Two abstracts with five labelled sentences."""
     abstracts = [
@@ -206,6 +228,7 @@ EXAMPLES: Mapping[str, Callable[[Path], None]] = {
     "beir": beir,
     "csfcube": csfcube,
     "demo": demo,
+    "doris-mae": doris_mae,
     "functions": functions,
     "iclr2022": iclr2022,
     "pairs": pairs,
@@ -224,6 +247,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
         "test-pid2anns-csfcube-method.json",
     ),
     "demo": ("papers.jsonl",),
+    "doris-mae": ("DORIS-MAE_dataset_v1.json",),
     "functions": ("dev.jsonl",),
     "iclr2022": ("corpus.jsonl", "queries.jsonl", "qrels.tsv"),
     "pairs": ("texts.jsonl", "examples.jsonl"),

@@ -1,23 +1,26 @@
 """The figures of a comparison: every system by facet, fold and measure, each with its interval."""
 
-from collections import Counter
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
-from evaluation.bootstrap import N_RESAMPLES, Interval, difference, intervals
 from evaluation.collection import Collection, EvalQuery
 from evaluation.measures import per_query
 from evaluation.run import Run
+from evaluation.statistics.bootstrap import COVERAGE, N_RESAMPLES, Difference, difference, intervals
 from models.errors import InputError
 
 ALL = "all"
+_SEED = "-seed"  # how the names of systems end that differ by the seed they were trained with
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """One figure, in percent, over ``n`` queries; ``facet`` or ``fold`` is "all" where it covers them all.
 
-    ``low`` and ``high`` bound the 95 % interval (evaluation.bootstrap), nan where one paper is all there is.
+    ``low`` and ``high`` bound the 95 % interval (``bootstrap``), nan where one paper is all there is.
     """
 
     set: str
@@ -32,17 +35,52 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Mean and standard deviation of a figure over systems that differ by their seed alone, in percent."""
+
+    system: str
+    measure: str
+    mean: float
+    deviation: float
+    n_seeds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
-    """By how much one run exceeds another in one measure, in percentage points, over all folds."""
+    """By how much one run exceeds another in one measure, in percentage points, over all folds.
+
+    ``p_corrected`` is the p value among all comparisons beside it (evaluation.statistics.multiple), nan of
+    one that stands alone.
+    """
 
     measure: str
     facet: str
-    difference: Interval
+    difference: Difference
+    p_corrected: float = math.nan
 
     @property
     def resolvable(self) -> bool:
         """Whether zero lies outside the interval: these queries suffice to tell the two apart."""
         return self.difference.low > 0 or self.difference.high < 0
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is resolvable also when all comparisons beside it are counted."""
+        return self.p_corrected < 1 - COVERAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What ``comparison`` says of system ``a`` less system ``b``."""
+
+    a: str
+    b: str
+    comparison: Comparison
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The two systems and the facet."""
+        return self.a, self.b, self.comparison.facet
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,24 +102,42 @@ class _Group:
 
 
 def summarise(
-    collection: Collection, runs: Sequence[Run], *, n_resamples: int = N_RESAMPLES, seed: int = 0
+    collection: Collection,
+    runs: Sequence[Run],
+    *,
+    with_mean: bool = False,
+    n_resamples: int = N_RESAMPLES,
+    seed: int = 0,
 ) -> list[Row]:
     """A row for each run, facet, fold and measure of ``collection``, the facets and the folds together last.
 
     Where there are several folds, the figure over all of them is the mean of the folds' means, as CSFCube
     reports its test (semantics 3.7); over all facets, every query counts alike within its fold. All runs are
-    measured on the same resamples. Raises InputError for two runs of one name.
+    measured on the same resamples. ``with_mean`` adds the mean of the runs, each query's values averaged.
+    Raises InputError for two runs of one name.
     """
     systems = [run.system for run in runs]
     if len(set(systems)) < len(systems):
         raise InputError(f"Two runs have one name among {', '.join(systems)}; name each run differently.")
     values = {run.system: per_query(collection, run) for run in runs}
+    if with_mean:
+        systems.append(f"mean of {len(runs)} runs")
+        values[systems[-1]] = _mean(list(values.values()))
     rows = [
         row
         for group in _groups(collection)
         for row in _rows(collection.name, group, values, n_resamples=n_resamples, seed=seed)
     ]
     return sorted(rows, key=lambda row: systems.index(row.system))
+
+
+def _mean(values: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, dict[str, float]]:
+    """The mean of several runs' values, by measure and query."""
+    n_runs = len(values)
+    return {
+        measure: {query: math.fsum(one[measure][query] for one in values) / n_runs for query in of_queries}
+        for measure, of_queries in values[0].items()
+    }
 
 
 def _rows(
@@ -113,13 +169,27 @@ def _rows(
         )
 
 
+def over_seeds(rows: Sequence[Row]) -> list[Spread]:
+    """The figures over all queries of systems named ``NAME-seedN``, together for each NAME of several."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in rows:
+        name, parted, seed = row.system.rpartition(_SEED)
+        if parted and seed.isdecimal() and (row.facet, row.fold) == (ALL, ALL):
+            found[name, row.measure].append(row.value)
+    return [
+        Spread(name, measure, fmean(values), stdev(values), len(values))
+        for (name, measure), values in found.items()
+        if len(values) > 1
+    ]
+
+
 def compare(
     collection: Collection, a: Run, b: Run, *, n_resamples: int = N_RESAMPLES, seed: int = 0
 ) -> list[Comparison]:
     """``a`` minus ``b`` for each facet and measure of ``collection``, over all folds, paired by query.
 
     The same mean as in ``summarise``. Each interval stands alone: of twenty comparisons of equal systems at
-    least one is expected to look resolvable, more where papers are few (evaluation.bootstrap).
+    least one is expected to look resolvable, more where papers are few (evaluation.statistics.bootstrap).
     """
     values_a, values_b = per_query(collection, a), per_query(collection, b)
     return [

@@ -7,7 +7,7 @@ from gensim.models import KeyedVectors, Word2Vec
 from jaxtyping import Float64
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-from evaluation.systems.lexical import Words
+from evaluation.baselines.lexical import Words
 
 DIM = 200  # CSFCube's size; theirs were trained on a larger corpus
 _WINDOW = 5

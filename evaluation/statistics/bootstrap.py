@@ -33,6 +33,17 @@ class Interval:
     n: int
 
 
+@dataclass(frozen=True, slots=True)
+class Difference(Interval):
+    """A difference of two means, with ``p``: twice the share of resamples on the other side of zero.
+
+    So ``p`` is under 5 % where the 95 % interval leaves zero out. It is at least two in the number of
+    resamples, and nan where the bounds are.
+    """
+
+    p: float
+
+
 def interval(
     values: Mapping[str, float],
     clusters: Mapping[str, str],
@@ -63,7 +74,7 @@ def difference(
     weights: Mapping[str, float] | None = None,
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
-) -> Interval:
+) -> Difference:
     """The mean of ``a`` minus ``b`` over the same queries, paired: both are resampled together.
 
     Raises InputError where the queries differ.
@@ -74,7 +85,8 @@ def difference(
             "one side only. Compare two runs of one collection."
         )
     paired = {query_id: a[query_id] - b[query_id] for query_id in a}
-    return interval(paired, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
+    named = _means({"": paired}, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
+    return named[""]
 
 
 def intervals(
@@ -86,6 +98,19 @@ def intervals(
     seed: int = 0,
 ) -> dict[Name, Interval]:
     """``interval`` for each named row of ``table``, all over the same queries, from the same resamples."""
+    found = _means(table, clusters, weights=weights, n_resamples=n_resamples, seed=seed)
+    return {name: Interval(each.value, each.low, each.high, each.n) for name, each in found.items()}
+
+
+def _means(
+    table: Mapping[Name, Mapping[str, float]],
+    clusters: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] | None,
+    n_resamples: int,
+    seed: int,
+) -> dict[Name, Difference]:
+    """The mean of each row, as a difference from zero."""
     if not table:
         return {}
     query_ids = sorted(next(iter(table.values())))
@@ -103,12 +128,12 @@ def intervals(
     np.add.at(sums, cluster_of, values * weight[:, None])
     totals = np.bincount(cluster_of, weights=weight, minlength=len(names))  # (n_clusters,)
     counts = np.column_stack([sums, totals])
-    low, high = bounds(
+    low, high, p = bounds(
         counts, lambda drawn: drawn[:, :-1] / drawn[:, -1:], n_resamples=n_resamples, seed=seed
     )
     means = sums.sum(axis=0) / totals.sum()
     return {
-        name: Interval(value=float(means[i]), low=float(low[i]), high=float(high[i]), n=len(query_ids))
+        name: Difference(float(means[i]), float(low[i]), float(high[i]), len(query_ids), float(p[i]))
         for i, name in enumerate(table)
     }
 
@@ -120,14 +145,16 @@ def bounds(
     n_resamples: int = N_RESAMPLES,
     seed: int = 0,
     draws_at_a_time: int = _DRAWS_AT_A_TIME,
-) -> Float64[np.ndarray, "2 n_figures"]:
-    """The ends of the 95 % intervals of ``figures``, for those that are no means of values, such as F1.
+) -> Float64[np.ndarray, "3 n_figures"]:
+    """The ends of the 95 % intervals of ``figures``, means of values or not, such as F1, and their ``p``.
+
+    What ``p`` is: Difference; of a figure that is no difference it says nothing.
 
     ``counts`` are what each cluster adds to the sums that the figures are computed from. A resample in which
     a figure is nan (undefined) says nothing of it. nan for a figure of one cluster, or undefined in all.
     ``draws_at_a_time`` bounds memory, at 8 bytes each.
     """
-    ends = np.full((2, figures(counts).shape[1]), np.nan)
+    ends = np.full((3, figures(counts).shape[1]), np.nan)
     if len(counts) > 1:
         at_a_time = max(1, draws_at_a_time // len(counts))
         resamples = _resamples(len(counts), n_resamples, seed, at_a_time)
@@ -135,7 +162,10 @@ def bounds(
         drawn = np.concatenate(parts)  # (n_resamples, n_figures)
         defined = ~np.isnan(drawn).all(axis=0)
         tail = (1 - COVERAGE) / 2
-        ends[:, defined] = np.nanquantile(drawn[:, defined], (tail, 1 - tail), axis=0)
+        drawn = drawn[:, defined]
+        ends[:2, defined] = np.nanquantile(drawn, (tail, 1 - tail), axis=0)
+        beyond = np.minimum((drawn <= 0).sum(axis=0), (drawn >= 0).sum(axis=0))
+        ends[2, defined] = np.minimum(1.0, 2.0 * np.maximum(beyond, 1) / (~np.isnan(drawn)).sum(axis=0))
     return ends
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from evaluation.collection import Collection
-from evaluation.sets.aspire import aspire_layout, load_aspire
+from evaluation.sets.aspire.layout import aspire_layout, load_aspire
 
 
 class RelishSet:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from evaluation.collection import Collection, EvalQuery
-from evaluation.sets.aspire import MEASURES, SPLITS_NOTE, aspire_layout, load_aspire
+from evaluation.sets.aspire.layout import MEASURES, SPLITS_NOTE, aspire_layout, load_aspire
 from evaluation.sets.files import csv_rows, is_there, locate, text_lines
 from evaluation.sets.papers import PaperText, notes_on, to_papers
 from models.errors import BrokenRowError

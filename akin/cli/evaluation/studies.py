@@ -1,0 +1,187 @@
+"""The commands of ``akin evaluate`` that measure one stage or one task, not rankings of a collection."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from akin.cli.consoles import stderr
+from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
+from akin.cli.evaluation.scores import candidate_table, facet_tables, item_tables, reviewer_tables
+from akin.cli.options import Device
+from akin.cli.progress import make_room_for, show_progress
+from service.settings import settings_of
+
+app = typer.Typer()
+
+
+@app.command()
+def facets(
+    path: Annotated[Path, typer.Argument(help="CSAbstruct's folder, or one file of it.")],
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    tagger: Annotated[
+        Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Keep the train side's vectors here between runs.", file_okay=False)
+    ] = None,
+    device: Device = "auto",
+    form: Format = Shown.TABLE,
+    json_file: Json = None,
+) -> None:
+    """Measure the facet tagger against what people said of each sentence, and against simple baselines.
+
+    Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
+    """
+    make_room_for(json_file)
+    from models.encoder import load_encoder
+
+    loaded = load_encoder(encoder, device=device)
+    with show_progress(stderr) as on_progress:
+        from evaluation.statistics.summary import Compared
+        from evaluation.tasks.facets import measure_facets
+
+        measured = measure_facets(path, loaded, tagger=tagger, cache=cache, on_progress=on_progress)
+    compared = [Compared(measured.tagger, other, each) for other, each in measured.differences]
+    show(facet_tables(measured), measured.rows, compared, form=form)
+    write_json(json_file, [asdict(row) for row in measured.rows])
+
+
+@app.command()
+def reviewers(
+    path: Annotated[
+        Path, typer.Argument(help="The gold standard's folder; one without it tells where to get it.")
+    ],
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    datasets: Annotated[
+        str, typer.Option(help="Which of its datasets: those whose names begin so.")
+    ] = "d_20_",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
+    ] = None,
+    device: Device = "auto",
+    form: Format = Shown.TABLE,
+    json_file: Json = None,
+) -> None:
+    """Measure how well affinities order the papers that researchers rated, beside published predictions.
+
+    The gold standard of Stelmakh et al.; each paper is encoded once, whatever the datasets.
+    """
+    make_room_for(json_file)
+    from models.annotator import load_annotator
+
+    annotator = load_annotator(encoder, device=device)
+    with show_progress(stderr) as on_progress:
+        from evaluation.statistics.summary import Compared
+        from evaluation.tasks.reviewers import measure_reviewers
+
+        measured = measure_reviewers(
+            path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
+        )
+    compared = [Compared("akin", other, each) for other, each in measured.differences]
+    show(reviewer_tables(measured), measured.rows, compared, form=form)
+    write_json(json_file, [asdict(row) for row in measured.rows])
+
+
+@app.command()
+def authors(
+    path: Annotated[Path, typer.Argument(help="A corpus with years and authors.", dir_okay=False)],
+    split: Annotated[int, typer.Option(help="Profiles are of papers before this year.")] = 2019,
+    n_authors: Annotated[int, typer.Option("--authors", min=2, help="How many are drawn.")] = 150,
+    encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
+    ] = None,
+    device: Device = "auto",
+    form: Format = Shown.TABLE,
+    json_file: Json = None,
+) -> None:
+    """Measure ways to sum up how near an author's earlier papers are to later ones, by who wrote these.
+
+    What affinities were chosen on: later papers of the author, of co-authors, of theirs, and of anybody.
+    """
+    make_room_for(json_file)
+    from models.annotator import load_annotator
+
+    annotator = load_annotator(encoder, device=device)
+    with show_progress(stderr) as on_progress:
+        from evaluation.statistics.summary import Compared
+        from evaluation.tasks.authors import measure_authors
+
+        measured = measure_authors(
+            path,
+            annotator,
+            split=split,
+            n_authors=n_authors,
+            data=data,
+            device=device,
+            on_progress=on_progress,
+        )
+    compared = [Compared("akin", other, each) for other, each in measured.differences]
+    show(reviewer_tables(measured, name="authors"), measured.rows, compared, form=form)
+    write_json(json_file, [asdict(row) for row in measured.rows])
+
+
+@app.command()
+def candidates(
+    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
+    backend: Annotated[
+        list[str] | None, typer.Option(help="Also build and measure this index; repeatable.")
+    ] = None,
+    queries: Annotated[int, typer.Option(min=1, help="Papers drawn as queries.")] = 50,
+    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
+    tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
+    device: Device = "cpu",
+    form: Format = Shown.TABLE,
+    json_file: Json = None,
+) -> None:
+    """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
+    from evaluation.tasks import candidates as stage
+
+    with show_progress(stderr) as on_progress:
+        found = stage.measure_candidates(
+            data,
+            backends=tuple(backend or ()),
+            n_queries=queries,
+            seed=seed,
+            tau=tau,
+            device=device,
+            on_progress=on_progress,
+        )
+    write_json(json_file, [asdict(row) for row in found])
+    show(candidate_table(found), stage.figure_rows(found), [], form=form)
+
+
+@app.command()
+def items(
+    data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="Ask these: a line each, the paper's id, a tab, the question.", dir_okay=False),
+    ] = None,
+    titles: Annotated[int, typer.Option(min=1, help="Else so many papers, drawn, by their titles.")] = 500,
+    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
+    device: Device = "cpu",
+    form: Format = Shown.TABLE,
+    json_file: Json = None,
+) -> None:
+    """Ask for known papers as the service is asked: by their titles, or by questions of your own.
+
+    How often the paper is first, or among the first ten, with what the service counts and without.
+    """
+    make_room_for(json_file)
+    with show_progress(stderr) as on_progress:
+        from evaluation.tasks.known_items import figure_rows, measure_items
+
+        measured = measure_items(
+            settings_of(data=data, device=device),
+            questions=questions,
+            n_titles=titles,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    show(item_tables(measured), figure_rows(measured), [], form=form)
+    write_json(json_file, [asdict(row) for row in measured.rows])

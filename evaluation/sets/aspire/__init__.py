@@ -1,0 +1,1 @@
+"""The two collections that ASPIRE's authors prepared, in their layout."""

@@ -1,0 +1,137 @@
+"""What one part of the suite measured, and the file that holds all parts: one line a figure, in order."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from evaluation.statistics.bootstrap import Difference
+from evaluation.statistics.summary import Compared, Comparison, Row
+from indexer.files.durable import replace_file, storage_errors
+from models.errors import InputError
+
+# Of figures in percent; what a table shows has one.
+_DIGITS: Final = 3
+_P_DIGITS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured on one collection: figures, comparisons, and what a reader must know of them."""
+
+    n_papers: int
+    n_queries: int
+    rows: tuple[Row, ...]
+    compared: tuple[Compared, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The figures of one part, with what made them; nothing in it depends on the machine."""
+
+    what: str
+    day: str  # of the measurement, YYYY-MM-DD, UTC
+    command: str
+    packages: Mapping[str, str]
+    figures: Figures
+
+
+def read_sections(path: Path) -> dict[str, Section]:
+    """The sections of a file that ``write_sections`` wrote; none of one that is not there yet.
+
+    Raises InputError for a file that holds anything else, and StorageError.
+    """
+    if not path.exists():
+        return {}
+    with storage_errors(path):
+        content = path.read_bytes()
+    try:
+        return {name: _section(section) for name, section in orjson.loads(content)["sections"].items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} holds no figures of a suite ({error}); give another file.") from error
+
+
+def write_sections(path: Path, sections: Mapping[str, Section]) -> None:
+    """Replace the file by these sections; raises StorageError."""
+    written = {
+        name: {
+            "what": section.what,
+            "day": section.day,
+            "command": section.command,
+            "packages": dict(section.packages),
+            "papers": section.figures.n_papers,
+            "queries": section.figures.n_queries,
+            "notes": list(section.figures.notes),
+            "rows": [_row(row) for row in section.figures.rows],
+            "comparisons": [_compared(each) for each in section.figures.compared],
+        }
+        for name, section in sections.items()
+    }
+    with storage_errors(path):
+        replace_file(path, _lines({"sections": written}).encode())
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {name: _number(value, _DIGITS) for name, value in asdict(row).items()}
+
+
+def _compared(each: Compared) -> dict[str, Any]:
+    found, difference = each.comparison, each.comparison.difference
+    return {
+        "a": each.a,
+        "b": each.b,
+        "facet": found.facet,
+        "measure": found.measure,
+        "value": _number(difference.value, _DIGITS),
+        "low": _number(difference.low, _DIGITS),
+        "high": _number(difference.high, _DIGITS),
+        "n": difference.n,
+        "p": _number(difference.p, _P_DIGITS),
+        "p_corrected": _number(found.p_corrected, _P_DIGITS),
+    }
+
+
+def _number(value: Any, digits: int) -> Any:
+    """Numbers rounded, and null for nan, which JSON lacks."""
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else round(value, digits)
+
+
+def _section(told: Mapping[str, Any]) -> Section:
+    figures = Figures(
+        told["papers"],
+        told["queries"],
+        tuple(Row(**_known(row)) for row in told["rows"]),
+        tuple(map(_read_compared, told["comparisons"])),
+        tuple(told["notes"]),
+    )
+    return Section(told["what"], told["day"], told["command"], told["packages"], figures)
+
+
+def _read_compared(told: Mapping[str, Any]) -> Compared:
+    one = _known(told)
+    difference = Difference(one["value"], one["low"], one["high"], one["n"], one["p"])
+    return Compared(
+        one["a"], one["b"], Comparison(one["measure"], one["facet"], difference, one["p_corrected"])
+    )
+
+
+def _known(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: math.nan if value is None else value for name, value in told.items()}
+
+
+def _lines(told: Any, indent: int = 0) -> str:
+    """JSON with a line for each object that holds no other: a change of one figure changes one line."""
+    inside = " " * (indent + 1)
+    if isinstance(told, dict) and any(isinstance(value, dict | list) for value in told.values()):
+        parts = [f"{inside}{json.dumps(name)}: {_lines(value, indent + 1)}" for name, value in told.items()]
+        return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}" + "\n" * (indent == 0)
+    if isinstance(told, list) and told:
+        return "[\n" + ",\n".join(inside + _lines(each, indent + 1) for each in told) + f"\n{' ' * indent}]"
+    return json.dumps(told, ensure_ascii=False)

@@ -1,0 +1,75 @@
+"""Documents whose tables are made of the suite's file, between marks that a reader does not see.
+
+<!-- figures: csfcube -->           every figure of that part
+<!-- figures: csfcube alone: -->    those of the systems whose name holds one of the words
+<!-- comparisons: csfcube -->       its comparisons
+<!-- source: csfcube -->            the day, the command, how many papers and queries
+<!-- end -->
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from evaluation.report.tables import LEGEND, comparison_table, figure_tables
+from evaluation.suite.figures import Section, read_sections
+from indexer.files.durable import replace_file, storage_errors
+from models.errors import InputError
+
+_MARK: Final = re.compile(
+    r"(?P<begin><!-- (?P<kind>figures|comparisons|source): (?P<name>[\w-]+)(?P<words>[^>]*?) -->\n)"
+    r".*?(?P<end><!-- end -->)",
+    re.S,
+)
+
+
+def filled(text: str, sections: Mapping[str, Section]) -> str:
+    """The text of a document with what stands between its marks made anew; raises InputError."""
+
+    def made(mark: re.Match[str]) -> str:
+        if mark["name"] not in sections:
+            raise InputError(f"The figures hold no part {mark['name']!r}; measure it, or take its mark away.")
+        content = _KINDS[mark["kind"]](sections[mark["name"]], tuple(mark["words"].split()))
+        return f"{mark['begin']}\n{content}\n\n{mark['end']}"
+
+    return _MARK.sub(made, text)
+
+
+def fill(documents: tuple[Path, ...], figures: Path) -> None:
+    """Write the documents anew; raises InputError and StorageError."""
+    sections = read_sections(figures)
+    for path in documents:
+        with storage_errors(path):
+            text = path.read_text(encoding="utf-8")
+            replace_file(path, filled(text, sections).encode())
+
+
+def _figures(section: Section, words: tuple[str, ...]) -> str:
+    rows = section.figures.rows
+    kept = [row for row in rows if not words or any(word in row.system for word in words)]
+    tables = list(figure_tables(kept))
+    if len(tables) == 1:
+        return tables[0].markdown()
+    return "\n\n".join(f"{table.title}:\n\n{table.markdown()}" for table in tables)
+
+
+def _comparisons(section: Section, words: tuple[str, ...]) -> str:
+    compared = section.figures.compared
+    kept = [each for each in compared if not words or any(word in f"{each.a} {each.b}" for word in words)]
+    return f"{comparison_table(kept).markdown()}\n\n{LEGEND}"
+
+
+def _source(section: Section, _: tuple[str, ...]) -> str:
+    figures = section.figures
+    sizes = f"{figures.n_papers:,} papers, {figures.n_queries:,} queries" if figures.n_queries else ""
+    packages = ", ".join(f"{name} {version}" for name, version in section.packages.items())
+    lines = [f"Measured on {section.day}{f', {sizes}' if sizes else ''}; {packages}."]
+    lines += figures.notes
+    return " ".join(lines)
+
+
+_KINDS: Mapping[str, Callable[[Section, tuple[str, ...]], str]] = MappingProxyType(
+    {"figures": _figures, "comparisons": _comparisons, "source": _source}
+)

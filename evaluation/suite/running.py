@@ -1,0 +1,77 @@
+"""Measures the parts whose collections are here, and keeps in the file what was measured of the others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from evaluation.suite.figures import Section, read_sections, write_sections
+from evaluation.suite.listing import SUITE
+from evaluation.suite.parts import How, Part
+from models.errors import CollectionMissingError, SnapshotMissingError, UnknownNameError
+
+# Those whose numbers may change a figure.
+PACKAGES: Final = ("akin", "torch", "transformers", "numpy", "ir-measures", "bm25s", "gensim", "scikit-learn")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a run of the suite measured, and what it left as it was, with the reason."""
+
+    measured: tuple[str, ...]
+    left: Mapping[str, str]
+
+
+def run_suite(
+    folder: Path,
+    file: Path,
+    how: How,
+    *,
+    command: str,
+    only: Sequence[str] = (),
+    elsewhere: Mapping[str, Path] | None = None,
+    parts: Mapping[str, Part] = SUITE,
+    on_part: Callable[[str], None] = lambda _: None,
+) -> Ran:
+    """Measure each part whose collection lies in ``folder``, or ``elsewhere`` by name, and write ``file``.
+
+    It is written after each part; sections of parts that are not measured stay as they were. ``only`` names
+    the parts to measure; ``command`` is the line that repeats this. Raises UnknownNameError for another
+    name, and what measuring raises, but for a collection that is not here.
+    """
+    if unknown := [name for name in only if name not in parts]:
+        raise UnknownNameError(f"Unknown part {unknown[0]!r}; known: {', '.join(parts)}.")
+    sections = read_sections(file)
+    measured: list[str] = []
+    left: dict[str, str] = {}
+    for name, part in parts.items():
+        if only and name not in only:
+            left[name] = "not asked for"
+            continue
+        path = (elsewhere or {}).get(name, folder / part.folder)
+        if not path.exists():
+            left[name] = f"{path} is not there"
+            continue
+        on_part(name)
+        try:
+            figures = part.measure(path, how)
+        except (CollectionMissingError, SnapshotMissingError) as error:
+            left[name] = str(error).partition("\n")[0]
+            continue
+        day = datetime.now(tz=UTC).date().isoformat()
+        sections[name] = Section(part.what, day, command, _packages(), figures)
+        write_sections(file, {known: sections[known] for known in parts if known in sections})
+        measured.append(name)
+    return Ran(tuple(measured), left)
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:  # Akin itself, run from its sources
+            continue
+    return found

@@ -1,0 +1,139 @@
+"""Every command line of README and docs/ is one that there is; those that need nothing else are run."""
+
+import ast
+import importlib
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import typer
+
+from akin.cli.app import app
+from tests.support.builds import DEMO_CORPUS, ROOT
+from tests.support.clients import client_of
+from tests.support.commands import run
+from tests.support.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
+from tests.support.servers.loopback import served
+
+DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
+OURS = {"akin", "evaluation", "indexer", "models", "service", "tests"}
+ADDRESS = "http://127.0.0.1:8000"
+# What stands in a line for something of the reader's own.
+THEIRS = {"DIR": "my-papers", "ID": "demo:p03-m07", "Its title, or most of it": "Flood forecasting"}
+# Of the pages whose lines are run: what needs the network, goes on for ever, or makes an environment.
+NOT_RUN = ("make ", "akin worker", "akin index my.bib reading-list.txt")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_command_line_is_one_that_there_is(page: Path) -> None:
+    """Its command, its subcommand, and every option that it names."""
+    wrong = [line for line in shown_lines(page) if not is_there(words_of(line)[1:])]
+    assert [] == wrong
+
+
+def is_there(words: list[str]) -> bool:
+    """Whether a command, named by the first words, has all options among the others."""
+    command = typer.main.get_command(app)
+    while isinstance(command, typer.core.TyperGroup) and words and not words[0].startswith("-"):
+        # What stands for any of a group's commands is as good as one of them; a file alone is trained on.
+        name = {"SET": "demo", "example": "demo", "COMMAND": "status"}.get(words[0], words[0])
+        name = "run" if name.endswith(".toml") else name
+        found = command.get_command(typer.Context(command), name)
+        if found is None:
+            return False
+        command = found.loaded() if hasattr(found, "loaded") else found
+        words = words[1:]
+    known = {"--help", "--version"} | {
+        name for each in command.params for name in (*each.opts, *each.secondary_opts)
+    }
+    return all(word.partition("=")[0] in known for word in words if re.match(r"--?[a-z]", word))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("akin search --data DIR --facet method", True),
+        ("akin search --faset method", False),
+        ("akin serch", False),
+        ("akin snapshot rollback --to 000012", True),
+        ("akin snapshot rolback", False),
+        ("akin train data cocited --held-out 300", True),
+    ],
+)
+def test_a_line_that_is_wrong_is_seen(line: str, expected: bool) -> None:
+    """A misspelt command, subcommand or option."""
+    assert expected == is_there(words_of(line)[1:])
+
+
+def test_the_lines_are_found() -> None:
+    """In blocks, indented and within sentences; those of alternatives apart."""
+    lines = {line for page in PAGES for line in shown_lines(page)}
+    assert len(lines) > 100
+    assert any(line.startswith("akin train facets") for line in lines)
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a reader has it: a collection of the demo papers, a library, a draft, a corpus."""
+    folder = tmp_path_factory.mktemp("reader")
+    shutil.copy(DEMO_CORPUS, folder / "papers.jsonl")
+    run("index", folder / "papers.jsonl", "--data", folder / "my-papers", "--encoder", "hashing")
+    (folder / "my.bib").write_text(f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}}}", "utf-8")
+    (folder / "draft.txt").write_text(DRAFT, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(scratch: Path) -> Iterator[str]:
+    """Where that collection is served."""
+    with served(client_of(scratch / "my-papers").app) as address:  # type: ignore[arg-type]
+        yield address
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/corpora.md", "docs/programs.md"])
+def test_a_pages_lines_run(name: str, scratch: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turn, as a reader types them, over one small collection and one service."""
+    monkeypatch.chdir(scratch)
+    lines = [line for line in block_lines(ROOT / name) if not line.startswith(NOT_RUN)]
+    assert lines
+    made, seen = THEIRS["ID"], "12"
+    for line in lines:
+        if line.startswith("akin "):
+            run(*(THEIRS.get(word, word).replace(ADDRESS, address) for word in words_of(line)[1:]))
+        else:
+            assert line.startswith("curl "), line
+            told = (
+                line.replace(ADDRESS, address)
+                .replace("/ID", f"/{made}")
+                .replace('"up_to": 12', f'"up_to": {seen}')
+            )
+            answer = sent(told)
+            assert answer.status_code < 400, (line, answer.text)
+            if answer.status_code in {201, 202}:
+                made = str(answer.json()["id"])
+            if "/new" in line:
+                seen = str(answer.json()["seen_up_to"])
+
+
+def sent(line: str) -> httpx.Response:
+    """The answer to a line of curl, which is not everywhere."""
+    words = shlex.split(line)[1:]
+    url = next(word for word in words if word.startswith("http"))
+    given = {kind: [words[i + 1] for i, word in enumerate(words) if word == kind] for kind in ("-H", "-d")}
+    headers = dict(header.split(": ", 1) for header in given["-H"])
+    body = given["-d"][0] if given["-d"] else None
+    return httpx.request("GET" if body is None else "POST", url, headers=headers, content=body, timeout=30)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=lambda page: page.name)
+def test_every_python_example_is_python_of_this_version(page: Path) -> None:
+    """It parses, and what it imports of ours is there."""
+    for code in python_blocks(page):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in OURS:
+                module = importlib.import_module(str(node.module))
+                assert all(hasattr(module, each.name) for each in node.names), (node.module, code)

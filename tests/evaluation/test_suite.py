@@ -1,0 +1,268 @@
+"""The suite: what is here is measured into one file, the rest stays, and documents are made of it."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from evaluation.report.tables import TextTable, comparison_table, figure_tables, verdict
+from evaluation.statistics.bootstrap import Difference
+from evaluation.statistics.summary import ALL, Compared, Comparison, Row
+from evaluation.suite.figures import Figures, Section, read_sections, write_sections
+from evaluation.suite.listing import SUITE
+from evaluation.suite.page import filled
+from evaluation.suite.parts import Facets, How, Ranking, Several, corrected
+from evaluation.suite.running import run_suite
+from evaluation.systems.system import parse
+from models.errors import InputError, UnknownNameError
+from tests.support.commands import flat, run
+from tests.support.examples.set_examples import EXAMPLES
+from tests.support.examples.system_examples import ignore
+
+FEW = ("demo", "--limit-queries", "8", "--system", "bm25", "--system", "tfidf")
+QUICK = How("hashing", None, "cpu", None, ignore)
+PARTS = {
+    "claims": Ranking(
+        "Claims",
+        "claims",
+        "beir",
+        ("bm25", "{encoder}:ot", "{encoder}:document"),
+        (("bm25", "{encoder}:ot"), ("bm25", "no such system")),
+    ),
+    "grid": Ranking("Grid", "grid", "demo", ("bm25", "{encoder}:ot:focus"), ()),
+    "several": Several("Several", "several", "beir", ("bm25",)),
+    "gone": Ranking("Gone", "gone", "relish", ("bm25",), ()),
+    "empty": Ranking("Empty", "empty", "relish", ("bm25",), ()),
+}
+
+
+def row(system: str, facet: str, measure: str, value: float, low: float = 1.0) -> Row:
+    """A figure with an interval of four points."""
+    return Row("made", system, facet, ALL, measure, value, low, low + 4, 9)
+
+
+def compared(a: str, b: str, p: float, low: float = 0.5) -> Compared:
+    """A difference of one point."""
+    return Compared(a, b, Comparison("MAP", ALL, Difference(1.0, low, 2.0, 9, p)))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a suite over invented collections, two of five not there."""
+    folder = tmp_path_factory.mktemp("suite")
+    EXAMPLES["beir"](folder / "claims")
+    EXAMPLES["demo"](folder / "elsewhere")
+    EXAMPLES["beir"](folder / "several" / "one")
+    EXAMPLES["beir"](folder / "several" / "two")
+    (folder / "empty").mkdir()
+    kept = Section("Gone", "2020-01-01", "a line", {"akin": "0"}, Figures(1, 1, (row("x", ALL, "MAP", 5.0),)))
+    write_sections(folder / "figures.json", {"gone": kept})
+    given = {"grid": folder / "elsewhere"}
+    ran = run_suite(folder, folder / "figures.json", QUICK, command="c", elsewhere=given, parts=PARTS)
+    assert ("claims", "grid", "several") == ran.measured
+    assert {"gone", "empty"} == ran.left.keys()
+    assert "gone is not there" in ran.left["gone"]
+    assert "holds no abstracts-relish.jsonl" in ran.left["empty"]
+    return folder / "figures.json"
+
+
+def test_what_is_not_here_stays_as_it_was(measured: Path) -> None:
+    """The section of an absent collection keeps its figures and its day; one that is here has today's."""
+    sections = read_sections(measured)
+    assert ["claims", "grid", "several", "gone"] == list(sections)
+    assert ("2020-01-01", 5.0) == (sections["gone"].day, sections["gone"].figures.rows[0].value)
+    assert sections["claims"].day > "2026"
+    assert "numpy" in sections["claims"].packages
+
+
+def test_a_part_holds_its_systems_figures_and_comparisons(measured: Path) -> None:
+    """Two measures of each system, the pairs that were measured alone, and how much was read."""
+    claims = read_sections(measured)["claims"].figures
+    systems = ("bm25", "hashing:ot", "hashing:document")
+    named = {(system, measure) for system in systems for measure in ("nDCG@10", "MAP")}
+    assert named == {(each.system, each.measure) for each in claims.rows}
+    assert (3, 2) == (claims.n_papers, claims.n_queries)
+    assert {("bm25", "hashing:ot")} == {(each.a, each.b) for each in claims.compared}
+    assert all(not math.isnan(each.comparison.p_corrected) for each in claims.compared)
+
+
+def test_the_mean_of_several_collections_counts_each_alike(measured: Path) -> None:
+    """Two collections alike: their mean is their figure, over two, without an interval."""
+    rows = read_sections(measured)["several"].figures.rows
+    found = {(each.facet, each.measure): each for each in rows}
+    assert found["one", "MAP"].value == found["two", "MAP"].value == found[ALL, "MAP"].value
+    assert (2, True) == (found[ALL, "MAP"].n, math.isnan(found[ALL, "MAP"].low))
+
+
+def test_the_file_has_a_line_a_figure_and_reads_back(measured: Path, tmp_path: Path) -> None:
+    """Writing what was read gives the same bytes; nan is null; no path of this machine is in it."""
+    content = measured.read_text(encoding="utf-8")
+    sections = read_sections(measured)
+    write_sections(tmp_path / "again.json", sections)
+    assert content == (tmp_path / "again.json").read_text(encoding="utf-8")
+    figures = [line for line in content.splitlines() if '"system"' in line]
+    assert len(figures) == sum(len(section.figures.rows) for section in sections.values())
+    assert str(measured.parent) not in content
+    assert "NaN" not in content
+    assert json.loads(content)["sections"]
+
+
+def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
+    """The message names it."""
+    (tmp_path / "other.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match=r"other\.json holds no figures of a suite"):
+        read_sections(tmp_path / "other.json")
+
+
+def test_an_unknown_part_is_named(tmp_path: Path) -> None:
+    """With those that there are."""
+    with pytest.raises(UnknownNameError, match="Unknown part 'x'; known: claims, grid"):
+        run_suite(tmp_path, tmp_path / "f.json", QUICK, command="c", only=("x",), parts=PARTS)
+
+
+def test_every_part_names_systems_that_there_are() -> None:
+    """Each parses, those compared are measured or published, and no two parts share a name and a set."""
+    for part in SUITE.values():
+        if not isinstance(part, Ranking | Several):
+            continue
+        systems = {name.format(encoder="minilm") for name in part.systems}
+        for name in systems:
+            parse(name)
+        if isinstance(part, Ranking):
+            pairs = {name.format(encoder="minilm") for pair in part.pairs for name in pair}
+            assert {name for name in pairs if not name.endswith("(published)")} <= systems
+    assert isinstance(SUITE["facets"], Facets)
+
+
+def test_documents_are_made_of_the_file(measured: Path) -> None:
+    """What stands between marks is made anew, the rest stays; making it again changes nothing."""
+    sections = read_sections(measured)
+    text = "".join(
+        f"Before.\n\n<!-- {kind} -->\nbygone\n<!-- end -->\n\nAfter.\n"
+        for kind in ("figures: claims bm25 document", "comparisons: claims", "source: claims")
+    )
+    made = filled(text, sections)
+    value = next(r.value for r in sections["claims"].figures.rows if (r.system, r.measure) == ("bm25", "MAP"))
+    assert re_line(made, "| `bm25` |").count(f"{value:.1f} [") >= 1
+    assert "`hashing:ot` |" not in made.partition("After.")[0]
+    assert "| `bm25` | `hashing:ot` |" in made
+    assert "Measured on" in made
+    assert "bygone" not in made
+    assert 3 == made.count("Before.")
+    assert made == filled(made, sections)
+
+
+def re_line(text: str, begin: str) -> str:
+    """The first line that begins so."""
+    return next(line for line in text.splitlines() if line.startswith(begin))
+
+
+def test_a_document_that_names_no_part_is_refused() -> None:
+    """Better than a page without its table."""
+    with pytest.raises(InputError, match="hold no part 'lost'"):
+        filled("<!-- figures: lost -->\n<!-- end -->", {})
+
+
+def test_tables_for_documents() -> None:
+    """Measures stand side by side where facets do not differ; the best system first; signs are escaped."""
+    rows = [row("b_m", ALL, "MAP", 50.0), row("a%|", ALL, "MAP", 60.0), row("a%|", ALL, "nDCG", 70.0)]
+    (table,) = figure_tables(rows)
+    expected = "| system | MAP | nDCG |\n|---|---|---|\n| `a%\\|` | 60.0 [1.0, 5.0] | 70.0 [1.0, 5.0] |\n"
+    assert expected + "| `b_m` | 50.0 [1.0, 5.0] |  |" == table.markdown()
+    latex = table.latex()
+    assert r"b\_m & 50.0 [1.0, 5.0] &  \\" in latex
+    assert r"\begin{tabular}{lrr}" in latex
+    assert r"a\%|" in latex
+    faceted = list(figure_tables([*rows, row("b_m", "method", "MAP", 40.0)]))
+    assert [("system", "nDCG"), ("system", "method", "all")] == [each.columns for each in faceted]
+    assert isinstance(table, TextTable)
+
+
+def test_a_comparison_says_whether_it_holds_with_all_counted() -> None:
+    """yes, alone and no, by the corrected p value and by its own interval."""
+    found = corrected([compared("a", "b", 0.01), compared("a", "c", 0.03), compared("a", "d", 0.5, low=-0.5)])
+    assert ["yes", "alone", "no"] == [verdict(each.comparison) for each in found]
+    assert "| `a` | `b` | +1.0 [0.5, 2.0], yes |" in comparison_table(found).markdown()
+
+
+def test_the_command_measures_and_fills_pages(tmp_path: Path) -> None:
+    """`akin evaluate suite` names what it left, writes the file, and makes the pages' tables of it."""
+    (tmp_path / "page.md").write_text("<!-- figures: demo bm25 -->\n<!-- end -->\n", encoding="utf-8")
+    file = tmp_path / "figures.json"
+    given = (
+        "--encoder",
+        "hashing",
+        "--only",
+        "demo",
+        "--limit-queries",
+        "8",
+        "--pages",
+        tmp_path / "page.md",
+    )
+    shown = run("evaluate", "suite", tmp_path, "--json", file, *given, "--format", "markdown")
+    assert "csfcube stays as it was: not asked for." in flat(shown)
+    assert "**demo: P@9, percent**" in shown
+    section = read_sections(file)["demo"]
+    assert "akin evaluate suite FOLDER --encoder hashing" == section.command
+    bm25 = next(r for r in section.figures.rows if (r.system, r.measure, r.facet) == ("bm25", "MAP", ALL))
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert f"{bm25.value:.1f} [{bm25.low:.1f}, {bm25.high:.1f}] |" in page
+
+
+@pytest.mark.parametrize(
+    ("form", "begin"),
+    [("latex", r"\begin{tabular}"), ("json", '"rows": ['), ("markdown", "| system |")],
+)
+def test_figures_in_every_format(form: str, begin: str) -> None:
+    """A collection's figures as LaTeX, as JSON on standard output, and as Markdown."""
+    shown = run("evaluate", *FEW, "--format", form)
+    assert begin in shown
+    assert all(name in shown for name in ("bm25", "tfidf"))
+
+
+def test_runs_of_one_system_and_their_mean(tmp_path: Path) -> None:
+    """`akin evaluate runs A B --mean`: each run's figures, and the mean of what queries measure."""
+    run(
+        "evaluate",
+        "demo",
+        "--limit-queries",
+        "8",
+        "--system",
+        "bm25",
+        "--system",
+        "tfidf",
+        "--runs",
+        tmp_path,
+    )
+    a, b, file = tmp_path / "bm25.run", tmp_path / "tfidf.run", tmp_path / "figures.json"
+    run("evaluate", "runs", a, b, "--set", "demo", "--mean", "--json", file)
+    rows = json.loads(file.read_bytes())
+    rows = [each for each in rows if (each["facet"], each["measure"]) == (ALL, "MAP")]
+    values = {each["system"]: each["value"] for each in rows}
+    assert pytest.approx((values["bm25"] + values["tfidf"]) / 2) == values["mean of 2 runs"]
+
+
+def test_many_runs_are_compared_with_the_first(tmp_path: Path) -> None:
+    """Each has its table, and the p values are corrected for their number."""
+    run(
+        "evaluate",
+        "demo",
+        "--limit-queries",
+        "8",
+        "--system",
+        "bm25",
+        "--system",
+        "tfidf",
+        "--runs",
+        tmp_path,
+    )
+    a, b, c, file = *(tmp_path / f"{name}.run" for name in ("bm25", "tfidf", "word2vec")), tmp_path / "d.json"
+    c.write_text(b.read_text().replace("tfidf", "third"), encoding="utf-8")
+    shown = run("evaluate", "compare", a, b, c, "--set", "demo", "--json", file)
+    assert "bm25 − tfidf" in shown
+    assert "bm25 − third" in shown
+    rows = json.loads(file.read_bytes())
+    assert {"tfidf", "third"} == {each["b"] for each in rows}
+    assert all(each["p_corrected"] >= each["p"] for each in rows)
+    assert any(each["p_corrected"] > each["p"] for each in rows)

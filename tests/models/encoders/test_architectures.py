@@ -1,0 +1,185 @@
+"""Encoders of every common architecture: tiny random ones give what transformers' own forward pass gives."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE, WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import TemplateProcessing
+
+from akin.cli.training.sets import write_set
+from models.checkpoints.checkpoints import WEIGHTS
+from models.encoder import load_encoder
+from models.errors import WeightsError
+from models.training.examples import Example, TrainingSet
+from models.types import Precision
+from tests.support.commands import run
+from tests.support.examples.tiny_bert import WORDS, paper
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+# Named as each architecture names them; 60 positions each, so that the long paper is cut.
+ARCHITECTURES = {
+    "bert": {**SIZES, "max_position_embeddings": 60},
+    "roberta": {**SIZES, "max_position_embeddings": 62, "pad_token_id": 1},
+    "xlm-roberta": {**SIZES, "max_position_embeddings": 62, "pad_token_id": 1},
+    "mpnet": {**SIZES, "max_position_embeddings": 62, "pad_token_id": 1},
+    "distilbert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 60},
+    "modernbert": {
+        **SIZES,
+        "max_position_embeddings": 60,
+        "pad_token_id": 3,
+        "local_attention": 8,
+        "global_attn_every_n_layers": 2,
+        "reference_compile": False,
+    },
+}
+PAPERS = [
+    paper("Graph transport", "We show a result.", "Encoders of papers, a method."),
+    paper("Neural cells", "A protein of a cell.", *["We show a method of neural transport of graph x."] * 12),
+    paper("", "A result."),
+]
+
+
+def word_tokenizer(begin: str, end: str, *others: str) -> Tokenizer:
+    """WordPieces of a few words, with the special tokens of an architecture around a text."""
+    words = [begin, "[PAD]", end, "[UNK]", *others, *WORDS, "##s", "x", ".", ","]
+    tokenizer = Tokenizer(WordPiece({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))  # noqa: S106
+    tokenizer.normalizer, tokenizer.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
+    tokenizer.add_special_tokens([begin, "[PAD]", end, "[UNK]", *others])
+    return tokenizer
+
+
+def byte_tokenizer(begin: str, end: str) -> Tokenizer:
+    """Bytes, as RoBERTa and ModernBERT read them, with no token for what is unknown."""
+    alphabet = [begin, "<pad>", end, "<mask>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(BPE({letter: i for i, letter in enumerate(alphabet)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([begin, "<pad>", end, "<mask>"])
+    return tokenizer
+
+
+def own_tokenizer(kind: str) -> Tokenizer:
+    """A tokenizer of the kind that an architecture has, which says what stands around a text."""
+    if kind in ("bert", "distilbert"):
+        begin, end, tokenizer = "[CLS]", "[SEP]", word_tokenizer("[CLS]", "[SEP]")
+    elif kind == "mpnet":
+        begin, end, tokenizer = "<s>", "</s>", word_tokenizer("<s>", "</s>", "<mask>")
+    else:
+        begin, end = ("[CLS]", "[SEP]") if kind == "modernbert" else ("<s>", "</s>")
+        tokenizer = byte_tokenizer(begin, end)
+    ends = [(begin, tokenizer.token_to_id(begin)), (end, tokenizer.token_to_id(end))]
+    tokenizer.post_processor = TemplateProcessing(single=f"{begin} $A {end}", special_tokens=ends)
+    return tokenizer
+
+
+def write_encoder(folder, kind):
+    """A tiny random encoder of an architecture with its tokenizer, as published ones lie in a folder."""
+    tokenizer = own_tokenizer(kind)
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=tokenizer.get_vocab_size(), **{"initializer_range": 0.3, **ARCHITECTURES[kind]}
+    )
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(config)
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def encoder_folder(request, tmp_path_factory):
+    """The folder of one architecture's tiny encoder."""
+    return write_encoder(tmp_path_factory.mktemp(request.param) / "encoder", request.param)
+
+
+def expected(folder, given):
+    """Sentence vectors and the first token's, by transformers' own model, alone and without padding."""
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    begin, end = tokenizer.encode("").ids
+    ids = [begin, *tokenizer.encode(given.title, add_special_tokens=False).ids, end]
+    windows = []
+    for sentence in given.sentences:
+        own = tokenizer.encode(sentence.text, add_special_tokens=False).ids[: 59 - len(ids)]
+        if own:
+            windows.append((len(ids), len(ids) + len(own)))
+        ids += own
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor([[*ids, end]])).last_hidden_state[0].double().numpy()
+    return np.array([states[start:stop].mean(axis=0) for start, stop in windows]), states[0]
+
+
+def test_vectors_are_those_of_transformers_own_forward_pass(encoder_folder):
+    """Whatever the architecture, its special tokens and its positions; in a batch with longer papers."""
+    encoder = load_encoder(str(encoder_folder), device="cpu")
+    encoded = encoder.encode(PAPERS)
+    assert encoded[1].dropped_sentences > 0
+    for given, own in zip(PAPERS, encoded, strict=True):
+        sentences, document = expected(encoder_folder, given)
+        np.testing.assert_allclose(own.sentences, sentences, atol=1e-5)
+        np.testing.assert_allclose(own.document, document, atol=1e-5)
+
+
+def test_bfloat16_is_near(encoder_folder):
+    """Products of two bytes a number move no vector far."""
+    plain, rounded = (
+        load_encoder(str(encoder_folder), device="cpu", precision=precision).encode(PAPERS[:1])[0].sentences
+        for precision in (Precision.FLOAT32, Precision.BFLOAT16)
+    )
+    assert 0 < np.abs(plain - rounded).max() < 0.1
+
+
+@pytest.mark.parametrize("low_rank", [True, False])
+def test_every_architecture_is_trained(encoder_folder, tmp_path, low_rank):
+    """All weights, or low-rank changes of its linear layers by whatever name; the result loads again."""
+    texts = {name: paper(name, f"We show {name}.", "A result of x.") for name in WORDS[:4]}
+    examples = [Example(WORDS[0], WORDS[1]), Example(WORDS[2], WORDS[3])]
+    write_set(tmp_path / "set", TrainingSet("set", texts, examples), {})
+    (tmp_path / "run.toml").write_text(
+        f'encoder = "{encoder_folder}"\nmax_tokens = 40\n[[sets]]\npath = "set"\n[steps]\nn_steps = 2\n'
+        "batch = 2\nlearning_rate = 0.01\n" + ("[low_rank]\nrank = 2\n" if low_rank else "")
+    )
+    run("train", tmp_path / "run.toml", "--out", tmp_path / "run", "--device", "cpu")
+    before, after = (load_file(folder / WEIGHTS) for folder in (encoder_folder, tmp_path / "run" / "encoder"))
+    assert before.keys() == after.keys()
+    moved = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
+    assert len(moved) >= 8
+    assert load_encoder(str(tmp_path / "run" / "encoder"), device="cpu").encode(PAPERS)
+
+
+def test_a_model_that_reads_one_way_is_refused(tmp_path):
+    """A BERT that is told to read from left to right is no encoder."""
+    folder = write_encoder(tmp_path / "bert", "bert")
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "is_decoder": True}))
+    with pytest.raises(WeightsError, match="'bert'; expected an encoder that reads a text both ways"):
+        load_encoder(str(folder), device="cpu")
+
+
+def test_incomplete_weights_are_refused_whatever_the_architecture(encoder_folder, tmp_path):
+    """A layer's weight that is not there is named, by whichever way the folder is loaded."""
+    folder = tmp_path / "copy"
+    shutil.copytree(encoder_folder, folder)
+    tensors = load_file(folder / WEIGHTS)
+    del tensors[next(name for name in sorted(tensors) if "1" in name)]
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(WeightsError, match="lacks 1 tensors"):
+        load_encoder(str(folder), device="cpu")
+
+
+def test_a_setting_of_another_architecture_changes_the_fingerprint(tmp_path):
+    """ModernBERT's window decides its vectors as well, though BERT has none."""
+    folder = write_encoder(tmp_path / "modernbert", "modernbert")
+    before = load_encoder(str(folder), device="cpu").spec.fingerprint
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "transformers_version": "0"}))
+    assert load_encoder(str(folder), device="cpu").spec.fingerprint == before
+    (folder / "config.json").write_text(json.dumps({**settings, "local_attention": 4}))
+    assert load_encoder(str(folder), device="cpu").spec.fingerprint != before
