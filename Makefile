@@ -108,7 +108,7 @@ pythons: setup ## Test under each Python that Akin claims and that is here; chec
 	done
 
 LOCKED := uv pip compile --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
-SERVERS := --extra postgres --extra redis --extra telemetry --constraints requirements.lock
+SERVERS := --extra postgres --extra ray --extra redis --extra telemetry --constraints requirements.lock
 
 lock: ## Resolve the dependencies anew into requirements.lock, local.lock and the locks of docker/
 	$(BIN)/pip install --quiet uv

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import akin
+from benchmarks.relevance import objectives_page
 from benchmarks.suite.report import page, picture
 from evaluation.suite.figures import read_sections
 from evaluation.suite.page import filled
@@ -129,3 +130,9 @@ def test_the_page_of_speed_is_made_from_its_figures() -> None:
     assert page(told) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
     drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
     assert picture(told) == drawn
+
+
+def test_the_page_of_objectives_is_made_from_its_figures() -> None:
+    """Every figure of docs/objectives.md stands in docs/objectives.json."""
+    told = json.loads((ROOT / "docs" / "objectives.json").read_text(encoding="utf-8"))
+    assert objectives_page.page(told) == (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")

@@ -185,8 +185,8 @@ def facets(
     labelled: Annotated[
         list[Path],
         typer.Argument(
-            help="CSAbstruct's folder (its train.jsonl), a file of that layout, or a corpus whose abstracts "
-            "have labelled sections, as PubMed's; or several of them."
+            help="CSAbstruct's folder (train.jsonl) or PubMed RCT's (train.txt), a file of either layout, "
+            "or a corpus whose abstracts have labelled sections, as PubMed's; or several of them."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Write the weights here.", dir_okay=False)],

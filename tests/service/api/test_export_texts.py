@@ -66,6 +66,7 @@ def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
         highlights=(),
         words=NO_WORDS,
         converged=True,
+        gap=0.0,
         strength=None,
     )
 
