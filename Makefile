@@ -79,9 +79,9 @@ format: setup ## Format the code
 
 # The whole: make bench SUITE=full
 SUITE := quick
-bench: setup ## Measure speed beside the alternatives, and write docs/performance.md
+bench: setup ## Measure speed beside the alternatives, and write docs/measured/performance.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --target build/peers -r benchmarks/peers.txt
-	PYTHONPATH=build/peers $(BIN)/python -m benchmarks --suite $(SUITE) --json docs/performance.json
+	PYTHONPATH=build/peers $(BIN)/python -m benchmarks --suite $(SUITE) --json docs/measured/performance.json
 	$(BIN)/python -m benchmarks.indexing.scale
 
 screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium
@@ -108,7 +108,7 @@ pythons: setup ## Test under each Python that Akin claims and that is here; chec
 	done
 
 LOCKED := uv pip compile --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
-SERVERS := --extra postgres --extra redis --extra telemetry --constraints requirements.lock
+SERVERS := --extra postgres --extra ray --extra redis --extra telemetry --constraints requirements.lock
 
 lock: ## Resolve the dependencies anew into requirements.lock, local.lock and the locks of docker/
 	$(BIN)/pip install --quiet uv

@@ -36,6 +36,7 @@ def connect(address: str) -> Any:
     # Ray reads these when it is loaded, and knows no other way. Nothing is sent to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")  # threads that are left when it ends start no other
     if address == LOCAL:
         _make_token()
     with needed("A cluster (--ray, AKIN_RAY)", extra="ray"):

@@ -3,9 +3,9 @@
 python -m benchmarks.relevance.objectives COCITATION CSFCUBE SCIFACT --work FOLDER [--json FILE]
 
 COCITATION holds ``papers``, ``cocitation_contexts`` and ``single_citation_contexts`` (.jsonl.gz; the layouts
-of docs/training.md). Each row is a process of its own, on one thread, so that its peak of memory is its own;
-a row that ``--work`` holds is not run again, so an interrupted command goes on where it was. With ``--json``
-(docs/objectives.json) the figures are written, and a page beside them (.md).
+of docs/how-to/training.md). Each row is a process of its own, on one thread, so that its peak of memory is
+its own; a row that ``--work`` holds is not run again, so an interrupted command goes on where it was. With
+``--json`` (docs/measured/objectives.json) the figures are written, and a page beside them (.md).
 """
 
 import argparse

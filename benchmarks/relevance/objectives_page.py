@@ -1,6 +1,6 @@
 """The page of the documents that is made from the figures of ``benchmarks.relevance.objectives``.
 
-``python -m benchmarks.relevance.objectives_page docs/objectives.json`` writes ``docs/objectives.md``.
+``python -m benchmarks.relevance.objectives_page docs/measured/objectives.json`` writes the page beside it.
 """
 
 import json
@@ -46,7 +46,7 @@ def page(told: Mapping[str, Any]) -> str:
         (
             f"`python -m benchmarks.relevance.objectives` made this page on {machine['day']} at commit "
             f"`{machine['commit']}`: nothing on it is typed. Machine: {machine['processor']}, one thread. "
-            "[Training](training.md) says what each objective is, and what we conclude."
+            "[Training](../how-to/training.md) says what each objective is, and what we conclude."
         ),
         (
             f"Each row begins with `{told['encoder']}` and learns from the same {told['examples']} co-cited "

@@ -27,6 +27,7 @@ from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
 from indexer.corpus.lookup.found import LOOKUPS
+from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
     PART_PAPERS,
     EncodedVersions,
@@ -100,11 +101,11 @@ def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildAr
     return BuildArguments(**{"encoder": "minilm", **kept, **chosen})
 
 
-def load_models(arguments: BuildArguments) -> Annotator:
-    """What a collection is made with; raises EncoderError, WeightsError."""
+def load_models(arguments: BuildArguments, *, device: str | None = None) -> Annotator:
+    """What a collection is made with, on its device or another; raises EncoderError, WeightsError."""
     return load_annotator(
         arguments.encoder,
-        device=arguments.device,
+        device=device or arguments.device,
         precision=arguments.precision,
         tagger=_path(arguments.tagger),
         functions=_path(arguments.functions),
@@ -159,12 +160,14 @@ def build(
     replace: bool = False,
     keep: int = KEEP,
     bounds: Bounds = BOUNDS,
+    encode: Encode | None = None,
 ) -> BuildReport:
     """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole of it.
 
     Only papers that are new or changed are encoded; they become current in the ``catalog`` (a URL or path;
     default: the file in ``data``), and a new generation with them is served. What was served before stays
-    served until then; of older generations the newest ``keep`` remain, and those in use.
+    served until then; of older generations the newest ``keep`` remain, and those in use. ``encode`` encodes
+    elsewhere what ``annotator`` would here, to the same.
 
     Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
     collection was made with other models.
@@ -179,7 +182,8 @@ def build(
         ):
             expect_catalog_of_served(data, papers)
             like = new_manifest(annotator, arguments)
-            load = _Load(data, papers, annotator, arguments, replace, keep, bounds, on_progress, like)
+            encode = encode or EncodeHere(annotator)
+            load = _Load(data, papers, annotator, encode, arguments, replace, keep, bounds, on_progress, like)
             reading = load.stage(corpora)
             load.publish_all(reading.n_papers)
             manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)
@@ -202,6 +206,7 @@ class _Load:
     data: Path
     catalog: Catalog
     annotator: Annotator
+    encode: Encode
     arguments: BuildArguments
     replace: bool
     keep: int
@@ -238,7 +243,7 @@ class _Load:
             encoded = encode_versions(
                 ((each.paper_id, each.content_hash) for each in some),
                 self.catalog,
-                self.annotator,
+                self.encode,
                 like=self.like,
                 known=KnownVersions(self.data, self.like, known, into=self.work),
                 on_done=lambda n_done: self._tell(n_done, n_papers),

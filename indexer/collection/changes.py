@@ -13,6 +13,7 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import grow, prepare_segments
 from indexer.collection.publishing import LOCK_WAIT_S
+from indexer.encoding.parts import EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import current_generation, read_manifest
@@ -110,7 +111,7 @@ def _encoded(
 
     like = base.manifest
     known = KnownVersions(data, like, base, into=_work(data))
-    encoded = encode_versions(wanted, catalog, annotator, like=like, known=known, on_done=tell)
+    encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known, on_done=tell)
     # What was encoded for versions that changed again since.
     for outdated in {*_work(data).glob("part-*")} - encoded.folders:
         discard_folder(outdated)

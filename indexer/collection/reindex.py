@@ -21,6 +21,7 @@ from indexer.collection.build import BOUNDS, Bounds, BuildArguments, new_manifes
 from indexer.collection.changes import expect_catalog_of_served, readable_snapshot
 from indexer.collection.growth import NOTHING, NewSegment, grow, prepare_segments
 from indexer.collection.publishing import LOCK_WAIT_S
+from indexer.encoding.parts import EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.files.kept import kept
@@ -129,7 +130,7 @@ def _made(
     encoded = encode_versions(
         ((each.paper_id, each.content_hash) for each in catalog.current()),
         catalog,
-        annotator,
+        EncodeHere(annotator),
         like=like,
         known=known,
         on_done=tell,
@@ -192,7 +193,7 @@ def publish_prepared(
     def encoded_of(changed: Mapping[str, str | None]) -> EncodedVersions:
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         known = KnownVersions(data, like, readable_snapshot(data), into=work)
-        return encode_versions(wanted, catalog, annotator, like=like, known=known)
+        return encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
 
     while True:
         changed = catalog.changed_since(like.change)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -94,12 +94,49 @@ def linked(folder: Path, into: Path) -> Path:
     """
     target = into / folder.name
     if not target.is_dir():
-        prepared = into / "unfinished"
+        prepared = into / f"unfinished-{folder.name}"
         shutil.rmtree(prepared, ignore_errors=True)
         with suppress(FileNotFoundError, shutil.Error):
             shutil.copytree(folder, prepared, copy_function=link_or_copy)
             prepared.rename(target)
     return target
+
+
+class Encode(Protocol):
+    """Encodes papers as those of ``like`` into a part under ``into``: what it returns waits for the part.
+
+    ``on_progress`` gets how many of its papers were done since its last call.
+    """
+
+    @property
+    def at_once(self) -> int:
+        """How many parts are worked on at the same time."""
+        ...
+
+    def __call__(
+        self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
+    ) -> Callable[[], Part]:
+        """Begin; raises EncoderError, StorageError, as waiting does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeHere:
+    """Encodes in this process, one part after the other."""
+
+    annotator: Annotator
+
+    @property
+    def at_once(self) -> int:
+        """One."""
+        return 1
+
+    def __call__(
+        self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
+    ) -> Callable[[], Part]:
+        """The part is there when this returns; raises EncoderError, StorageError."""
+        part = encode_part(into, papers, self.annotator, like=like, on_progress=on_progress)
+        return lambda: part
 
 
 def encode_part(

@@ -1,5 +1,6 @@
 """Versions of papers to vectors, by content hash: what is encoded already, whoever did it, is taken over."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +11,7 @@ import numpy as np
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.encoding.parts import Part, encode_part, kept_part, linked, refused_in
+from indexer.encoding.parts import Encode, Part, kept_part, linked, refused_in
 from indexer.files.kept import NOTE
 from indexer.files.notes import read_note
 from indexer.snapshot.folder import compare_files, segment_folder
@@ -18,7 +19,6 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
-from models.annotator import Annotator
 from models.checksums import hash64, is_whole
 from models.errors import EncoderError, SnapshotCorruptError
 
@@ -143,14 +143,14 @@ class KnownVersions:
 def encode_versions(
     versions: Iterable[tuple[str, str]],
     catalog: Catalog,
-    annotator: Annotator,
+    encode: Encode,
     *,
     like: Manifest,
     known: KnownVersions,
     on_done: Callable[[int], None] = lambda n_papers: None,
     at_once: int = PART_PAPERS,
 ) -> EncodedVersions:
-    """Encode versions as those of ``like``, but for what is ``known``, ``at_once`` at a time.
+    """Encode versions as those of ``like``, but for what is ``known``, ``at_once`` in a part.
 
     Each is given by the id of its paper and its content hash. What was encoded at once is kept in a folder,
     where ``known`` links to others. ``on_done`` gets how many papers were done since its
@@ -160,25 +160,58 @@ def encode_versions(
     quarantined: list[QuarantinedPaper] = []
     used: dict[Path, bool] = {}
     n_reused = 0
-    for some in _runs(versions, at_once):
-        wanted = dict(some)
-        taken, refused, folders = known.take(wanted)
-        n_known = len(some) - len(wanted)
-        n_reused += n_known
-        on_done(n_known)
-        if wanted:
-            papers = [*catalog.versions(wanted.values())]
-        if wanted and papers:
-            part = encode_part(known.into, papers, annotator, like=like, on_progress=on_done)
+    begun = (_begin(some, catalog, encode, like, known, on_done) for some in _runs(versions, at_once))
+    for run in _ahead(begun, encode.at_once - 1):
+        n_reused += run.n_known
+        parts += run.taken
+        quarantined += run.refused
+        used |= run.folders
+        if run.part is not None:
+            part = run.part()
             if part.entry.n_papers:
-                taken.append(KeptPart(part.open, np.arange(part.entry.n_papers)))
-            refused += part.refused
-            folders[part.folder] = True
-        parts += taken
-        quarantined += refused
-        used |= folders
+                parts.append(KeptPart(part.open, np.arange(part.entry.n_papers)))
+            quarantined += part.refused
+            used[part.folder] = True
     emptied = frozenset(folder for folder, is_all in used.items() if is_all)
     return EncodedVersions(tuple(parts), tuple(quarantined), n_reused, frozenset(used), emptied)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Some of the versions: what was taken over, ``n_known`` of them, and the ``part`` of the others."""
+
+    n_known: int
+    taken: Sequence[KeptPart]
+    refused: Sequence[QuarantinedPaper]
+    folders: Mapping[Path, bool]
+    part: Callable[[], Part] | None
+
+
+def _begin(
+    some: Sequence[tuple[str, str]],
+    catalog: Catalog,
+    encode: Encode,
+    like: Manifest,
+    known: KnownVersions,
+    on_done: Callable[[int], None],
+) -> _Run:
+    wanted = dict(some)
+    taken, refused, folders = known.take(wanted)
+    n_known = len(some) - len(wanted)
+    on_done(n_known)
+    papers = [*catalog.versions(wanted.values())] if wanted else []
+    part = encode(known.into, papers, like=like, on_progress=on_done) if papers else None
+    return _Run(n_known, taken, refused, folders, part)
+
+
+def _ahead(runs: Iterator[_Run], n: int) -> Iterator[_Run]:
+    """The same, each once ``n`` more were begun."""
+    waiting: deque[_Run] = deque()
+    for run in runs:
+        waiting.append(run)
+        if len(waiting) > n:
+            yield waiting.popleft()
+    yield from waiting
 
 
 def _runs(versions: Iterable[tuple[str, str]], at_once: int) -> Iterator[Sequence[tuple[str, str]]]:

@@ -35,7 +35,7 @@ def keep(folder: Path, write: Callable[[Path], dict[str, Any]]) -> dict[str, Any
     if found is not None:
         return found
     discard_folder(folder)
-    prepared = folder.with_name("unfinished")
+    prepared = folder.with_name(f"unfinished-{folder.name}")  # others may be filled at the same time
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir(parents=True)
     content = write(prepared)

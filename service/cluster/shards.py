@@ -231,18 +231,24 @@ class Shards:
         return there[next(self._turns) % len(there)]
 
     def _ended(self, begun: Mapping[Any, Replica], generation: Generation) -> list[Any]:
-        """Those of the calls that end before whoever is asked goes away; raises DeadlineError."""
+        """Those of the calls that end before whoever is asked goes away.
+
+        Raises DeadlineError; ShardAwayError where none can be asked any more.
+        """
         ended: list[Any] = []
         left = list(begun)
         while left:
             check_deadline()
-            done, left = self._ray.wait(left, num_returns=len(left), timeout=_SLICE_S)
+            try:
+                done, left = self._ray.wait(left, num_returns=len(left), timeout=_SLICE_S)
+            except OSError as error:  # this machine is a node of the cluster no longer
+                raise ShardAwayError("The cluster is gone.") from error
             ended += done
             left = [ref for ref in left if generation in begun[ref].opened]
         return ended
 
     def _result(self, ref: Any, *, timeout_s: float = 0.0) -> Any:
-        """What a call gives; ShardAwayError where the process does not, or no longer has the generation."""
+        """What a call gives; ShardAwayError where the process does not answer, or has not the generation."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref, timeout=timeout_s)
@@ -250,7 +256,7 @@ class Shards:
             if isinstance(error.cause, AkinError) and not isinstance(error.cause, SnapshotMissingError):
                 raise error.cause from error
             raise ShardAwayError(f"A shard fails: {error.cause}") from error
-        except errors.RayError as error:  # GetTimeoutError is one
+        except (errors.RayError, OSError) as error:  # GetTimeoutError is one
             raise ShardAwayError(f"A shard does not answer: {type(error).__name__}") from error
 
     def _look(self, replica: Replica) -> None:

@@ -1,4 +1,4 @@
-"""docs/deploy.md against the tree: its commands, services, settings, paths, ports and bounds."""
+"""docs/how-to/deploy.md against the tree: its commands, services, settings, paths, ports and bounds."""
 
 import re
 from typing import Any
@@ -8,13 +8,16 @@ import yaml
 
 from service.access.policy import MAX_BATCH_BYTES
 from service.settings import Settings
+from tests.support.builds import ROOT
 from tests.support.commands import parsed
-from tests.support.containers.compose import PROFILES, example, ours, services
+from tests.support.containers.compose import PROFILES, example, ours, services, variables_of
 from tests.support.containers.deploy_page import PAGE, SERVICES, blocks, commands, of_akin, pods
 from tests.support.containers.images import DOCKERFILES, Image, stages
 
 IMAGE = Image(DOCKERFILES[0])
 DATA = IMAGE.one("VOLUME").words[0]
+# What the file asks for that adds a cluster.
+OF_RAY = variables_of((ROOT / "docker" / "ray.yml").read_text(encoding="utf-8"))
 
 
 def test_compose_commands_name_services_that_there_are() -> None:
@@ -24,8 +27,8 @@ def test_compose_commands_name_services_that_there_are() -> None:
     named = set()
     for words in given:
         if words[0] in {"up", "stop", "rm", "logs"}:
-            options = {"service=2"}  # of --scale
-            named |= {word for word in words[1:] if not word.startswith("-")} - options
+            # "=" is that of --scale.
+            named |= {word for word in words[1:] if not word.startswith("-") and "=" not in word}
     assert {"service", "worker", "keys", "postgres", "redis"} <= named <= SERVICES
 
 
@@ -46,7 +49,7 @@ def test_settings_are_those_of_akin() -> None:
     """And variables of the compose file those of `.env.example`."""
     known = {f"AKIN_{name.upper()}" for name in Settings.model_fields}
     assert set(re.findall(r"AKIN_[A-Z_]+", PAGE)) <= known
-    assert set(re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", PAGE)) - known <= set(example())
+    assert set(re.findall(r"`([A-Z]+_[A-Z_]+)(?:=[^`]*)?`", PAGE)) - known <= set(example()) | OF_RAY
     arguments = {
         argument
         for each in stages(DOCKERFILES[0])

@@ -18,7 +18,7 @@ CPU, CUDA = DOCKERFILES
 LOCK = ROOT / "requirements.lock"
 LOCAL_LOCK = ROOT / "local.lock"
 BUILD_LOCK, IMAGE_LOCK, CUDA_LOCK = (ROOT / "docker" / f"{name}.lock" for name in ("build", "cpu", "cuda"))
-EXTRAS = ("postgres", "redis", "telemetry")  # beside what serves
+EXTRAS = ("postgres", "ray", "redis", "telemetry")  # beside what serves
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
 SECRET = re.compile("PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL")
 each_dockerfile = pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)

@@ -8,6 +8,7 @@ from pathlib import Path
 import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import BOUNDS, Bounds, BuildArguments, BuildReport, build
+from indexer.encoding.parts import Encode
 from indexer.snapshot.folder import (
     current_generation,
     generations,
@@ -41,6 +42,7 @@ def build_quietly(
     functions: FunctionEncoder | None = None,
     replace: bool = False,
     bounds: Bounds = BOUNDS,
+    encode: Encode | None = None,
     **arguments: object,
 ) -> BuildReport:
     """Index one corpus without showing progress; facets by keywords unless a tagger is given."""
@@ -54,6 +56,7 @@ def build_quietly(
         on_progress=quiet,
         replace=replace,
         bounds=bounds,
+        encode=encode,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -31,6 +32,7 @@ from indexer.collection.build import (
     KEEP,
     PUBLISH_EVERY,
     Bounds,
+    BuildArguments,
     BuildReport,
     arguments_for,
     build,
@@ -38,6 +40,7 @@ from indexer.collection.build import (
 )
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
@@ -111,6 +114,9 @@ def index(
         ),
     ] = False,
     contact: Annotated[str, typer.Option(help="Your e-mail address for those services (with --fetch).")] = "",
+    ray: Annotated[
+        str, typer.Option(help="Encode on a Ray cluster: its address, or local to use all processors here.")
+    ] = "",
 ) -> None:
     """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
 
@@ -138,6 +144,7 @@ def index(
         functions=absolute(functions),
     )
     annotator = load_models(arguments)
+    encode = _on_cluster(ray, arguments) if ray else None
     with show_progress(stderr) as on_progress:
         if fetch:
             looked_up = look_up_entries(
@@ -155,11 +162,19 @@ def index(
             keep=keep,
             # A first collection that was published in part would pass for the whole at the next start.
             bounds=Bounds(publish_every=0 if first else publish_every),
+            encode=encode,
         )
     stderr.print(_refused_rows(report.reading))
     stderr.print(quarantined_papers(report.quarantined))
     stdout.print(_build_summary(report))
     stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+
+
+def _on_cluster(address: str, arguments: BuildArguments) -> EncodeOnCluster:
+    """What encodes there; each of its processes takes the GPU or processor that it is given."""
+    device = arguments.device
+    load = partial(load_models, arguments, device="cpu" if device == "cpu" else "auto")
+    return EncodeOnCluster(address, load, device=device)
 
 
 def _is_begun(data: Path) -> bool:

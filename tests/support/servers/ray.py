@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STA
 _OBJECT_STORE_BYTES = 80_000_000
 # Nodes on one machine would want the same ports.
 _ANY_PORTS = ("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats")
+# As docs/how-to/deploy.md has it: a node that is gone is noticed soon.
+NOTICING = (
+    '{"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}'
+)
 _ROOT = Path(__file__).parents[3]
 
 
@@ -55,7 +60,7 @@ class RayCluster:
         self._environment = {**ENVIRONMENT, **environment}
         self.nodes: list[RayNode] = []
         own = ("--head", "--node-ip-address=127.0.0.1", f"--port={port}", "--include-dashboard=false")
-        self.head = self._begun(*own, f"--temp-dir={self._folder}")
+        self.head = self._begun(*own, f"--temp-dir={self._folder}", f"--system-config={NOTICING}")
         soon(self._answers, process=self.head.process, every_s=0.1)
 
     def add_node(self) -> RayNode:
@@ -86,12 +91,18 @@ class RayCluster:
 
 
 @pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[RayCluster]:
-    """A cluster of one node, which this process may join."""
+def ray_environment() -> Iterator[None]:
+    """What this process needs to join a cluster of the tests; Ray reads it when it is loaded."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():  # which Ray reads when it is loaded
+        for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        ray = pytest.importorskip("ray", reason="Ray is not installed")
-        with RayCluster() as cluster:
-            yield cluster
-            ray.shutdown()
+        pytest.importorskip("ray", reason="Ray is not installed")
+        yield
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(ray_environment: None) -> Iterator[RayCluster]:
+    """A cluster of one node, which this process may join."""
+    with RayCluster() as cluster:
+        yield cluster
+        import_module("ray").shutdown()

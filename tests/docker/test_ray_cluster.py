@@ -1,0 +1,138 @@
+"""The service on a cluster: docker/ray.yml beside the compose file, and the manifest for KubeRay."""
+
+import shlex
+from typing import Any
+
+import pytest
+import yaml
+from check_jsonschema import main as check_jsonschema
+from click.testing import CliRunner
+
+from tests.support.builds import ROOT
+from tests.support.commands import parsed
+from tests.support.containers.compose import COMPOSE_FILE, services
+from tests.support.containers.deploy_page import blocks, commands, pods
+
+RAY_FILE = ROOT / "docker" / "ray.yml"
+COMPOSE: dict[str, Any] = yaml.safe_load(RAY_FILE.read_text(encoding="utf-8"))
+(CLUSTER,) = (
+    each for text in blocks("yaml") for each in yaml.safe_load_all(text) if each.get("kind") == "RayCluster"
+)
+# What the types of KubeRay's v1 have beside the pods' templates, which are Kubernetes' own.
+FIELDS = {
+    "spec": {
+        "headGroupSpec",
+        "workerGroupSpecs",
+        "rayVersion",
+        "enableInTreeAutoscaling",
+        "autoscalerOptions",
+        "headServiceAnnotations",
+        "suspend",
+    },
+    "head": {"serviceType", "headService", "enableIngress", "rayStartParams", "template"},
+    "workers": {
+        "groupName",
+        "replicas",
+        "minReplicas",
+        "maxReplicas",
+        "numOfHosts",
+        "rayStartParams",
+        "template",
+        "scaleStrategy",
+    },
+}
+
+
+def groups() -> list[dict[str, Any]]:
+    """Those of the manifest, the head first."""
+    return [CLUSTER["spec"]["headGroupSpec"], *CLUSTER["spec"]["workerGroupSpecs"]]
+
+
+def container_of(group: dict[str, Any]) -> dict[str, Any]:
+    """Its only container."""
+    (container,) = group["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def programs() -> list[list[str]]:
+    """Every command of `ray start` and `akin serve` in the compose file, the manifest and the page."""
+    written = [" ".join(shlex.quote(word) for word in ["ray", *each["command"]]) for each in nodes().values()]
+    written.append(COMPOSE["services"]["service"]["entrypoint"][2])
+    for each in groups():
+        words = container_of(each)["command"]
+        written.append(words[2] if words[:2] == ["sh", "-c"] else shlex.join(words))
+    written += [shlex.join(words) for words in commands() if words[:2] == ["ray", "start"]]
+    return [shlex.split(part.removeprefix("exec ")) for line in written for part in line.split(" && ")]
+
+
+def nodes() -> dict[str, dict[str, Any]]:
+    """The services that are nodes of the cluster and nothing else."""
+    return {name: each for name, each in COMPOSE["services"].items() if name != "service"}
+
+
+def test_the_compose_file_is_one() -> None:
+    """By the specification; what it extends and overrides is there."""
+    done = CliRunner().invoke(check_jsonschema, ["--builtin-schema", "vendor.compose-spec", str(RAY_FILE)])
+    assert 0 == done.exit_code, done.output
+    for each in nodes().values():
+        assert COMPOSE_FILE == (RAY_FILE.parent / each["extends"]["file"]).resolve()
+        assert each["extends"]["service"] in services("cpu")
+    assert "service" in services("cpu")
+    assert {*nodes(), "service"} >= {"ray-head", "ray-node"}
+
+
+def test_every_process_has_the_token() -> None:
+    """And the mode that asks for it; without a token nothing starts."""
+    for each in COMPOSE["services"].values():
+        environment = each["environment"]
+        assert "token" == environment["RAY_AUTH_MODE"]
+        assert environment["RAY_AUTH_TOKEN"].startswith("${RAY_AUTH_TOKEN:?")
+    for group in groups():
+        container = container_of(group)
+        assert {"name": "RAY_AUTH_MODE", "value": "token"} in container["env"]
+        assert [{"secretRef": {"name": "akin"}}] == container["envFrom"]
+
+
+@pytest.mark.parametrize("words", programs(), ids=" ".join)
+def test_commands_are_taken(words: list[str]) -> None:
+    """Options and values, by Ray's own command line and by Akin's."""
+    if words[0] == "akin":
+        rest = ["serve", "--data", "/var/lib/akin"] if words[1:] == ["$$@"] else words[1:]
+        assert "/var/lib/akin" == str(parsed(rest).params["data"])
+        return
+    scripts = pytest.importorskip("ray.scripts.scripts", reason="Ray is not installed")
+    assert "start" == words[1]
+    given = scripts.start.make_context("start", words[2:]).params
+    assert given["head"] != bool(given["address"])
+
+
+def test_the_manifest_has_the_fields_that_there_are() -> None:
+    """As KubeRay's types name them; the pods are as those of the other manifests."""
+    spec = CLUSTER["spec"]
+    assert ("ray.io/v1", FIELDS["spec"] >= set(spec)) == (CLUSTER["apiVersion"], True)
+    head, *workers = groups()
+    assert {"rayStartParams", "template"} <= set(head) <= FIELDS["head"]
+    for each in workers:
+        assert {"groupName", "minReplicas", "maxReplicas", "rayStartParams", "template"} <= set(each)
+        assert set(each) <= FIELDS["workers"]
+    pod = pods()["Deployment"]
+    (served,) = pod["containers"]
+    for each in groups():
+        own, container = each["template"]["spec"], container_of(each)
+        assert (pod["enableServiceLinks"], pod["securityContext"]) == (
+            own["enableServiceLinks"],
+            own["securityContext"],
+        )
+        assert served["image"] == container["image"]
+        assert {mount["name"] for mount in container["volumeMounts"]} == {
+            each["name"] for each in own["volumes"]
+        }
+    container = container_of(groups()[-1])
+    for name in ("ports", "readinessProbe", "livenessProbe"):
+        assert served[name] == container[name]
+
+
+def test_the_locked_ray_is_the_manifests() -> None:
+    """All nodes of a cluster have one version."""
+    locked = (ROOT / "docker" / "cpu.lock").read_text(encoding="utf-8")
+    assert f"\nray=={CLUSTER['spec']['rayVersion']} " in locked
