@@ -18,6 +18,9 @@ import numpy as np
 import pytest
 
 from indexer.cluster import connect
+from indexer.collection.build import Bounds
+from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.encoding.parts import Part
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Filters
@@ -267,6 +270,31 @@ def test_with_two_processes_a_shard_nothing_is_missing(
     assert [1.0] == list(load.n_answers)
     assert not load.wrong
     assert not load.errors
+
+
+def test_encoding_on_the_cluster_makes_the_same_collection(
+    nodes: Nodes, tmp_path: Path, hashing: Encoder
+) -> None:
+    """The same papers and vectors, to the bit, in the same segments; what is there is not encoded again."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
+    bounds = Bounds(part=8)
+    encode = EncodeOnCluster(nodes.cluster.address, hashing_annotator)
+    begun = []
+
+    def encoding(*given: Any, **named: Any) -> Callable[[], Part]:
+        begun.append(given)
+        return encode(*given, **named)
+
+    encoding.at_once = encode.at_once  # type: ignore[attr-defined]  # as Encode has it
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
+    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
+    encode.close()
+    assert 4 == len(begun)
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert np.array_equal(one.vectors.rows, other.vectors.rows)
+        assert np.array_equal(one.vectors.offsets, other.vectors.offsets)
+    assert [here.paper(i) for i in range(30)] == [there.paper(i) for i in range(30)]
 
 
 def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
