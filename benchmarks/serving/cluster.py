@@ -1,7 +1,7 @@
 """A query on a cluster of Ray beside the same in process: python -m benchmarks.serving.cluster DATA
 
-Searches by id for papers of the collection in turn, here and there, and compares the answers. The cluster is one
-of this machine, whose shards share its cores with the query, unless --ray names another.
+Searches by id for papers of the collection in turn, here and there, and compares the answers. The cluster is
+one of this machine, whose shards share its cores with the query, unless --ray names another.
 """
 
 import argparse
