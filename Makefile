@@ -79,9 +79,9 @@ format: setup ## Format the code
 
 # The whole: make bench SUITE=full
 SUITE := quick
-bench: setup ## Measure speed beside the alternatives, and write docs/performance.md
+bench: setup ## Measure speed beside the alternatives, and write docs/measured/performance.md
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --target build/peers -r benchmarks/peers.txt
-	PYTHONPATH=build/peers $(BIN)/python -m benchmarks --suite $(SUITE) --json docs/performance.json
+	PYTHONPATH=build/peers $(BIN)/python -m benchmarks --suite $(SUITE) --json docs/measured/performance.json
 	$(BIN)/python -m benchmarks.indexing.scale
 
 screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium

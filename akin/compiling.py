@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.index.backends.nearest import nearest_rows, rescored
-from indexer.words.collection import add_shared
+from indexer.words.collection import add_products, add_shared
 from models.transport import SERVING, Scorer, score_papers
 from service.resolve.near_ids import near_ids
 
@@ -23,8 +23,11 @@ def compile_all() -> None:
     postings = np.array([0], np.uint32), np.array([1], np.uint8)
     for mapped in postings:
         mapped.setflags(write=False)
-    one, weight = np.array([1]), np.array([1.0])
-    add_shared(*postings, one - 1, one, weight, np.array([0.0, 1.0]), np.zeros(1))
+    bounds = np.array([0, 1])
+    bounds.setflags(write=False)
+    one, weight, tempered = np.array([1]), np.array([1.0]), np.array([0.0, 1.0])
+    add_shared(*postings, one - 1, one, weight, tempered, np.zeros(1))
+    add_products(bounds, *postings, one - 1, weight, weight, tempered, np.zeros(1))
     near_ids(pa.chunked_array([["arxiv:2106.15928"]]), "2106.15928", limit=1)
 
 

@@ -61,7 +61,7 @@ ENV AKIN_DATA=/var/lib/akin \
     PATH=/opt/akin/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     XDG_CACHE_HOME=/var/cache/akin
-# Of the build: docs/deploy.md.
+# Of the build: docs/how-to/deploy.md.
 ARG CREATED=""
 ARG REVISION=""
 ARG SOURCE=""

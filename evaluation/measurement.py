@@ -179,11 +179,16 @@ def _against(collection: Collection, best: Run | None, runs: Sequence[Run]) -> l
 
 
 def _unanswered(collection: Collection, runs: Sequence[Run]) -> Iterator[str]:
+    """A note for each set of queries that systems leave out."""
+    leaving: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        missing = [query.id for query in collection.queries if query.id not in run.scores]
+        missing = tuple(query.id for query in collection.queries if query.id not in run.scores)
+        leaving.setdefault(missing, []).append(run.system)
+    for missing, systems in leaving.items():
         if missing:
-            counted = f"{run.system} leaves {len(missing)} queries unanswered, which count 0"
-            yield f"{counted}; the first: {missing[0]}."
+            who = f"{systems[0]} leaves" if len(systems) == 1 else f"{', '.join(systems)} leave"
+            n_queries = "1 query" if len(missing) == 1 else f"{len(missing)} queries"
+            yield f"{who} {n_queries} unanswered, which count 0; the first: {missing[0]}."
 
 
 def _explained(

@@ -18,22 +18,10 @@ from service.api.middleware.door import Door, queues_of, size_threads
 from service.api.middleware.routing import Resolution, expect_resolved
 from service.api.middleware.shedding import Shedding
 from service.api.openapi import DocumentedAPI
-from service.api.routes import (
-    analyze,
-    batches,
-    health,
-    match,
-    papers,
-    profiles,
-    queries,
-    recommendations,
-    search,
-    semantic_scholar,
-    sentences,
-    titles,
-    vectors,
-)
+from service.api.routes import batches, health, match, papers, semantic_scholar, titles, vectors
 from service.api.routes import metrics as metrics_route
+from service.api.routes.saved import profiles, queries
+from service.api.routes.search import analyze, recommendations, search, sentences
 from service.api.services import Services, services_of
 from service.batches.scheduler import Batches
 from service.batches.worker import ChunkWorker

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 import akin
+from benchmarks.relevance import objectives_page
 from benchmarks.suite.report import page, picture
+from evaluation.suite.figures import read_sections
+from evaluation.suite.page import filled
 
 ROOT = Path(akin.__file__).parents[1]
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+# What the service does, as a system of the suite.
+DEFAULT = "minilm:ot:focus:words"
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 NAMED = re.compile(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:toml|md|lock))`")
 # Pages of package registries: they show how to install a package, and its own documentation how to use it.
@@ -74,14 +79,40 @@ def test_no_table_of_the_first_page_is_long() -> None:
 
 
 def test_the_figures_of_the_first_page_are_those_measured() -> None:
-    """The default's NDCG%20 and its leads, as docs/evaluation.md has them: they were once left behind."""
-    first, measured = (
-        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/evaluation.md")
-    )
-    (default,) = re.findall(r"reaches NDCG%20 ([\d.]+) with", first)
-    assert re.search(rf"^\| `minilm:ot:focus:words`, the default \|.* {default} \[[^|]*\|$", measured, re.M)
-    leads = re.findall(r"([\d.]+\s\[[\d.]+, [\d.]+\])\sabove\s", first)
-    assert [True, True] == [f"+{' '.join(lead.split())} |" in measured for lead in leads]
+    """The default's NDCG%20 and its leads, as the suite's file has them: they were once left behind."""
+    first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    section = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"]
+    (default,) = [
+        row.value
+        for row in section.figures.rows
+        if (row.system, row.measure, row.facet, row.fold) == (DEFAULT, "NDCG%20", "all", "all")
+    ]
+    assert f"reaches NDCG%20 {default:.1f} with" in first
+    assert f"aspect queries, {section.day})" in first
+    leads = {
+        each.b: each.comparison
+        for each in section.figures.compared
+        if (each.a, each.comparison.measure) == (DEFAULT, "NDCG%20")
+    }
+    for other, said in (("bm25", "above BM25"), ("specter (published)", "above SPECTER")):
+        found = leads[other].difference
+        assert f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}] {said}" in first
+    assert leads["bm25"].holds
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tables_of_quality_are_made_from_the_suites_file(path: Path) -> None:
+    """What stands between the marks of a page is what `akin evaluate suite --pages` writes there."""
+    text = path.read_text(encoding="utf-8")
+    assert filled(text, read_sections(ROOT / "docs" / "measured" / "evaluation.json")) == text
+
+
+def test_the_page_of_quality_holds_a_table_of_every_part_that_was_measured() -> None:
+    """A part that nobody shows is measured for nothing."""
+    text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
+    sections = read_sections(ROOT / "docs" / "measured" / "evaluation.json")
+    assert len(sections) > 3
+    assert [] == [name for name in sections if f"<!-- figures: {name}" not in text]
 
 
 def test_the_newcomers_map_is_true() -> None:
@@ -94,8 +125,14 @@ def test_the_newcomers_map_is_true() -> None:
 
 
 def test_the_page_of_speed_is_made_from_its_figures() -> None:
-    """Every figure of docs/performance.md, and its picture, stands in docs/performance.json."""
-    told = json.loads((ROOT / "docs" / "performance.json").read_text(encoding="utf-8"))
-    assert page(told) == (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    drawn = (ROOT / "docs" / "images" / "performance.svg").read_text(encoding="utf-8")
+    """Every figure of performance.md, and its picture, stands in performance.json beside it."""
+    told = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
+    assert page(told) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
+    drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
     assert picture(told) == drawn
+
+
+def test_the_page_of_objectives_is_made_from_its_figures() -> None:
+    """Every figure of docs/objectives.md stands in docs/objectives.json."""
+    told = json.loads((ROOT / "docs" / "objectives.json").read_text(encoding="utf-8"))
+    assert objectives_page.page(told) == (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")

@@ -40,13 +40,13 @@ from akin.local.opened import as_answer, checked
 from akin.local.saved import WithSavedQueries
 from models.errors import InputError
 from service.api.schemas.base import PaperAnswerOut, PaperOut
-from service.api.schemas.compare import CompareIn, CompareOut
-from service.api.schemas.filters import AddressFiltersIn
 from service.api.schemas.match import MatchIn, MatchOut
 from service.api.schemas.papers import FetchedOut, ListOut, PapersIn, PapersOut
-from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
-from service.api.schemas.search import PastedIn, QueryIn, SearchIn, SearchOut
-from service.api.schemas.sentences import AnalyzeOut, SentenceSearchIn, SentenceSearchOut
+from service.api.schemas.search.compare import CompareIn, CompareOut
+from service.api.schemas.search.filters import AddressFiltersIn
+from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
+from service.api.schemas.search.search import PastedIn, QueryIn, SearchIn, SearchOut
+from service.api.schemas.search.sentences import AnalyzeOut, SentenceSearchIn, SentenceSearchOut
 from service.api.schemas.titles import TitlesOut
 from service.api.schemas.vectors import (
     EmbedIn,

@@ -13,7 +13,7 @@ from akin.client.queries import (
 )
 from akin.client.signatures import same_as
 from akin.local.opened import Opened, as_answer, checked
-from service.api.schemas.queries import (
+from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
     SavedQueryHeadOut,

@@ -1,7 +1,7 @@
 """What a larger collection costs, by arithmetic from measured runs: python -m benchmarks.indexing.scale
 
-It writes the tables of docs/scale.md from docs/images/sizes.json (commands and queries at 10,000 to 1,000,000
-papers) and docs/performance.json (the encoder).
+It writes the tables of docs/measured/scale.md from docs/images/sizes.json (commands and queries at 10,000 to
+1,000,000 papers) and docs/measured/performance.json (the encoder).
 """
 
 import json
@@ -116,20 +116,22 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def page(documents: Path) -> str:
-    """docs/scale.md, its tables made anew."""
+    """docs/measured/scale.md, its tables made anew."""
     sizes, performance = (
         json.loads((documents / name).read_text(encoding="utf-8"))
-        for name in ("images/sizes.json", "performance.json")
+        for name in ("images/sizes.json", "measured/performance.json")
     )
     made = iter(tables(sizes, performance))
     return re.sub(
-        r"(?m)(?:^\|.*\n)+", lambda _: next(made) + "\n", (documents / "scale.md").read_text(encoding="utf-8")
+        r"(?m)(?:^\|.*\n)+",
+        lambda _: next(made) + "\n",
+        (documents / "measured" / "scale.md").read_text("utf-8"),
     )
 
 
 def main() -> None:
     """Write them."""
-    (ROOT / "docs" / "scale.md").write_text(page(ROOT / "docs"), encoding="utf-8")
+    (ROOT / "docs" / "measured" / "scale.md").write_text(page(ROOT / "docs"), encoding="utf-8")
 
 
 if __name__ == "__main__":

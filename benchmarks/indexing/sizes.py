@@ -1,21 +1,26 @@
 """What every command costs against the size of the collection: time, peak memory, and how they grow.
 
 ``python -m benchmarks.indexing.sizes CORPUS --sizes 10000 100000 [--into FOLDER --out X.json --chart X.svg]``
+``python -m benchmarks.indexing.sizes CORPUS --sizes 3000000 --short --into FOLDER [--out Y.json ...]``
 
 Each command is a process of its own, with the ``hashing`` encoder; texts are those of ``made_corpus``. Sizes
-that the file of results has already are not measured again. Nothing large is imported here: a process that
-is started counts the memory of the one that started it.
+that the file of results has already are not measured again. ``--into`` keeps what is made in a folder, and a
+run that was stopped goes on there with the step at which it was, whose times are then those of what was
+left: 3 million short papers take some 20 GB, and hours. Nothing large is imported here: a process that is
+started counts the memory of the one that started it.
 """
 
 import argparse
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -94,12 +99,17 @@ def _private_kib(pid: int) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith("RssAnon")), 0)
 
 
-def measure(corpus: Path, folder: Path, size: int) -> dict[str, Figures]:
-    """The figures of every step at one size."""
-    made = ["--papers", str(size), "--added", str(ADDED), "--single", str(ADDED)]
-    measured(["-m", "benchmarks.indexing.made_corpus", str(corpus), str(folder), *made])
+def measure(corpus: Path, folder: Path, size: int, *, short: bool) -> dict[str, Figures]:
+    """The figures of every step at one size; those that ``folder`` has are not measured again."""
+    known = folder / "figures.json"
     data, papers = str(folder / "data"), folder / "papers.jsonl"
-    first = json.loads(papers.open(encoding="utf-8").readline())["id"]
+    figures: dict[str, Figures] = json.loads(known.read_text(encoding="utf-8")) if known.exists() else {}
+    if not figures:
+        made = ["--papers", str(size), "--added", str(ADDED), "--single", str(ADDED)]
+        made += ["--short"] if short else []
+        measured(["-m", "benchmarks.indexing.made_corpus", str(corpus), str(folder), *made])
+    with papers.open(encoding="utf-8") as stream:
+        first = json.loads(stream.readline())["id"]
 
     def inside(what: str, *more: str) -> list[str]:
         return ["-m", "benchmarks.indexing.sizes_inside", what, data, *more]
@@ -121,11 +131,30 @@ def measure(corpus: Path, folder: Path, size: int) -> dict[str, Figures]:
         "merge": akin("compact", "--device", "cpu"),
         "queries merged": inside("queries"),
     }
-    figures: dict[str, Figures] = {}
-    for name, command in commands.items():
-        figures[name] = measured(command)
+    for name in (name for name in commands if name not in figures):
+        figures[name] = {**measured(commands[name]), "disk_mib": _disk_mib(Path(data))}
+        known.write_text(json.dumps(figures), encoding="utf-8")
         print(f"{size:,} papers, {name}: {figures[name]}", file=sys.stderr)
     return figures
+
+
+def _disk_mib(folder: Path) -> int:
+    """What a folder takes on the disk; a file with several names counts once."""
+    taken = {stat.st_ino: stat.st_blocks for stat in (path.stat() for path in folder.rglob("*"))}
+    return sum(taken.values()) * 512 // 2**20
+
+
+@contextmanager
+def _folder(into: Path | None, size: int) -> Iterator[Path]:
+    """Where the collection of a size is made: kept in ``into`` until all is measured, else until it fails."""
+    if into is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    folder = into / str(size)
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def exponents(values: Iterable[tuple[int, float]]) -> list[float]:
@@ -163,6 +192,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--short", action="store_true")
     parser.add_argument("--into", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=Path("sizes.json"))
     parser.add_argument("--chart", type=Path, default=Path("sizes.svg"))
@@ -174,8 +204,8 @@ def main() -> None:
     if missing:  # else the first process would pay for all others
         measured(["-m", "akin.compiling"])
     for size in missing:
-        with tempfile.TemporaryDirectory(dir=given.into) as folder:
-            results[size] = measure(given.corpus, Path(folder), size)
+        with _folder(given.into, size) as folder:
+            results[size] = measure(given.corpus, folder, size, short=given.short)
         lines = (f' "{n}": {json.dumps(own)}' for n, own in sorted(results.items()))
         given.out.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
     results = dict(sorted(results.items()))

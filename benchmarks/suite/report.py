@@ -1,6 +1,6 @@
 """The table on a terminal, and the page of the documents that is made from a file of rows.
 
-``python -m benchmarks.suite.report docs/performance.json`` writes ``docs/performance.md`` and its picture.
+``python -m benchmarks.suite.report docs/measured/performance.json`` writes both beside it.
 """
 
 import json
@@ -80,7 +80,7 @@ def page(told: dict[str, Any]) -> str:
             "as long the other takes, or, where the goal is a most, how many times as long Akin takes."
         ),
         f"**{sum(goals)} of {len(goals)} goals are met.**",
-        "![How many times as long others take](images/performance.svg)",
+        "![How many times as long others take](performance.svg)",
     ]
     for what, own in groupby(rows, key=lambda row: row.goal):
         parts.append(f"## {what or 'Without a goal'}" if what else "## Figures without a goal")
@@ -125,12 +125,10 @@ def picture(told: dict[str, Any]) -> str:
 
 
 def write_report(file: Path) -> None:
-    """Write the page beside the file of rows, and the picture into images/."""
+    """Write the page and its picture beside the file of rows."""
     told = json.loads(file.read_text(encoding="utf-8"))
     file.with_suffix(".md").write_text(page(told), encoding="utf-8")
-    images = file.parent / "images"
-    images.mkdir(exist_ok=True)
-    (images / "performance.svg").write_text(picture(told), encoding="utf-8")
+    file.with_suffix(".svg").write_text(picture(told), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -125,8 +125,8 @@ class FunctionsSet:
 
 
 def _known(
-    vectors: Mapping[str, Float32[np.ndarray, "n_sentence dim"]], papers: Sequence[Paper]
-) -> list[Float32[np.ndarray, "n_sentence dim"]]:
+    vectors: Mapping[str, Float32[np.ndarray, "_ dim"]], papers: Sequence[Paper]
+) -> list[Float32[np.ndarray, "_ dim"]]:
     return [vectors[paper.id] for paper in papers]
 
 

@@ -3,11 +3,12 @@
 <!-- figures: csfcube -->           every figure of that part
 <!-- figures: csfcube alone: -->    those of the systems whose name holds one of the words
 <!-- comparisons: csfcube -->       its comparisons
-<!-- source: csfcube -->            the day, the command, how many papers and queries
+<!-- source: csfcube -->            the day, how many papers and queries, and what to know of them
 <!-- end -->
 """
 
 import re
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from evaluation.suite.figures import Section, read_sections
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 
+_WIDTH: Final = 130  # columns of a page's source
 _MARK: Final = re.compile(
     r"(?P<begin><!-- (?P<kind>figures|comparisons|source): (?P<name>[\w-]+)(?P<words>[^>]*?) -->\n)"
     r".*?(?P<end><!-- end -->)",
@@ -63,11 +65,10 @@ def _comparisons(section: Section, words: tuple[str, ...]) -> str:
 
 def _source(section: Section, _: tuple[str, ...]) -> str:
     figures = section.figures
-    sizes = f"{figures.n_papers:,} papers, {figures.n_queries:,} queries" if figures.n_queries else ""
-    packages = ", ".join(f"{name} {version}" for name, version in section.packages.items())
-    lines = [f"Measured on {section.day}{f', {sizes}' if sizes else ''}; {packages}."]
-    lines += figures.notes
-    return " ".join(lines)
+    sizes = [f"{figures.n_papers:,} papers"] + [f"{figures.n_queries:,} queries"] * bool(figures.n_queries)
+    notes = [re.sub(r"([\w.-]+(?::[\w.-]+)+)", r"`\1`", note) for note in figures.notes]
+    text = " ".join([f"Measured on {section.day}: {', '.join(sizes)}.", *notes])
+    return "\n".join(textwrap.wrap(text, _WIDTH, break_on_hyphens=False))
 
 
 _KINDS: Mapping[str, Callable[[Section, tuple[str, ...]], str]] = MappingProxyType(

@@ -88,7 +88,10 @@ class Ranking:
             if comparison.facet == ALL
         ]
         others = [row for row in found.rows if row.measure not in found.collection.measures]
-        rows = [row for row in found.rows if row.measure in main] + others
+        # One fold alone says what all folds say.
+        folds = {row.fold for row in found.rows} - {ALL}
+        kept = [row for row in found.rows if row.measure in main]
+        rows = [row for row in kept if row.fold == ALL or len(folds) > 1] + others
         return Figures(
             len(collection.papers),
             len(collection.queries),
@@ -110,8 +113,8 @@ class Facets:
         encoder = load_encoder(how.encoder, device=how.device)
         found = measure_facets(path, encoder, cache=how.cache, on_progress=how.on_progress)
         compared = tuple(Compared(found.tagger, name, each) for name, each in found.differences)
-        n_sentences = max(row.n for row in found.rows)
-        return Figures(found.n_papers, n_sentences, found.rows, compared, found.notes)
+        sentences = f"{max(row.n for row in found.rows):,} labelled sentences."
+        return Figures(found.n_papers, 0, found.rows, compared, (sentences, *found.notes))
 
 
 @dataclass(frozen=True, slots=True)

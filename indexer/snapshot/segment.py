@@ -21,7 +21,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float16, Int8, Int64
 
 from indexer.index.vector_index import VectorIndex, load_index
-from indexer.snapshot.columns import Columns, allowed_papers, paper_at
+from indexer.snapshot.columns import Columns, allowed_papers
 from indexer.snapshot.manifest import SegmentEntry
 from indexer.words.file import WORDS, SegmentWords, open_words
 from models.checksums import hash64
@@ -140,7 +140,7 @@ class Segment:
 
     def paper(self, position: int) -> Paper:
         """The paper at ``position`` (0 <= position < len(self))."""
-        return paper_at(self._table, position)
+        return self._columns.paper(position)
 
     def position(self, paper_id: str) -> int | None:
         """Where a paper stands, or ``None`` where it is not in this segment."""

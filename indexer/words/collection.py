@@ -8,13 +8,11 @@ from typing import Final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, UInt64
-from scipy.sparse import csr_array
 
 from indexer.words.file import MOST_COUNTED, SegmentWords
 from models.checksums import hash64
 from models.text.words import WordCounts
 from models.transport.compiled import compiled
-from models.types import rows_of
 
 # What a word counts that counts so often, before its rarity: sublinear.
 _TEMPERED = np.concatenate([[0.0], 1 + np.log(np.arange(1, MOST_COUNTED + 1))])
@@ -128,17 +126,15 @@ class CollectionWords:
         self, number: int, vectors: Sequence[WordVector], papers: Int64[np.ndarray, " k"]
     ) -> Float64[np.ndarray, "n_vectors k"]:
         segment, rarities = self._segments[number], self._own_rarities[number]
-        cells, starts = rows_of(segment.paper_starts, papers)
-        numbers = segment.numbers[cells]
-        hashes = np.unique(np.concatenate([vector.hashes for vector in vectors]))
-        wanted = _places(segment.words, hashes)
-        known = np.flatnonzero(wanted >= 0)
-        places = _places(wanted[known], numbers)
-        shared = np.flatnonzero(places >= 0)
-        bounds = np.searchsorted(shared, starts)
-        tfidf = _TEMPERED[segment.counts[cells[shared]]] * rarities[numbers[shared]]
-        of_papers = csr_array((tfidf, known[places[shared]], bounds), shape=(len(papers), len(hashes)))
-        products = (of_papers @ _columns(vectors, hashes)).toarray().T  # (n_vectors, k)
+        products = np.zeros((len(vectors), len(papers)))
+        weights = np.zeros(len(segment.words))  # of one vector after the other
+        cells = segment.paper_starts, segment.numbers, segment.counts
+        for vector, own in zip(vectors, products, strict=True):
+            places = _places(segment.words, vector.hashes)
+            known = np.flatnonzero(places >= 0)
+            weights[places[known]] = vector.weights[known]
+            add_products(*cells, papers, weights, rarities, _TEMPERED, own)
+            weights[places[known]] = 0.0
         norms = self._norms(number)[papers]
         found: Float64[np.ndarray, "n_vectors k"] = np.divide(
             products, norms, where=norms > 0, out=np.zeros_like(products)
@@ -249,6 +245,25 @@ class CollectionWords:
 
 
 @compiled
+def add_products(
+    paper_starts: np.ndarray,
+    numbers: np.ndarray,
+    counts: np.ndarray,
+    papers: np.ndarray,
+    weights: np.ndarray,
+    rarities: np.ndarray,
+    tempered: np.ndarray,
+    products: np.ndarray,
+) -> None:
+    """Add to ``products`` what the words of each of the ``papers`` have of ``weights``, one of every word."""
+    for i in range(papers.shape[0]):
+        for cell in range(paper_starts[papers[i]], paper_starts[papers[i] + 1]):
+            weight = weights[numbers[cell]]
+            if weight:
+                products[i] += tempered[counts[cell]] * rarities[numbers[cell]] * weight
+
+
+@compiled
 def add_shared(
     papers: np.ndarray,
     times: np.ndarray,
@@ -262,14 +277,6 @@ def add_shared(
     for word in range(starts.shape[0]):
         for i in range(starts[word], ends[word]):
             sums[papers[i]] += weights[word] * tempered[times[i]]
-
-
-def _columns(vectors: Sequence[WordVector], hashes: UInt64[np.ndarray, " n_words"]) -> csr_array:
-    """The vectors as the columns of a matrix whose rows are the words with these ``hashes``."""
-    rows = np.searchsorted(hashes, np.concatenate([vector.hashes for vector in vectors]))
-    columns = np.repeat(np.arange(len(vectors)), [len(vector.hashes) for vector in vectors])
-    weights = np.concatenate([vector.weights for vector in vectors])
-    return csr_array((weights, (rows, columns)), shape=(len(hashes), len(vectors)))
 
 
 def _squares(

@@ -105,7 +105,7 @@ _MINILM = Checkpoint(
 CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
     {
         "minilm": _MINILM,
-        # models/weights/README.md says how it was trained, docs/training.md how it measured.
+        # models/weights/README.md says how it was trained, docs/how-to/training.md how it measured.
         "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors"),
         "aspire-ot-compsci": Checkpoint("allenai/aspire-contextualsentence-multim-compsci"),
         # Its paper tuned it at 5000: all sentences weigh the same (semantics 3.4, 3.10).

@@ -1,67 +1,36 @@
 """Exact optimal transport on the CPU by successive shortest augmenting paths, one pair at a time."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from models.transport.compiled import compiled
-from models.transport.problem import Problem
+from models.transport.problem import Outcome, Problem
 
 PATHS_PER_SENTENCE = 1000  # about 1 is usual; a pair that needs more is reported unconverged
 
 
-@dataclass(frozen=True, slots=True)
-class ExactTransport:
-    """Optimal plans of ``k`` pairs end to end, with the potentials that prove them optimal.
-
-    ``duals`` are the values <a, f> + <b, g> of the potentials: lower bounds of the optimal costs.
-    """
-
-    mass: Float64[np.ndarray, " n_cells"]
-    query_potentials: Float64[np.ndarray, "k n_query"]
-    sentence_potentials: Float64[np.ndarray, " n_rows"]
-    duals: Float64[np.ndarray, " k"]
-    converged: Bool[np.ndarray, " k"]
-    n_paths: Int64[np.ndarray, " k"]
-
-
-def exact_transport(problem: Problem) -> ExactTransport:
-    """The cheapest plans between the problem's marginals."""
-    f, g = np.zeros_like(problem.query_weights), np.zeros_like(problem.sentence_weights)
-    mass, n_paths = np.zeros_like(problem.cost), np.zeros(len(f), np.int64)
-    duals = np.zeros(len(f))
-    _solve_pairs(problem, mass, f, g, duals, n_paths)
-    limits = PATHS_PER_SENTENCE * (f.shape[1] + np.diff(problem.offsets))
-    return ExactTransport(mass, f, g, duals, converged=n_paths < limits, n_paths=n_paths)
-
-
 @compiled
-def _solve_pairs(
-    problem: Problem,
-    mass: Float64[np.ndarray, " n_cells"],
-    query_potentials: Float64[np.ndarray, "k n_query"],
-    sentence_potentials: Float64[np.ndarray, " n_rows"],
-    duals: Float64[np.ndarray, " k"],
-    n_paths: Int64[np.ndarray, " k"],
-) -> None:
-    """Solve every pair into the other arrays."""
+def exact_transport(problem: Problem, outcome: Outcome) -> Float64[np.ndarray, " k"]:
+    """Write the cheapest plans between the problem's marginals into ``outcome``.
+
+    Returns the values <a, f> + <b, g> of potentials that prove them: lower bounds of the least costs.
+    """
     cost, offsets = problem.cost, problem.offsets
-    n_query = problem.query_weights.shape[1]
-    for pair in range(len(offsets) - 1):
+    k, n_query = problem.query_weights.shape
+    duals, f = np.zeros(k), np.empty(n_query)
+    for pair in range(k):
         start, end = offsets[pair], offsets[pair + 1]
-        n_paths[pair] = solve_exactly(
-            cost[n_query * start : n_query * end].reshape((n_query, end - start)),
-            problem.query_weights[pair].copy(),
-            problem.sentence_weights[start:end].copy(),
-            mass[n_query * start : n_query * end].reshape((n_query, end - start)),
-            query_potentials[pair],
-            sentence_potentials[start:end],
+        a, b = problem.query_weights[pair], problem.sentence_weights[start:end]
+        g = np.empty(len(b))
+        cells = slice(n_query * start, n_query * end)
+        shape = (n_query, end - start)
+        n_paths = solve_exactly(
+            cost[cells].reshape(shape), a.copy(), b.copy(), outcome.mass[cells].reshape(shape), f, g
         )
-        for i in range(n_query):
-            duals[pair] += problem.query_weights[pair, i] * query_potentials[pair, i]
-        for j in range(start, end):
-            duals[pair] += problem.sentence_weights[j] * sentence_potentials[j]
+        outcome.n_iterations[pair] = n_paths
+        outcome.converged[pair] = n_paths < PATHS_PER_SENTENCE * (n_query + end - start)
+        duals[pair] = (a * f).sum() + (b * g).sum()
+    return duals
 
 
 @compiled

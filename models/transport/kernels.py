@@ -1,5 +1,7 @@
 """Scoring one query against many candidate papers on the CPU; the serving path (numba, no loop in Python)."""
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
@@ -61,88 +63,75 @@ def plans_of(
 ) -> Plans:
     """The plans of pairs by their distances, end to end as in ``Plans``."""
     k, n_query = len(offsets) - 1, len(log_weights)
-    if scorer is Scorer.OT:
-        return _entropic_plans(cost, offsets, log_weights, settings)
-    if scorer is Scorer.EXACT_OT:
-        return _exact_plans(cost, offsets, log_weights, settings)
-    mass = np.zeros_like(cost)
+    if scorer in (Scorer.OT, Scorer.EXACT_OT):
+        return _transport_plans(cost, offsets, log_weights, scorer, settings)
+    outcome = Outcome(np.zeros_like(cost), np.ones(k, np.bool_), np.zeros(k, np.int64))
     if scorer is Scorer.SINGLE:
-        _single(cost, offsets, n_query, mass)
+        _single(cost, offsets, n_query, outcome.mass)
     elif scorer is Scorer.MEAN_MIN:
-        _mean_min(cost, offsets, log_weights, mass)
+        _mean_min(cost, offsets, log_weights, outcome.mass)
     else:
-        _attention(cost, offsets, log_weights, settings.tau, mass)
-    return Plans(
-        mass=mass,
-        cost=cost,
-        offsets=offsets,
-        n_query=n_query,
-        scores=_scores(mass, cost, offsets, n_query),
-        marginal_errors=np.zeros(k),
-        gaps=np.zeros(k),
-        converged=np.ones(k, np.bool_),
-        n_iterations=np.zeros(k, np.int64),
-    )
+        _attention(cost, offsets, log_weights, settings.tau, outcome.mass)
+    return _plans(cost, offsets, n_query, outcome, np.zeros(k))
 
 
-def _entropic_plans(
+def _plans(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
-    log_weights: Float64[np.ndarray, " n_query"],
-    settings: TransportSettings,
+    n_query: int,
+    outcome: Outcome,
+    marginal_errors: Float64[np.ndarray, " k"],
 ) -> Plans:
-    """Sinkhorn for the pairs whose distances span few epsilon, Newton for the others and what is left over.
-
-    The gap: with the final half-step exact on one side, concavity of the dual bounds its distance to the
-    optimum by half the L1 marginal error times the spreads of the current and the optimal potentials, and
-    each of these is a soft c-transform, hence spreads no further than the cost.
-    """
-    n_query = len(log_weights)
-    query_weights, sentence_weights, spreads = marginals(cost, offsets, log_weights, settings.tau)
-    problem = Problem(cost, offsets, query_weights, sentence_weights)
-    k = len(spreads)
-    outcome = Outcome(np.zeros_like(cost), np.zeros(k, np.bool_), np.zeros(k, np.int64))
-    order = np.argsort(np.diff(offsets), kind="stable")
-    easy = order[spreads[order] <= EASY_SPREAD * settings.epsilon]
-    sinkhorn(problem, easy, settings.epsilon, settings.tolerance, settings.max_sweeps, outcome)
-    newton(problem, settings.epsilon, settings.tolerance, settings.max_newton_steps, outcome)
-    errors = _marginal_errors(problem, outcome.mass)
+    """What was found, with its scores; without gaps."""
     return Plans(
         mass=outcome.mass,
         cost=cost,
         offsets=offsets,
         n_query=n_query,
         scores=_scores(outcome.mass, cost, offsets, n_query),
-        marginal_errors=errors,
-        gaps=errors * spreads,
+        marginal_errors=marginal_errors,
+        gaps=np.zeros(len(marginal_errors)),
         converged=outcome.converged,
         n_iterations=outcome.n_iterations,
     )
 
 
-def _exact_plans(
+def _transport_plans(
     cost: Float64[np.ndarray, " n_cells"],
     offsets: Int64[np.ndarray, " k_plus_1"],
     log_weights: Float64[np.ndarray, " n_query"],
+    scorer: Scorer,
     settings: TransportSettings,
 ) -> Plans:
-    """Exact transport between the marginals of the entropic plan; the gap is that of the linear programme."""
-    n_query = len(log_weights)
-    query_weights, sentence_weights, _ = marginals(cost, offsets, log_weights, settings.tau)
+    """Transport between the marginals of semantics 3.4, entropic or exact.
+
+    The gap of an exact plan is that of the linear programme. That of an entropic one: with the final
+    half-step exact on one side, concavity of the dual bounds its distance to the optimum by half the L1
+    marginal error times the spreads of the current and the optimal potentials, and each of these is a soft
+    c-transform, hence spreads no further than the cost.
+    """
+    query_weights, sentence_weights, spreads = marginals(cost, offsets, log_weights, settings.tau)
     problem = Problem(cost, offsets, query_weights, sentence_weights)
-    exact = exact_transport(problem)
-    scores = _scores(exact.mass, cost, offsets, n_query)
-    return Plans(
-        mass=exact.mass,
-        cost=cost,
-        offsets=offsets,
-        n_query=n_query,
-        scores=scores,
-        marginal_errors=_marginal_errors(problem, exact.mass),
-        gaps=np.maximum(-scores - exact.duals, 0.0),
-        converged=exact.converged,
-        n_iterations=exact.n_paths,
-    )
+    k = len(spreads)
+    outcome = Outcome(np.zeros_like(cost), np.zeros(k, np.bool_), np.zeros(k, np.int64))
+    if scorer is Scorer.EXACT_OT:
+        duals = exact_transport(problem, outcome)
+    else:
+        _solve_entropic(problem, spreads, settings, outcome)
+    plans = _plans(cost, offsets, len(log_weights), outcome, _marginal_errors(problem, outcome.mass))
+    if scorer is Scorer.EXACT_OT:
+        return replace(plans, gaps=np.maximum(-plans.scores - duals, 0.0))
+    return replace(plans, gaps=plans.marginal_errors * spreads)
+
+
+def _solve_entropic(
+    problem: Problem, spreads: Float64[np.ndarray, " k"], settings: TransportSettings, outcome: Outcome
+) -> None:
+    """Sinkhorn for pairs whose distances span few epsilon, Newton for the others and what is left over."""
+    order = np.argsort(np.diff(problem.offsets), kind="stable")
+    easy = order[spreads[order] <= EASY_SPREAD * settings.epsilon]
+    sinkhorn(problem, easy, settings.epsilon, settings.tolerance, settings.max_sweeps, outcome)
+    newton(problem, settings.epsilon, settings.tolerance, settings.max_newton_steps, outcome)
 
 
 def check_vectors(

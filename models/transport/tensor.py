@@ -6,24 +6,22 @@ of the vectors: float32 potentials do not resolve un-normalised vectors at epsil
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from models.errors import InputError
-from models.transport.exact import exact_transport
 from models.transport.plan import SERVING, Scorer, TransportSettings
-from models.transport.problem import WEIGHT_FLOOR, Problem
-from models.transport.semidual import Solution, solve
+from models.transport.problem import WEIGHT_FLOOR
+from models.transport.semidual import solve
 
 
 @dataclass(frozen=True, slots=True)
 class TensorPlans:
     """Plans of ``b`` pairs, padded; cells of padding hold no mass.
 
-    ``distance`` is what to train on: the dual value <a, f> + <b, g> for the transport scorers (semantics
-    3.4), sum(mass * cost) for the others. Gradients flow through it alone. ``score`` is
+    ``distance`` is what to train on: the dual value <a, f> + <b, g> for transport (semantics 3.4),
+    sum(mass * cost) for the others. Gradients flow through it alone. ``score`` is
     ``-sum(mass * cost)``, as everywhere.
     """
 
@@ -47,9 +45,8 @@ def score_batch(
 ) -> TensorPlans:
     """Compare ``b`` queries with one candidate each; the masks are True at sentences, False at padding.
 
-    EXACT_OT leaves the device for its solution, and its gradient is that of the linear programme.
-
-    Raises InputError for vectors that are not finite or a paper without sentences.
+    Raises InputError for vectors that are not finite, a paper without sentences, and EXACT_OT, which
+    ``score_papers`` solves.
     """
     real = query_mask[:, :, None] & candidate_mask[:, None, :]
     if not (query_mask.any(dim=1).all() and candidate_mask.any(dim=1).all()):
@@ -76,8 +73,10 @@ def plans_of(
     settings: TransportSettings,
 ) -> TensorPlans:
     """The plans for given distances; 0 in padding, where ``real`` is False."""
-    if scorer in (Scorer.OT, Scorer.EXACT_OT):
-        return _transport_plans(cost, real, scorer, settings)
+    if scorer is Scorer.EXACT_OT:
+        raise InputError("exact_ot is solved on the CPU, by score_papers; take ot.")
+    if scorer is Scorer.OT:
+        return _transport_plans(cost, real, settings)
     mass = _closed_form(cost, real, scorer, settings.tau)
     distance = (mass * cost).sum(dim=(1, 2))
     return TensorPlans(
@@ -94,7 +93,6 @@ def plans_of(
 def _transport_plans(
     cost: Float64[Tensor, "b n_query n_sentence"],
     real: Bool[Tensor, "b n_query n_sentence"],
-    scorer: Scorer,
     settings: TransportSettings,
 ) -> TensorPlans:
     """Transport between the marginals of semantics 3.4.
@@ -106,10 +104,7 @@ def _transport_plans(
     a = _softmin(shielded.amin(dim=2), settings.tau)
     b = _softmin(shielded.amin(dim=1), settings.tau)
     fixed = cost.detach()
-    if scorer is Scorer.OT:
-        found = solve(fixed, a.detach(), b.detach(), settings=settings)
-    else:
-        found = _solve_exactly(fixed, a.detach(), b.detach())
+    found = solve(fixed, a.detach(), b.detach(), settings=settings)
     distance = (a * found.query_potentials).sum(dim=1) + (b * found.sentence_potentials).sum(dim=1)
     distance = distance + (found.mass * (cost - fixed)).sum(dim=(1, 2))
     row_error = (found.mass.sum(dim=2) - a.detach()).abs().sum(dim=1)
@@ -121,34 +116,6 @@ def _transport_plans(
         marginal_error=row_error + (found.mass.sum(dim=1) - b.detach()).abs().sum(dim=1),
         converged=found.converged,
         n_iterations=found.n_iterations,
-    )
-
-
-def _solve_exactly(
-    cost: Float64[Tensor, "b n_query n_sentence"],
-    query_weights: Float64[Tensor, "b n_query"],
-    sentence_weights: Float64[Tensor, "b n_sentence"],
-) -> Solution:
-    """The exact plans, by the CPU's solver; padding has no weight and stays empty."""
-    pairs, _, n_sentence = cost.shape
-    exact = exact_transport(
-        Problem(
-            cost.cpu().numpy().ravel(),
-            n_sentence * np.arange(pairs + 1),
-            query_weights.cpu().numpy(),
-            sentence_weights.cpu().numpy().ravel(),
-        )
-    )
-
-    def back(array: np.ndarray, *shape: int) -> Tensor:
-        return torch.from_numpy(array).to(cost.device).reshape(shape)
-
-    return Solution(
-        mass=back(exact.mass, *cost.shape),
-        query_potentials=back(exact.query_potentials, *query_weights.shape),
-        sentence_potentials=back(exact.sentence_potentials, *sentence_weights.shape),
-        converged=back(exact.converged, pairs),
-        n_iterations=back(exact.n_paths, pairs),
     )
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from models.encoders.devices import free_bytes, out_of_memory, resolve_device
 from models.errors import DeviceFullError, InputError
+from models.transport.kernels import score_papers
 from models.transport.plan import SERVING, Scorer, TransportSettings
 from models.transport.tensor import plans_of
 from models.types import PackedVectors, rows_of
@@ -121,6 +122,12 @@ class WholeCollection:
     ) -> tuple[Float64[Tensor, " b"], Bool[Tensor, " b"]]:
         """Scores of the papers from ``start`` to ``end`` by length, and whether each converged."""
         rows = self._rows[self._offsets[start] : self._offsets[end]].double()
+        if scorer is Scorer.EXACT_OT:
+            own = self._offsets[start : end + 1] - self._offsets[start]
+            solved = score_papers(
+                query.float().cpu().numpy(), rows.float().cpu().numpy(), own, scorer=scorer, settings=settings
+            )
+            return torch.from_numpy(solved.scores), torch.from_numpy(solved.converged)
         # By differences: norms and dot products would cost close vectors their digits.
         distances = torch.cdist(rows, query, compute_mode="donot_use_mm_for_euclid_dist")  # (n_rows, n_query)
         if not distances.isfinite().all():

@@ -9,8 +9,8 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel
 
-from service.api.schemas.recommendations import RecommendationsOut
-from service.api.schemas.search import SearchOut
+from service.api.schemas.search.recommendations import RecommendationsOut
+from service.api.schemas.search.search import SearchOut
 from service.cache.annotations import fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache

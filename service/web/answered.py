@@ -9,8 +9,8 @@ from models.types import Paper
 from service.api.answers import Answers, RankedOut, answer_page
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
-from service.api.schemas.recommendations import RecommendationsIn, RecommendationsOut
-from service.api.schemas.search import SearchOut
+from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
+from service.api.schemas.search.search import SearchOut
 from service.resolve.analysis import analyze
 from service.resolve.identifiers import Names, names_of
 from service.resolve.text_query import one_sentence

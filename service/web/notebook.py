@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 from markupsafe import Markup
 
-from service.api.schemas.recommendations import RecommendationOut
-from service.api.schemas.search import ResultOut
+from service.api.schemas.search.recommendations import RecommendationOut
+from service.api.schemas.search.search import ResultOut
 from service.web.address.asked import Asked
 from service.web.assets import FOLDER
 from service.web.render import rendered

@@ -9,7 +9,7 @@ from starlette.datastructures import QueryParams
 
 from models.errors import QueryError
 from models.types import Facet
-from service.api.schemas.queries import Kind, to_query
+from service.api.schemas.saved.queries import Kind, to_query
 from service.saved.saved_queries import SavedQuery
 from service.search.query import SearchQuery
 from service.web.address.asked import DEFAULT_LIMIT, Asked

@@ -16,7 +16,7 @@ from akin.cli.app import app
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run
-from tests.support.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
+from tests.support.examples.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
 from tests.support.servers.loopback import served
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
@@ -94,7 +94,7 @@ def address(scratch: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/corpora.md", "docs/programs.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/how-to/corpora.md", "docs/how-to/programs.md"])
 def test_a_pages_lines_run(name: str, scratch: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In turn, as a reader types them, over one small collection and one service."""
     monkeypatch.chdir(scratch)

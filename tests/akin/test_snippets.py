@@ -13,7 +13,7 @@ from tests.support.builds import DEMO_CORPUS, ROOT
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 SNIPPETS = [
     code
-    for page in (ROOT / "README.md", ROOT / "docs" / "library.md")
+    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "library.md")
     for code in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
 ]
 

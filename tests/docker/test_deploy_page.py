@@ -1,4 +1,4 @@
-"""docs/deploy.md against the tree: its commands, services, settings, paths, ports and bounds."""
+"""docs/how-to/deploy.md against the tree: its commands, services, settings, paths, ports and bounds."""
 
 import re
 from typing import Any

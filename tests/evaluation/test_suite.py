@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from evaluation.statistics.summary import ALL, Compared, Comparison, Row
 from evaluation.suite.figures import Figures, Section, read_sections, write_sections
 from evaluation.suite.listing import SUITE
 from evaluation.suite.page import filled
-from evaluation.suite.parts import Facets, How, Ranking, Several, corrected
+from evaluation.suite.parts import Candidates, Facets, How, Items, Ranking, Several, corrected
 from evaluation.suite.running import run_suite
 from evaluation.systems.system import parse
 from models.errors import InputError, UnknownNameError
@@ -266,3 +267,26 @@ def test_many_runs_are_compared_with_the_first(tmp_path: Path) -> None:
     assert {"tfidf", "third"} == {each["b"] for each in rows}
     assert all(each["p_corrected"] >= each["p"] for each in rows)
     assert any(each["p_corrected"] > each["p"] for each in rows)
+
+
+def test_an_indexed_collection_and_labelled_sentences_are_parts(hashed_data: Path, tmp_path: Path) -> None:
+    """The candidate stage, known items and facets are measured into the same file."""
+    parts = {
+        "candidates": Candidates("Candidates", "collection", ("exact",)),
+        "items": Items("Items", "collection"),
+        "facets": Facets("Facets", "labels"),
+        "functions": Ranking("Functions", "labels", "functions", (), ()),
+    }
+    EXAMPLES["functions"](tmp_path / "labels")
+    quick = replace(QUICK, limit_queries=6)
+    elsewhere = {"candidates": hashed_data, "items": hashed_data}
+    file = tmp_path / "figures.json"
+    ran = run_suite(tmp_path, file, quick, command="c", elsewhere=elsewhere, parts=parts)
+    assert tuple(parts) == ran.measured
+    found = {name: section.figures for name, section in read_sections(file).items()}
+    assert (100, 6) == (found["candidates"].n_papers, found["candidates"].n_queries)
+    recall = {row.system: row.value for row in found["candidates"].rows if row.measure == "recall"}
+    assert {"exact, depth 10": 100.0, "exact, depth 20": 100.0, "exact, depth 50": 100.0} == recall
+    assert {"success@1", "success@10", "nDCG@10"} == {row.measure for row in found["items"].rows}
+    assert {"micro-F1", "macro-F1", "F1"} == {row.measure for row in found["facets"].rows}
+    assert {"MAP@R", "P@1"} == {row.measure for row in found["functions"].rows}

@@ -24,7 +24,7 @@ HOW_TO_GET: Mapping[str, str] = {
         "test-pid2pool-csfcube-specter-FACET-ranked.json to specter-ranking-FACET.json for each facet"
     ),
     "corpus.jsonl.gz": (
-        "make it of 300 abstracts or more as JSON lines (docs/corpora.md), of the arXiv, say: "
+        "make it of 300 abstracts or more as JSON lines (docs/how-to/corpora.md), of the arXiv, say: "
         "https://info.arxiv.org/help/bulk_data.html"
     ),
     "csabstruct/dev.jsonl": (

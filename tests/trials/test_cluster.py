@@ -84,7 +84,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch, ray_environment: None) -> Iterator[Nodes]:
-    """Three nodes, as docs/deploy.md has them started."""
+    """Three nodes, as docs/how-to/deploy.md has them started."""
     with RayCluster() as cluster:
         ray = connect(cluster.address)
         own = Nodes(cluster)

@@ -191,7 +191,7 @@ def expect_all(client: httpx.Client, answer: object, batch: str) -> None:
 
 
 def back_up(machine: Machine) -> dict[str, str]:
-    """A backup by the commands of docs/deploy.md; the places of the page, and where they are here."""
+    """A backup by the commands of docs/how-to/deploy.md; the places of the page, and where they are here."""
     folder = machine.path("/var/cache/akin/backup")
     places = {
         "/backup/": f"{folder}/",

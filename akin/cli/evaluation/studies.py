@@ -8,7 +8,7 @@ import typer
 
 from akin.cli.consoles import stderr
 from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
-from akin.cli.evaluation.scores import candidate_table, facet_tables, item_tables, reviewer_tables
+from akin.cli.evaluation.study_scores import candidate_table, facet_tables, item_tables, reviewer_tables
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from service.settings import settings_of

@@ -15,7 +15,7 @@ from akin.cli.search.asking import read_query
 from akin.local.collection import seed_of
 from models.annotator import load_annotator
 from models.errors import InputError
-from service.api.schemas.sentences import AnalyzedSentenceOut, AnalyzeOut
+from service.api.schemas.search.sentences import AnalyzedSentenceOut, AnalyzeOut
 from service.resolve.analysis import analyze as analyze_paper
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a run, a TOML file; docs/training.md lists every key.
+"""The configuration of a run, a TOML file; docs/how-to/training.md lists every key.
 
 encoder = "minilm"
 
@@ -103,7 +103,7 @@ def read_config(path: Path) -> RunConfig:
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
         raise InputError(
-            f"{path} cannot be used: {'; '.join(faults)}. docs/training.md lists every key."
+            f"{path} cannot be used: {'; '.join(faults)}. docs/how-to/training.md lists every key."
         ) from error
     return _from_folder(config, path.parent)
 

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.evaluation.scores import facet_tables
+from akin.cli.evaluation.study_scores import facet_tables
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from akin.cli.training.config import read_config
@@ -120,7 +120,7 @@ def functions(
 ) -> None:
     """Train an encoder of what sentences do, on those of CORPORA that use the phrases of a list.
 
-    `akin evaluate functions PATH --functions FILE` measures the result; docs/functions.md tells more.
+    `akin evaluate functions PATH --functions FILE` measures the result; docs/how-to/functions.md tells more.
     """
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
@@ -185,8 +185,8 @@ def facets(
     labelled: Annotated[
         list[Path],
         typer.Argument(
-            help="CSAbstruct's folder (its train.jsonl), a file of that layout, or a corpus whose abstracts "
-            "have labelled sections, as PubMed's; or several of them."
+            help="CSAbstruct's folder (train.jsonl) or PubMed RCT's (train.txt), a file of either layout, "
+            "or a corpus whose abstracts have labelled sections, as PubMed's; or several of them."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Write the weights here.", dir_okay=False)],

@@ -9,8 +9,8 @@ from service.api.errors import RESPONSES
 from service.api.exports import to_bibtex, to_csv, to_ris
 from service.api.formats import LIST_FORMATS, Format, negotiate
 from service.api.schemas.base import PaperOut
-from service.api.schemas.recommendations import RecommendationsOut
-from service.api.schemas.search import SearchOut
+from service.api.schemas.search.recommendations import RecommendationsOut
+from service.api.schemas.search.search import SearchOut
 
 VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
 _FILE_ENDINGS = {

@@ -7,8 +7,8 @@ from service.api.dependencies.answers import AnswersDep
 from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.profiles import kept_profiles
 from service.api.json_body import JSONBodyRoute
-from service.api.schemas.compare import CompareIn, CompareOut
 from service.api.schemas.match import MatchIn, MatchOut
+from service.api.schemas.search.compare import CompareIn, CompareOut
 from service.match.answer import match
 from service.match.side_by_side import side_by_side
 

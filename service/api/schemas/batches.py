@@ -10,9 +10,13 @@ from pydantic import BaseModel, Field, Tag
 from models.errors import QueryError
 from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag
 from service.api.schemas.match import MOST_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
-from service.api.schemas.profiles import ProfileName
-from service.api.schemas.recommendations import MOST_SEEDS, FirstRecommendationsIn, RecommendationsShapeIn
-from service.api.schemas.search import FirstPageIn, QueryIn, SearchShapeIn, SeedIn, to_seed
+from service.api.schemas.saved.profiles import ProfileName
+from service.api.schemas.search.recommendations import (
+    MOST_SEEDS,
+    FirstRecommendationsIn,
+    RecommendationsShapeIn,
+)
+from service.api.schemas.search.search import FirstPageIn, QueryIn, SearchShapeIn, SeedIn, to_seed
 from service.batches.content import Asked
 from service.batches.job import Job, JobState
 from service.match.answer import MatchQuery, Profile, Told

@@ -30,7 +30,7 @@ from service.api.schemas.base import (
     Strict,
     Title,
 )
-from service.api.schemas.filters import AddressFiltersIn
+from service.api.schemas.search.filters import AddressFiltersIn
 
 MAX_PAPERS = 1_000
 MAX_FETCHED = 500

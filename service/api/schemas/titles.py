@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from service.api.schemas.base import Limit, Strict
-from service.api.schemas.sentences import PaperHeadOut
+from service.api.schemas.search.sentences import PaperHeadOut
 from service.search.lookup import Suggestions, TitleAnswer
 from service.search.query import Reason
 

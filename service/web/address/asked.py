@@ -13,8 +13,8 @@ from models.errors import QueryError
 from models.facets import counted_as
 from models.types import Facet, Sentence
 from service.api.schemas.papers import ListIn
-from service.api.schemas.recommendations import RecommendationsIn
-from service.api.schemas.search import SearchIn
+from service.api.schemas.search.recommendations import RecommendationsIn
+from service.api.schemas.search.search import SearchIn
 from service.web.address.further import Further, facet_of, further_of, held, without
 from service.web.address.given import (
     all_of,

@@ -15,7 +15,7 @@ from service.access.policy import OWN, Dialect, requires
 from service.api.dependencies.callers import CallerDep, owner_of, seen_by
 from service.api.dependencies.engine import EngineDep
 from service.api.middleware.routing import PATH_PATTERN
-from service.api.routes.queries import SavedDep, feed_path, with_news
+from service.api.routes.saved.queries import SavedDep, feed_path, with_news
 from service.api.services import services_of
 from service.saved.news import News
 from service.saved.saved_queries import SavedQuery

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from service.api.schemas.search import ResultOut
+from service.api.schemas.search.search import ResultOut
 from service.saved.news import NewPaper, News
 from service.saved.saved_queries import SavedQueryHead
 from service.search.engine import SearchEngine

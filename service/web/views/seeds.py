@@ -6,7 +6,7 @@ from typing import Final
 
 from models.errors import PaperNotFoundError
 from models.types import Facet, Paper
-from service.api.schemas.recommendations import RecommendationsOut, UnresolvedOut
+from service.api.schemas.search.recommendations import RecommendationsOut, UnresolvedOut
 from service.search.engine import SearchEngine
 from service.web.address.asked import Asked
 from service.web.address.further import Further, held, without

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jaxtyping import Float32
 
+from evaluation.measurement import Request, measure
 from evaluation.sets import functions
 from evaluation.sets.functions import FunctionsSet, retrieval_by_label
 from evaluation.sets.scidocs import ScidocsSet
@@ -287,3 +288,15 @@ def test_a_tie_with_the_clicked_paper_counts_half() -> None:
     )
     assert pytest.approx(100 / math.log2(2.5)) == value(rows, "recomm", "adj-NDCG")
     assert 0.0 == value(rows, "recomm", "adj-P@1")
+
+
+def test_scidocs_has_the_mean_of_its_twelve_figures(tmp_path: Path) -> None:
+    """Four rankings and the recommendation with two figures each, two classifications: SPECTER's "Avg"."""
+    EXAMPLES["scidocs"](tmp_path)
+    request = Request(systems=("bm25", "hashing:document"))
+    rows = measure("scidocs", tmp_path, request, on_progress=lambda *_: None).rows
+    (average,) = [row for row in rows if row.measure == "Avg"]
+    own = [row for row in rows if row.system == "hashing:document" and row.facet != "all"]
+    assert ("hashing:document", 12) == (average.system, average.n)
+    assert pytest.approx(sum(row.value for row in own) / 12) == average.value
+    assert math.isnan(average.low)

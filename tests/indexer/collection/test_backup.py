@@ -1,4 +1,4 @@
-"""Backups as docs/collections.md describes them: taken, restored elsewhere, complete."""
+"""Backups as docs/how-to/collections.md describes them: taken, restored elsewhere, complete."""
 
 import os
 import shutil

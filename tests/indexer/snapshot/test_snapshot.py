@@ -12,7 +12,7 @@ from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
 from indexer.files.durable import publish_folder, replace_file, storage_errors, writer_lock
-from indexer.snapshot.columns import allowed_papers, paper_at, papers_to_table
+from indexer.snapshot.columns import Columns, allowed_papers, papers_to_table
 from indexer.snapshot.folder import (
     current_generation,
     generations,
@@ -77,7 +77,7 @@ def test_papers_survive_their_columns() -> None:
     )
     bare = Paper(id="x", title="t", abstract="s", sentences=(Sentence("s", 0, 1),))
     table = papers_to_table([full, bare])
-    assert [full, bare] == [paper_at(table, 0), paper_at(table, 1)]
+    assert [full, bare] == [Columns(table).paper(0), Columns(table).paper(1)]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from service.api.exports import CSV_COLUMNS, Feed, to_atom, to_bibtex, to_csv, to_ris
 from service.api.schemas.base import PaperOut
-from service.api.schemas.search import ResultOut
+from service.api.schemas.search.search import ResultOut
 from tests.support.examples.bibtex import entries, typeset
 from tests.support.scores import NO_WORDS
 
@@ -66,6 +66,7 @@ def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
         highlights=(),
         words=NO_WORDS,
         converged=True,
+        gap=0.0,
         strength=None,
     )
 

@@ -322,12 +322,12 @@ def test_the_tree_drawn_is_the_tree(client: TestClient) -> None:
 
 
 def test_settings_and_their_table_agree() -> None:
-    """The table in the module's docstring lists every setting and no other, and docs/serving.md shows it."""
+    """The table in the module's docstring lists every setting and no other; serving.md shows it."""
     table = [line for line in settings.__doc__.splitlines() if line.startswith("| `")]  # type: ignore[union-attr]  # it has one
     assert [f"`AKIN_{name.upper()}`" for name in Settings.model_fields] == [
         line.split("|")[1].strip() for line in table
     ]
-    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "serving.md").read_text(encoding="utf-8")
     assert table == [line for line in page.splitlines() if line.startswith("| `AKIN_")]
 
 

@@ -15,9 +15,9 @@ from models.encoder import Encoder
 from models.errors import EncoderError
 from models.types import Paper
 from service.api.schemas.base import pasted_paper
-from service.api.schemas.recommendations import RecommendationsOut
-from service.api.schemas.search import SearchOut
-from service.api.schemas.sentences import SentenceSearchOut
+from service.api.schemas.search.recommendations import RecommendationsOut
+from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.sentences import SentenceSearchOut
 from service.app import create_app
 from service.cache.annotations import CachedAnnotator, CachedEncoder
 from service.cache.redis import RedisStore

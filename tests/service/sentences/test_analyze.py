@@ -18,7 +18,7 @@ from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import FACETS, SHIPPED_WEIGHTS
 from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
-from service.api.schemas.sentences import AnalyzeOut
+from service.api.schemas.search.sentences import AnalyzeOut
 from service.app import create_app
 from service.resolve.analysis import Analysis
 from service.search.engine import SearchEngine

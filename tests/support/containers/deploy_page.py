@@ -1,4 +1,4 @@
-"""docs/deploy.md, read for what it says to run: its blocks, commands and pods."""
+"""docs/how-to/deploy.md, read for what it says to run: its blocks, commands and pods."""
 
 import re
 import shlex
@@ -9,7 +9,7 @@ import yaml
 from tests.support.builds import ROOT
 from tests.support.containers.compose import compose, example
 
-PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
 SERVICES = set(compose({**example(), "POSTGRES_PASSWORD": "x"})["services"])
 _BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 

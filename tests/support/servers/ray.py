@@ -21,7 +21,7 @@ ENVIRONMENT = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN, "RAY_USAGE_STA
 _OBJECT_STORE_BYTES = 80_000_000
 # Nodes on one machine would want the same ports.
 _ANY_PORTS = ("--min-worker-port=0", "--max-worker-port=0", "--disable-usage-stats")
-# As docs/deploy.md has it: a node that is gone is noticed soon.
+# As docs/how-to/deploy.md has it: a node that is gone is noticed soon.
 NOTICING = (
     '{"health_check_period_ms": 1000, "health_check_timeout_ms": 1000, "health_check_failure_threshold": 3}'
 )

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from models.types import Paper
 from service.api.schemas.base import PaperOut
-from service.api.schemas.recommendations import SeedAlignmentOut
-from service.api.schemas.search import ResultOut, StrengthOut
+from service.api.schemas.search.recommendations import SeedAlignmentOut
+from service.api.schemas.search.search import ResultOut, StrengthOut
 from service.web.address.asked import Asked
 from service.web.address.further import Further, held
 from service.web.address.links import Link

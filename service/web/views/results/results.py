@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import orjson
 
-from service.api.schemas.search import SearchOut
+from service.api.schemas.search.search import SearchOut
 from service.search.query import Reason
 from service.web.address.asked import Asked, Order, View
 from service.web.address.links import Link

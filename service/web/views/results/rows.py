@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.types import Facet
-from service.api.schemas.search import ResultOut
+from service.api.schemas.search.search import ResultOut
 from service.web.address.asked import Asked
 from service.web.views.results.cards import Card
 from service.web.views.results.sentences import CardSentence

@@ -9,8 +9,8 @@ from typing import Final
 from models.text.words import places, stem_of
 from models.types import Facet
 from service.api.schemas.base import SentenceOut
-from service.api.schemas.recommendations import SeedAlignmentOut
-from service.api.schemas.search import HighlightOut, ResultOut
+from service.api.schemas.search.recommendations import SeedAlignmentOut
+from service.api.schemas.search.search import HighlightOut, ResultOut
 from service.web.views.results.alignment import share_in_words
 
 _LEVELS: Final = 10

@@ -1,0 +1,300 @@
+"""Every training objective on the same data for the same few steps, beside the encoder begun with.
+
+python -m benchmarks.relevance.objectives COCITATION CSFCUBE SCIFACT --work FOLDER [--json FILE]
+
+COCITATION holds ``papers``, ``cocitation_contexts`` and ``single_citation_contexts`` (.jsonl.gz; the layouts
+of docs/how-to/training.md). Each row is a process of its own, on one thread, so that its peak of memory is
+its own; a row that ``--work`` holds is not run again, so an interrupted command goes on where it was. With
+``--json`` (docs/measured/objectives.json) the figures are written, and a page beside them (.md).
+"""
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from akin.cli.training import data as recipes_of
+from akin.cli.training.config import RunConfig
+from akin.cli.training.run import Run
+from akin.cli.training.sets import HELD_OUT, write_set
+from benchmarks.relevance.objectives_page import BEGUN_WITH, Figure, write_page
+from benchmarks.suite.rows import machine
+from evaluation.collection import Collection
+from evaluation.measurement import load_collection
+from evaluation.measures import per_query
+from evaluation.sets.pairs import read_set
+from evaluation.statistics.bootstrap import difference
+from evaluation.systems.systems import Systems
+from evaluation.systems.vectors import VectorSource
+from models.encoder import load_encoder
+from models.training.examples import TrainingSet
+from models.training.pairs.alignment import align
+from models.types import Precision
+
+ENCODER, TAU, SEED = "minilm", 0.15, 0
+N_EXAMPLES, N_HELD_OUT = 400, 150
+# SciFact: claims, and papers beside those that are judged for them.
+N_CLAIMS, N_OTHERS = 100, 200
+STEPS = {"n_steps": 40, "batch": 8, "learning_rate": 4e-4, "warm_up": 5, "measure_every": 40, "seed": SEED}
+MAX_TOKENS = 160
+
+# What is measured: systems of each set, and its measures, the first one shown.
+MEASURED: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "held-out": (("ot", "single", "mean_min", "document"), ("RR",)),
+    "csfcube": (("ot", "single", "mean_min", "document", "ot:focus:words"), ("NDCG%20", "MAP")),
+    "scifact": (("ot", "single", "document", "ot:words"), ("nDCG@10",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One row: an objective with its settings, ``mixing`` where citing sentences take part beside papers.
+
+    ``on`` are the sets it is measured on; CSFCube takes as long as all else together.
+    """
+
+    objective: Mapping[str, Any]
+    mixing: str = ""
+    on: tuple[str, ...] = tuple(MEASURED)
+    precision: Precision = Precision.FLOAT32
+
+
+def recipes() -> dict[str, Recipe]:
+    """The rows by name, those that matter most first."""
+    both = {"name": "in-batch", "tau": TAU}
+    tau = {"tau": TAU}
+    quick = tuple(name for name in MEASURED if name != "csfcube")
+    # Margins are in units of distance: the papers' 1 is of raw vectors, ten times as far apart.
+    narrow = {"margin": 0.1}
+    return {
+        "in-batch, ot": Recipe({**both, "distances": ["ot"]}),
+        "ot": Recipe({"name": "ot", **tau}),
+        "ts": Recipe({"name": "ts"}),
+        "specter": Recipe({"name": "specter"}),
+        "mnrl": Recipe({"name": "mnrl"}),
+        "in-batch, single": Recipe({**both, "distances": ["single"]}),
+        "max": Recipe({"name": "max"}),
+        "ot, margin 0.1": Recipe({"name": "ot", **tau, **narrow}, on=quick),
+        "in-batch, ot; mixed alternating": Recipe({**both, "distances": ["ot"]}, "alternating", quick),
+        "in-batch, ot; mixed in-batch": Recipe({**both, "distances": ["ot"]}, "in-batch", quick),
+        "in-batch, ot; mixed sequential": Recipe({**both, "distances": ["ot"]}, "sequential", quick),
+        "ts-ot": Recipe({"name": "ts-ot", **tau}, on=quick),
+        "attention": Recipe({"name": "attention", **tau}, on=quick),
+        "in-batch, document": Recipe({**both, "distances": ["document"]}, on=quick),
+        "in-batch, mean_min": Recipe({**both, "distances": ["mean_min"]}, on=quick),
+        "in-batch, attention": Recipe({**both, "distances": ["attention"]}, on=quick),
+        "in-batch, ot; bfloat16": Recipe(
+            {**both, "distances": ["ot"]}, on=quick, precision=Precision.BFLOAT16
+        ),
+        "specter, margin 0.1": Recipe({"name": "specter", **narrow}, on=quick),
+    }
+
+
+def make_sets(data: Path, csfcube: Path, scifact: Path, work: Path) -> None:
+    """Write the sets that all rows learn from and are held out by, where they are not there yet."""
+    out = ["csfcube", "beir"]
+    leave_out = [f"{name}={path}" for name, path in zip(out, (csfcube, scifact), strict=True)]
+    papers, whole, sentences = [data / "papers.jsonl.gz"], work / "all-cocited", work / "all-contexts"
+    if not (whole / "report.json").exists():
+        found = [data / "cocitation_contexts.jsonl.gz"]
+        recipes_of.cocited(papers, found, whole, leave_out=leave_out, held_out=N_HELD_OUT, seed=SEED)
+    if not (sentences / "report.json").exists():
+        apart = [*leave_out, f"pairs={whole / HELD_OUT}"]
+        recipes_of.contexts(papers, [data / "single_citation_contexts.jsonl.gz"], sentences, leave_out=apart)
+    for source, to in ((whole, work / "cocited"), (sentences, work / "contexts")):
+        if (to / "report.json").exists():
+            continue
+        made = read_set(source)
+        drawn = np.random.default_rng(SEED).permutation(len(made.examples))[:N_EXAMPLES]
+        examples = [made.examples[i] for i in drawn]
+        if source == whole:
+            encoder = load_encoder(ENCODER, device="cpu")
+            examples = align(examples, made.texts, encoder, on_progress=lambda *_: None)
+        texts = {name: made.texts[name] for own in examples for name in (own.query, own.positive)}
+        write_set(to, TrainingSet(to.name, texts, examples), {"drawn": len(examples), "seed": SEED})
+
+
+def measured_on(csfcube: Path, scifact: Path, work: Path) -> dict[str, Collection]:
+    """The sets that every row is measured on."""
+    return {
+        "held-out": load_collection("pairs", work / "all-cocited" / "held-out"),
+        "csfcube": load_collection("csfcube", csfcube),
+        "scifact": _part(load_collection("beir", scifact)),
+    }
+
+
+def _part(collection: Collection) -> Collection:
+    """Some claims, drawn at random, with the papers judged for them and some others."""
+    drawn = np.random.default_rng(SEED)
+    chosen = sorted(drawn.permutation(len(collection.queries))[:N_CLAIMS].tolist())
+    queries = tuple(collection.queries[i] for i in chosen)
+    judged = {paper for query in queries for paper in collection.qrels[query.id]}
+    rest = sorted(collection.papers.keys() - judged)
+    kept = judged | {rest[i] for i in drawn.permutation(len(rest))[:N_OTHERS].tolist()}
+    papers = {name: paper for name, paper in collection.papers.items() if name in kept}
+    qrels = {query.id: collection.qrels[query.id] for query in queries}
+    return replace(collection, papers=papers, queries=queries, qrels=qrels)
+
+
+def run_row(name: str, csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
+    """Train one row and measure it; the figures of every query, and what training took."""
+    torch.set_num_threads(1)
+    row: dict[str, Any] = {"name": name}
+    encoder = ENCODER
+    if name != BEGUN_WITH:
+        encoder = str(work / "runs" / file_name(name) / "encoder")
+        row |= _train(recipes()[name], work, Path(encoder))
+    names = MEASURED if name == BEGUN_WITH else recipes()[name].on
+    sets = measured_on(csfcube, scifact, work)
+    row["values"] = _values(encoder, {own: sets[own] for own in names})
+    if name != BEGUN_WITH:
+        shutil.rmtree(Path(encoder).parent)
+    return row
+
+
+def _train(recipe: Recipe, work: Path, to: Path) -> dict[str, Any]:
+    """Train by ``recipe`` and write the encoder ``to`` a new folder; what it took of time and memory."""
+    sets = [{"path": work / "cocited", "objective": recipe.objective, "weight": 3}]
+    if recipe.mixing:
+        sets = [{"path": work / "contexts", "objective": recipe.objective, "weight": 1}, *sets]
+    config = RunConfig.model_validate(
+        {
+            "encoder": ENCODER,
+            "max_tokens": MAX_TOKENS,
+            "precision": recipe.precision,
+            "mixing": recipe.mixing or "alternating",
+            "low_rank": {},
+            "sets": sets,
+            "steps": STEPS,
+        }
+    )
+    if to.parent.exists():
+        shutil.rmtree(to.parent)
+    run = Run(config, to.parent, device="cpu")
+    began, before = time.process_time(), _peak_mib()
+    history = run.train(on_progress=lambda *_: None)
+    took, after = time.process_time() - began, _peak_mib()
+    run.export(to)
+    n_papers = 2 * STEPS["batch"] * len(history.losses)
+    tenth = max(1, len(history.losses) // 10)
+    return {
+        "objective": dict(recipe.objective),
+        "mixing": recipe.mixing,
+        "papers_a_second": n_papers / took,
+        "peak_mib": after,
+        "peak_before_mib": before,
+        "first_loss": float(np.mean(history.losses[:tenth])),
+        "last_loss": float(np.mean(history.losses[-tenth:])),
+    }
+
+
+def _peak_mib() -> float:
+    """The most memory that this process has held, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _values(encoder: str, sets: Mapping[str, Collection]) -> dict[str, Any]:
+    """The value of every query by set, system and measure, in percent."""
+    # Rounding moves a vector by 1 - cos = 2e-5, and all rows alike are read so.
+    loaded = load_encoder(encoder, device="cpu", precision=Precision.BFLOAT16)
+    source = VectorSource(loaded, on_progress=lambda *_: None)
+    found: dict[str, Any] = {}
+    for name, collection in sets.items():
+        systems = Systems(collection, lambda _: source)
+        names, measures = MEASURED[name]
+        for suffix in names:
+            values = per_query(replace(collection, measures=measures), systems.rank(f"{ENCODER}:{suffix}"))
+            found.setdefault(name, {})[suffix] = {measure: dict(values[measure]) for measure in measures}
+    return found
+
+
+def file_name(name: str) -> str:
+    """The name of a row as that of a file."""
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def figures_of(rows: Mapping[str, Any], sets: Mapping[str, Collection]) -> Iterator[Figure]:
+    """Each row's figures and by how much they exceed those of the encoder begun with, paired by query."""
+    begun = rows[BEGUN_WITH]["values"]
+    for name, row in rows.items():
+        for of_set, systems in row["values"].items():
+            clusters = {query.id: query.cluster for query in sets[of_set].queries}
+            for system, measures in systems.items():
+                for measure, values in measures.items():
+                    paired = difference(values, begun[of_set][system][measure], clusters)
+                    mean = float(np.mean(list(values.values())))
+                    yield Figure(name, of_set, system, measure, mean, paired.value, paired.low, paired.high)
+
+
+def report(csfcube: Path, scifact: Path, work: Path) -> dict[str, Any]:
+    """All that the page shows, of the rows that ``work`` holds."""
+    rows = {}
+    for name in (BEGUN_WITH, *recipes()):
+        file = work / f"{file_name(name)}.json"
+        if file.exists():
+            rows[name] = json.loads(file.read_text(encoding="utf-8"))
+    sets = measured_on(csfcube, scifact, work)
+    sizes = {
+        name: {
+            "queries": len(own.queries),
+            "papers": len({p for q in own.queries for p in q.pool} or own.papers),
+        }
+        for name, own in sets.items()
+    }
+    return {
+        "machine": machine(),
+        "encoder": ENCODER,
+        "examples": N_EXAMPLES,
+        "steps": {**STEPS, "max_tokens": MAX_TOKENS, "tau": TAU},
+        "sets": sizes,
+        "rows": [{key: row[key] for key in row if key != "values"} for row in rows.values()],
+        "figures": [asdict(figure) for figure in figures_of(rows, sets)],
+    }
+
+
+def main() -> None:
+    """Run the rows that are missing, and write what is asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, nargs=3, help="COCITATION CSFCUBE SCIFACT")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--row", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    data, csfcube, scifact = given.data
+    if given.row is not None:
+        row = run_row(given.row, csfcube, scifact, given.work)
+        _write(given.work / f"{file_name(given.row)}.json", row)
+        return
+    make_sets(data, csfcube, scifact, given.work)
+    for name in (BEGUN_WITH, *recipes()):
+        if not (given.work / f"{file_name(name)}.json").exists():
+            print(time.strftime("%H:%M:%S"), name, flush=True)
+            command = [sys.executable, "-m", "benchmarks.relevance.objectives", *map(str, given.data)]
+            # The program is this interpreter, its arguments a list.
+            subprocess.run([*command, "--work", str(given.work), "--row", name], check=True)  # noqa: S603
+        if given.json is not None:
+            _write(given.json, report(csfcube, scifact, given.work))
+            write_page(given.json)
+
+
+def _write(file: Path, content: Any) -> None:
+    """Write a JSON file at once, so that none is there in part."""
+    aside = file.with_suffix(".part")
+    aside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    aside.replace(file)
+
+
+if __name__ == "__main__":
+    main()

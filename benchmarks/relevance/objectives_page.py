@@ -1,0 +1,124 @@
+"""The page of the documents that is made from the figures of ``benchmarks.relevance.objectives``.
+
+``python -m benchmarks.relevance.objectives_page docs/objectives.json`` writes ``docs/objectives.md``.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BEGUN_WITH = "minilm"
+_SETS = {
+    "held-out": "Held-out co-citations: {queries} pairs, each positive among all of them",
+    "csfcube": "CSFCube's development fold, {queries} query-facets",
+    "scifact": "SciFact in part: {queries} claims, {papers} abstracts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A mean over queries, in percent; ``difference`` from the encoder begun with, in ``low`` to ``high``."""
+
+    row: str
+    set: str
+    system: str
+    measure: str
+    value: float
+    difference: float
+    low: float
+    high: float
+
+    @property
+    def resolvable(self) -> bool:
+        """Whether zero lies outside the 95 % interval."""
+        return self.low > 0 or self.high < 0
+
+
+def page(told: Mapping[str, Any]) -> str:
+    """The page, in Markdown."""
+    machine, steps = told["machine"], told["steps"]
+    figures = [Figure(**own) for own in told["figures"]]
+    parts = [
+        "# Every training objective on the same data",
+        (
+            f"`python -m benchmarks.relevance.objectives` made this page on {machine['day']} at commit "
+            f"`{machine['commit']}`: nothing on it is typed. Machine: {machine['processor']}, one thread. "
+            "[Training](training.md) says what each objective is, and what we conclude."
+        ),
+        (
+            f"Each row begins with `{told['encoder']}` and learns from the same {told['examples']} co-cited "
+            f"pairs for {steps['n_steps']} steps of {steps['batch']}: low-rank changes of rank 16, rate "
+            f"{steps['learning_rate']:g}, {steps['max_tokens']} tokens of a text, tau {steps['tau']:g}, seed "
+            f"{steps['seed']}. Rows that are mixed take a quarter of their examples from as many sentences "
+            "that cite one paper, by three ways of mixing. Papers of CSFCube, of SciFact and of the held-out "
+            "pairs are in none of them. What is learnt in so few steps tells objectives apart, and is not "
+            "what any of them reaches in the end."
+        ),
+        (
+            "Figures are in percent. The first row of a table is the encoder begun with; below it stands by "
+            "how much each objective exceeds it, with the 95 % interval of the difference, paired by query "
+            "and resampled by paper. **Bold**: zero lies outside. Of twenty intervals one does by chance."
+        ),
+    ]
+    for name, title in _SETS.items():
+        own = [figure for figure in figures if figure.set == name]
+        for measure in dict.fromkeys(figure.measure for figure in own):
+            parts.append(f"## {title.format(**told['sets'][name])}: {measure}")
+            parts.append(_table([figure for figure in own if figure.measure == measure]))
+    parts += ["## Time and memory", _costs(told["rows"])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(figures: list[Figure]) -> str:
+    systems = list(dict.fromkeys(figure.system for figure in figures))
+    found = {(figure.row, figure.system): figure for figure in figures}
+    head = ["objective", *(f"`{system}`" for system in systems)]
+    names = dict.fromkeys(figure.row for figure in figures)
+    rows = [[f"`{name}`", *(_cell(found[name, system]) for system in systems)] for name in names]
+    return "\n".join(_lines([head, *rows]))
+
+
+def _cell(figure: Figure) -> str:
+    if figure.row == BEGUN_WITH:
+        return f"{figure.value:.1f}"
+    told = f"{figure.difference:+.1f} [{figure.low:.1f}, {figure.high:.1f}]"
+    return f"**{told}**" if figure.resolvable else told
+
+
+def _costs(rows: list[dict[str, Any]]) -> str:
+    """Papers a second of training and the peak of memory, with the loss at both ends."""
+    trained = [row for row in rows if "objective" in row]
+    least = min((row["peak_before_mib"] for row in trained), default=0.0)
+    text = (
+        "Training on one thread: papers a second of processor time, forwards and backwards; the most memory "
+        f"that the process held, of which {least:,.0f} MiB are libraries, data and the encoder; the loss, "
+        "mean of the first and of the last tenth of the steps. No GPU was at hand."
+    )
+    table = [["objective", "papers a second", "peak, MiB", "loss, first", "last"]]
+    for row in trained:
+        losses = (f"{row['first_loss']:.2f}", f"{row['last_loss']:.2f}")
+        table.append(
+            [f"`{row['name']}`", f"{row['papers_a_second']:.1f}", f"{row['peak_mib']:,.0f}", *losses]
+        )
+    return text + "\n\n" + "\n".join(_lines(table))
+
+
+def _lines(rows: list[list[str]]) -> Iterator[str]:
+    head, *rest = rows
+    yield "| " + " | ".join(head) + " |"
+    yield "|---|" + "---:|" * (len(head) - 1)
+    for row in rest:
+        yield "| " + " | ".join(row) + " |"
+
+
+def write_page(file: Path) -> None:
+    """Write the page beside the file of figures."""
+    told = json.loads(file.read_text(encoding="utf-8"))
+    file.with_suffix(".md").write_text(page(told), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_page(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""What people keep: saved queries with their news, and profiles."""

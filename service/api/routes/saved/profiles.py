@@ -1,0 +1,98 @@
+"""``/v1/profiles``: named sets of papers, kept for matches and recommendations."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import AfterValidator
+
+from models.errors import InputError
+from service.access.policy import OWN, requires
+from service.api.dependencies.callers import CallerDep, owner_of
+from service.api.dependencies.engine import EngineDep
+from service.api.dependencies.profiles import kept_profiles
+from service.api.json_body import JSONBodyRoute
+from service.api.middleware.routing import PATH_PATTERN
+from service.api.schemas.saved.profiles import (
+    MOST_LISTED,
+    ProfileHeadOut,
+    ProfileListOut,
+    ProfileOut,
+    ProfilePapersIn,
+)
+from service.api.services import services_of
+from service.match.answer import Profile
+from service.match.program.people import MAX_NAME_CHARS, one_form
+from service.search.engine import SearchEngine
+
+router = APIRouter(prefix="/v1/profiles", tags=["match"], route_class=JSONBodyRoute)
+_BY_NAME = "/{name:path}"
+_Name = Annotated[
+    str,
+    Path(
+        min_length=1, max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="What a profile is called."
+    ),
+    AfterValidator(one_form),
+]
+_After = Annotated[str, Query(max_length=MAX_NAME_CHARS, pattern=PATH_PATTERN, description="next_after.")]
+
+
+@router.get("")
+@requires(OWN)
+def profiles(request: Request, caller: CallerDep, after: _After = "") -> ProfileListOut:
+    """The names of the caller's profiles."""
+    store = services_of(request.app).profiles
+    heads = (
+        store.get().heads(owner=owner_of(caller), after=after, limit=MOST_LISTED + 1)
+        if store.is_there
+        else []
+    )
+    listed = heads[:MOST_LISTED]
+    return ProfileListOut(
+        profiles=[ProfileHeadOut(name=head.name, quota=head.quota) for head in listed],
+        next_after=listed[-1].name if len(heads) > MOST_LISTED else None,
+    )
+
+
+@router.put(_BY_NAME, responses={201: {"model": ProfileOut, "description": "There was none of that name"}})
+@requires(OWN)
+def put_profile(
+    name: _Name,
+    body: ProfilePapersIn,
+    request: Request,
+    response: Response,
+    engine: EngineDep,
+    caller: CallerDep,
+) -> ProfileOut:
+    """Keep a set of papers under a name, in the place of what is there; sent again it changes nothing."""
+    papers, lost = _ids(engine, body.papers)
+    conflicts, others_lost = _ids(engine, body.conflicts)
+    if not papers:
+        raise InputError("None of these papers is in the collection; add them first.")
+    profile = Profile(name, papers, body.quota, conflicts)
+    if services_of(request.app).profiles.get().put(profile, owner=owner_of(caller)):
+        response.status_code = 201
+    return ProfileOut.of(profile, (*lost, *others_lost))
+
+
+@router.get(_BY_NAME)
+@requires(OWN)
+def profile(name: _Name, request: Request) -> ProfileOut:
+    """One profile."""
+    return ProfileOut.of(kept_profiles(request, [name])[name])
+
+
+@router.delete(_BY_NAME, status_code=204)
+@requires(OWN)
+def delete_profile(name: _Name, request: Request, caller: CallerDep) -> None:
+    """Forget a profile; one that is not there, or no longer, is 204 too."""
+    store = services_of(request.app).profiles
+    if store.is_there:
+        store.get().remove(name, owner=owner_of(caller))
+
+
+def _ids(engine: SearchEngine, names: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The ids of papers by their names, each once, and the names that no paper has."""
+    positions = engine.positions(names)
+    found = [engine.snapshot.paper(position).id for position in positions if position is not None]
+    lost = [name for name, position in zip(names, positions, strict=True) if position is None]
+    return tuple(dict.fromkeys(found)), tuple(lost)

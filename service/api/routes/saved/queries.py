@@ -1,0 +1,229 @@
+"""``/v1/queries``: queries kept under a name, what is new to them, and their feeds: ``/v1/feeds``."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Annotated, Any, Final, TypeVar
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from indexer.catalog.versions import AddedPaper
+from models.errors import SavedQueryNotFoundError
+from service.access.feeds import FeedOf
+from service.access.in_turn import read_then_compute
+from service.access.keys import Caller
+from service.access.policy import FEED, OWN, requires
+from service.api.dependencies.callers import CallerDep, owner_of, seen_by
+from service.api.dependencies.engine import EngineDep
+from service.api.errors import RESPONSES
+from service.api.exports import Feed, to_atom
+from service.api.json_body import JSONBodyRoute
+from service.api.middleware.routing import PATH_PATTERN
+from service.api.schemas.base import Limit as LimitIn
+from service.api.schemas.base import PaperOut
+from service.api.schemas.saved.queries import (
+    NewsOut,
+    SavedQueriesOut,
+    SavedQueryHeadOut,
+    SavedQueryOut,
+    SaveIn,
+    SeenIn,
+    to_query,
+)
+from service.api.services import services_of
+from service.saved.news import News, news_of
+from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
+from service.search.engine import SearchEngine
+from service.search.query import Detail
+
+router = APIRouter(tags=["saved queries"], route_class=JSONBodyRoute)
+_ALL: Final = "/v1/queries"
+_ONE: Final = f"{_ALL}/{{query_id}}"
+_FEEDS: Final = "/v1/feeds"
+_MAX_BODY_BYTES: Final = 500_000  # 500 names, or some 300 pasted abstracts
+_FEED_S: Final = 60 * 86_400  # how long a paper stays in a feed: readers keep what they have fetched
+_FEED_PAPERS: Final = 100
+_ATOM: Final = "application/atom+xml"
+_Shown = TypeVar("_Shown")
+_QueryId = Annotated[str, Path(pattern=PATH_PATTERN, description="The `id` of a saved query.")]
+_Token = Annotated[str, Path(pattern=PATH_PATTERN, description="As the address of the feed ends.")]
+_Limit = Annotated[LimitIn | None, Query(description="Papers in the answer; without it as was saved.")]
+_Weak = Annotated[bool, Query(description="Also papers whose match is weak.")]
+_MADE: dict[int | str, dict[str, Any]] = {
+    200: {"model": SavedQueryOut, "description": "The same query was there under that name"},
+    201: {"headers": {"Location": {"description": "Where to read it", "schema": {"type": "string"}}}},
+    409: {**RESPONSES[422], "description": "The name is that of another query, or there are too many"},
+}
+
+
+def _get_saved(request: Request) -> SavedQueries:
+    store = services_of(request.app).saved
+    if not store.is_there:
+        raise SavedQueryNotFoundError("There is no saved query: none was ever saved here.")
+    return store.get()
+
+
+SavedDep = Annotated[SavedQueries, Depends(_get_saved)]
+
+
+def feed_path(request: Request, head: SavedQueryHead) -> str | None:
+    """Where the feed of a query is read, if it has one."""
+    if not head.has_feed:
+        return None
+    token = services_of(request.app).feeds.write(FeedOf(head.id, head.n_feeds))
+    return f"{request.scope.get('root_path', '')}{_FEEDS}/{token}"
+
+
+@router.post(_ALL, status_code=201, responses=_MADE)
+@requires(replace(OWN, max_body_bytes=_MAX_BODY_BYTES))
+def save_query(
+    body: SaveIn, engine: EngineDep, caller: CallerDep, request: Request, response: Response
+) -> SavedQueryOut:
+    """Keep a search or recommendations, with what to be like and unlike, under a name; 100 at most.
+
+    Papers that are added from now on are new to it. The same name with the same query is there once.
+    """
+    kind, content = body.stored()
+    change = engine.snapshot.manifest.change
+    new = NewSavedQuery(owner_of(caller), body.name, kind.value, content, change)
+    saved, is_new = services_of(request.app).saved.get().save(new)
+    response.status_code = 201 if is_new else 200
+    response.headers["Location"] = f"{_ALL}/{saved.head.id}"
+    return SavedQueryOut.of_saved(saved, feed=feed_path(request, saved.head))
+
+
+@router.get(_ALL)
+@requires(OWN)
+def saved_queries(caller: CallerDep, request: Request) -> SavedQueriesOut:
+    """The saved queries of the caller, without their bodies."""
+    store = services_of(request.app).saved
+    heads = store.get().all(owner=owner_of(caller)) if store.is_there else []
+    return SavedQueriesOut(
+        queries=[SavedQueryHeadOut.of(head, feed=feed_path(request, head)) for head in heads]
+    )
+
+
+@router.get(_ONE)
+@requires(OWN)
+def saved_query(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryOut:
+    """One saved query."""
+    found = saved.get(query_id, owner=seen_by(caller))
+    return SavedQueryOut.of_saved(found, feed=feed_path(request, found.head))
+
+
+@router.delete(_ONE, status_code=204)
+@requires(OWN)
+def delete_query(query_id: _QueryId, caller: CallerDep, request: Request) -> None:
+    """Forget a saved query, with its feed; one that is not there, or no longer, is 204 too."""
+    store = services_of(request.app).saved
+    if store.is_there:
+        store.get().remove(query_id, owner=seen_by(caller))
+
+
+async def with_news(
+    request: Request,
+    engine: SearchEngine,
+    query_id: str,
+    shown: Callable[[SavedQuery, News], _Shown],
+    *,
+    limit: int | None = None,
+    weak: bool = False,
+) -> _Shown:
+    """A saved query of the caller and what is new to it, as ``shown`` makes them an answer.
+
+    Raises SavedQueryNotFoundError, QueryError, OverloadedError, StorageError, DeadlineError.
+    """
+    caller: Caller = request.state.caller
+
+    def read() -> tuple[SavedQuery, list[AddedPaper]]:
+        saved = _get_saved(request)
+        found = saved.get(query_id, owner=seen_by(caller))
+        return found, saved.added(found.head.seen)
+
+    def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> _Shown:
+        found, added = given
+        query = to_query(found.head.kind, found.body)
+        return shown(found, news_of(engine, query, added, limit=limit or query.limit, weak=weak))
+
+    queues = services_of(request.app).queues
+    return await read_then_compute(request.state.turn, read, queues.computing, compute)
+
+
+@router.get(f"{_ONE}/new", response_model=NewsOut)
+@requires(OWN)
+async def new_papers(
+    query_id: _QueryId,
+    request: Request,
+    engine: EngineDep,
+    limit: _Limit = None,
+    weak: _Weak = False,
+) -> Response:
+    """Papers that match a saved query and came in since its news were last marked as seen, best first."""
+
+    def written(saved: SavedQuery, news: News) -> bytes:
+        return NewsOut.of(saved.head, news).model_dump_json().encode()
+
+    content = await with_news(request, engine, query_id, written, limit=limit, weak=weak)
+    return Response(content, media_type="application/json")
+
+
+@router.post(f"{_ONE}/seen")
+@requires(OWN)
+def mark_seen(
+    query_id: _QueryId, body: SeenIn, saved: SavedDep, caller: CallerDep, request: Request
+) -> SavedQueryHeadOut:
+    """Mark the news of a saved query as seen, as far as they were read; sent again it changes nothing."""
+    head = saved.mark_seen(query_id, body.up_to, owner=seen_by(caller))
+    return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
+
+
+@router.post(f"{_ONE}/feed")
+@requires(OWN)
+def open_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep, request: Request) -> SavedQueryHeadOut:
+    """Make an Atom feed of a saved query: ``feed`` is its address. Whoever knows it reads it without a key.
+
+    Where there is one, it stays.
+    """
+    head = saved.open_feed(query_id, owner=seen_by(caller))
+    return SavedQueryHeadOut.of(head, feed=feed_path(request, head))
+
+
+@router.delete(f"{_ONE}/feed", status_code=204)
+@requires(OWN)
+def close_feed(query_id: _QueryId, saved: SavedDep, caller: CallerDep) -> None:
+    """Revoke the feed of a saved query: its address is good for nothing any more, whatever is made later."""
+    saved.close_feed(query_id, owner=seen_by(caller))
+
+
+@router.get(
+    f"{_FEEDS}/{{token}}",
+    response_class=Response,
+    responses={200: {"content": {_ATOM: {"schema": {"type": "string"}}}}},
+)
+@requires(FEED)
+async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
+    """The papers that match a saved query and came in the last 60 days, since it was saved, as Atom.
+
+    It is read without a key, as long as the key that saved the query is good.
+    """
+    services = services_of(request.app)
+
+    def read() -> tuple[SavedQuery, list[AddedPaper]]:
+        saved = _get_saved(request)
+        found = saved.of_feed(*request.state.feed)
+        services.keys.expect_readable(request, found.head.owner)
+        return found, saved.added(found.head.since, within_s=_FEED_S)
+
+    def compute(given: tuple[SavedQuery, list[AddedPaper]]) -> bytes:
+        found, added = given
+        head = found.head
+        query = replace(
+            to_query(head.kind, found.body), include=frozenset({Detail.ABSTRACT}), max_alignments=0
+        )
+        news = news_of(engine, query, added, limit=_FEED_PAPERS)
+        root = request.scope.get("root_path", "")
+        about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
+        papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in news.papers]
+        return to_atom(about, papers)
+
+    content = await read_then_compute(request.state.turn, read, services.queues.computing, compute)
+    return Response(content, media_type=_ATOM)

@@ -1,0 +1,1 @@
+"""Asking: searches by papers and texts, recommendations, sentences, and what an abstract says."""

@@ -1,0 +1,19 @@
+"""``POST /v1/analyze``: an abstract in, its sentences and what each does out."""
+
+from fastapi import APIRouter
+
+from service.access.policy import READ, requires
+from service.api.dependencies.engine import EngineDep
+from service.api.json_body import JSONBodyRoute
+from service.api.schemas.search.search import PastedIn
+from service.api.schemas.search.sentences import AnalyzeOut
+from service.resolve.analysis import analyze
+
+router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
+
+
+@router.post("/analyze")
+@requires(READ)
+def analyze_abstract(body: PastedIn, engine: EngineDep) -> AnalyzeOut:
+    """The sentences of an abstract with their places and how probable each facet is; nothing is kept."""
+    return AnalyzeOut.of(analyze(engine.annotator, body.to_paper()))

@@ -1,0 +1,34 @@
+"""``POST /v1/recommendations``: many papers in, ranked and explained papers out."""
+
+from fastapi import APIRouter, Response
+
+from service.access.policy import READ, requires
+from service.api.answers import RankedOut, answer_page
+from service.api.dependencies.answers import AnswersDep
+from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
+from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
+from service.api.formats import LIST_FORMATS, Format
+from service.api.json_body import JSONBodyRoute
+from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
+
+router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
+
+
+@router.post(
+    "/recommendations",
+    response_model=RecommendationsOut,
+    responses={**documented(*LIST_FORMATS), **CURSOR_RESPONSES},
+)
+@requires(READ)
+def recommendations(
+    body: RecommendationsIn, paging: PagingDep, answers: AnswersDep, form: ListFormatDep
+) -> Response:
+    """Papers akin to the seeds and unlike the negatives, with the sentences that match, seed by seed."""
+    query, engine = paging.at(body.cursor, body.to_query())
+
+    def answered() -> RankedOut:
+        return answer_page(RecommendationsOut, engine, paging.cursors, query)
+
+    if form is Format.JSON:
+        return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
+    return ranked_file(form, answered(), name="akin-recommendations", first_rank=query.page.offset + 1)

@@ -1,0 +1,1 @@
+"""The shapes of what people keep."""

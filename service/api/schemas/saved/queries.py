@@ -1,0 +1,193 @@
+"""``/v1/queries``: queries that are kept under a name, and what is new to them."""
+
+import json
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field, Tag, TypeAdapter, ValidationError
+
+from models.errors import QueryError
+from service.api.schemas.base import WHOLE, Strict, WarningOut, kind_of, tag
+from service.api.schemas.search.recommendations import (
+    FirstRecommendationsIn,
+    RecommendationOut,
+    UnresolvedOut,
+)
+from service.api.schemas.search.search import FirstPageIn
+from service.saved.news import News
+from service.saved.saved_queries import MAX_NAME_CHARS, SavedQuery, SavedQueryHead
+from service.search.query import Reason, SearchQuery
+
+_Name = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_NAME_CHARS, description="What it is called; no two have one name."),
+]
+
+
+class Kind(StrEnum):
+    """What a saved query asks for, as its field in a request says."""
+
+    SEARCH = "search"
+    RECOMMENDATIONS = "recommendations"
+
+
+_BODIES: Final[dict[Kind, TypeAdapter[FirstPageIn] | TypeAdapter[FirstRecommendationsIn]]] = {
+    Kind.SEARCH: TypeAdapter(FirstPageIn),
+    Kind.RECOMMENDATIONS: TypeAdapter(FirstRecommendationsIn),
+}
+
+
+class SaveSearchIn(Strict):
+    """A search to keep, as the body of ``/v1/search`` without ``cursor``."""
+
+    name: _Name
+    search: FirstPageIn
+
+    def stored(self) -> tuple[Kind, str]:
+        """Its kind and its body, as ``to_query`` reads them; equal ones are the same text."""
+        return Kind.SEARCH, _stored(self.search)
+
+
+class SaveRecommendationsIn(Strict):
+    """Recommendations to keep, as the body of ``/v1/recommendations`` without ``cursor``."""
+
+    name: _Name
+    recommendations: FirstRecommendationsIn
+
+    def stored(self) -> tuple[Kind, str]:
+        """Its kind and its body, as ``to_query`` reads them; equal ones are the same text."""
+        return Kind.RECOMMENDATIONS, _stored(self.recommendations)
+
+
+SaveIn = Annotated[
+    Annotated[SaveSearchIn, Tag(tag("search"))]
+    | Annotated[SaveRecommendationsIn, Tag(tag("recommendations"))],
+    kind_of("search", "recommendations", problem="give a name and either search or recommendations"),
+]
+
+
+def _stored(body: BaseModel) -> str:
+    plain = body.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps(plain, separators=(",", ":"), sort_keys=True)
+
+
+def to_query(kind: str, body: str) -> SearchQuery:
+    """What a saved query asks; raises QueryError where another version of Akin saved it otherwise."""
+    try:
+        return _BODIES[Kind(kind)].validate_json(body).to_query()
+    except (ValueError, ValidationError) as error:
+        raise QueryError(
+            "The saved query is not one that this version can ask; delete it, and save it again."
+        ) from error
+
+
+class SeenIn(Strict):
+    """How far the news of a query were read."""
+
+    up_to: Annotated[int, Field(ge=0, le=2**53 - 1), WHOLE] = Field(
+        description="seen_up_to of the news that were read: what was added later stays new."
+    )
+
+
+class SavedQueryHeadOut(BaseModel):
+    """A saved query. Times are in UTC (RFC 3339); ``seen_at`` is when its news were last marked as seen.
+
+    Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the address of its
+    feed, which needs no key; null where there is none.
+    """
+
+    id: str
+    name: str
+    kind: Kind
+    created_at: datetime
+    seen_at: datetime | None
+    seen_up_to: int
+    feed: str | None
+
+    @classmethod
+    def of(cls, head: SavedQueryHead, *, feed: str | None, **more: Any) -> "SavedQueryHeadOut":
+        """From the domain value and the address of its feed."""
+        return cls(
+            id=head.id,
+            name=head.name,
+            kind=Kind(head.kind),
+            created_at=_time(head.created_at),
+            seen_at=None if head.seen_at is None else _time(head.seen_at),
+            seen_up_to=head.seen,
+            feed=feed,
+            **more,
+        )
+
+
+class SavedQueriesOut(BaseModel):
+    """All saved queries of a caller, by their names."""
+
+    queries: list[SavedQueryHeadOut]
+
+
+class SavedQueryOut(SavedQueryHeadOut):
+    """A saved query with the body of its request, of which what is usual is left out."""
+
+    search: dict[str, Any] | None = None
+    recommendations: dict[str, Any] | None = None
+
+    @classmethod
+    def of_saved(cls, saved: SavedQuery, *, feed: str | None) -> "SavedQueryOut":
+        """From the domain value and the address of its feed."""
+        head = SavedQueryHeadOut.of(saved.head, feed=feed)
+        return cls(**head.model_dump(), **{saved.head.kind: json.loads(saved.body)})
+
+
+class NewPaperOut(RecommendationOut):
+    """A paper that is new, as in recommendations; a search has one seed, number 0."""
+
+    added_at: datetime = Field(description="When it came into the collection (RFC 3339).")
+
+
+class NewsOut(BaseModel):
+    """Papers that are new to a saved query, best first; ``reason``, and ``detail`` in words, say why if none.
+
+    ``added`` papers came in since and pass its filters; those whose match is weak are left out unless asked
+    for. All papers up to the change ``seen_up_to`` were looked at: send it to mark these as seen.
+    ``unresolved`` are seeds that could not be used.
+    """
+
+    id: str
+    name: str
+    results: list[NewPaperOut]
+    added: int
+    seen_up_to: int
+    unresolved: list[UnresolvedOut]
+    generation: str
+    reason: Reason | None
+    detail: str | None
+    warnings: tuple[WarningOut, ...]
+    took_ms: float
+
+    @classmethod
+    def of(cls, head: SavedQueryHead, news: News) -> "NewsOut":
+        """From domain values."""
+        answer = news.answer
+        return cls(
+            id=head.id,
+            name=head.name,
+            results=[
+                NewPaperOut(
+                    **RecommendationOut.model_validate(each.ranked).__dict__, added_at=_time(each.added_at)
+                )
+                for each in news.papers
+            ],
+            added=news.n_added,
+            seen_up_to=news.up_to,
+            unresolved=[UnresolvedOut.of(lost) for lost in answer.unresolved],
+            generation=answer.generation,
+            reason=answer.reason,
+            detail=answer.detail,
+            warnings=tuple(WarningOut.model_validate(each) for each in answer.warnings),
+            took_ms=round(answer.took_ms, 3),
+        )
+
+
+def _time(unix_s: int) -> datetime:
+    return datetime.fromtimestamp(unix_s, UTC)

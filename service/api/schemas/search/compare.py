@@ -1,0 +1,118 @@
+"""``POST /v1/compare``: two papers side by side."""
+
+from pydantic import BaseModel, Field
+
+from models.types import Facet
+from service.api.schemas.base import SentenceOut, Strict, WarningOut
+from service.api.schemas.search.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
+from service.match.side_by_side import Side, SideBySide
+
+
+class CompareIn(Strict):
+    """Two papers, each of the collection or pasted."""
+
+    a: QueryIn
+    b: QueryIn
+
+
+class ComparedSentenceOut(SentenceOut):
+    """A sentence, and which of the other paper is ``nearest`` to it, at ``distance`` (L2).
+
+    ``usual`` is the mean distance to the nearest sentence of other papers of the collection, on a sample, and
+    ``alone`` whether the other paper is no nearer than that; null for sentences past the encoder's limit.
+    """
+
+    text: str
+    nearest: int | None
+    distance: float | None
+    usual: float | None
+    alone: bool | None
+
+
+class SideOut(BaseModel):
+    """One of two papers, and the other seen from it, as a search for this one without specificity sees it.
+
+    ``score`` is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``;
+    ``affinity`` is 1 - (-score) / (its mean over a sample of the collection), which is what a match with a
+    profile of just the other paper says. ``only_words`` are words that the other paper lacks.
+    """
+
+    id: str | None
+    title: str
+    sentences: list[ComparedSentenceOut]
+    only_words: tuple[str, ...]
+    score: float
+    affinity: float
+    alignments: list[AlignmentOut]
+    omitted: list[OmittedOut]
+    words: WordsOut
+    converged: bool
+    gap: float = Field(
+        description="How far at most what the plan minimises is from its least, in units of distance; 0 for "
+        "scorers without transport."
+    )
+
+    @classmethod
+    def of(cls, side: Side) -> "SideOut":
+        """From the domain value."""
+        nearest = [*side.sentences, *[None] * side.dropped_sentences]
+        return cls(
+            id=side.paper.id or None,
+            title=side.paper.title,
+            sentences=[
+                ComparedSentenceOut(
+                    start=sentence.start,
+                    end=sentence.end,
+                    facet=sentence.facet,
+                    text=sentence.text,
+                    nearest=None if near is None else near.nearest,
+                    distance=None if near is None else near.distance,
+                    usual=None if near is None else near.usual,
+                    alone=None if near is None else near.alone,
+                )
+                for sentence, near in zip(side.paper.sentences, nearest, strict=False)
+            ],
+            only_words=side.terms,
+            score=side.other.score,
+            affinity=side.affinity,
+            alignments=[AlignmentOut.model_validate(each) for each in side.other.alignments],
+            omitted=[OmittedOut.model_validate(each) for each in side.other.omitted],
+            words=WordsOut.model_validate(side.other.words),
+            converged=side.other.converged,
+            gap=side.other.gap,
+        )
+
+
+class FacetShareOut(BaseModel):
+    """How much of the match from ``a`` to ``b`` lies between two facets; null: sentences without one."""
+
+    a: Facet | None
+    b: Facet | None
+    weight: float
+    distance: float = Field(description="The mean distance of these sentences, by weight.")
+
+
+class CompareOut(BaseModel):
+    """Two papers compared both ways; ``query_sentence`` is always of the side that holds the alignment."""
+
+    a: SideOut
+    b: SideOut
+    facets: list[FacetShareOut]
+    generation: str
+    warnings: tuple[WarningOut, ...]
+    took_ms: float
+
+    @classmethod
+    def of(cls, compared: SideBySide) -> "CompareOut":
+        """From the domain value."""
+        return cls(
+            a=SideOut.of(compared.a),
+            b=SideOut.of(compared.b),
+            facets=[
+                FacetShareOut(a=each.a, b=each.b, weight=each.weight, distance=each.distance)
+                for each in compared.facets
+            ],
+            generation=compared.generation,
+            warnings=tuple(WarningOut.model_validate(each) for each in compared.warnings),
+            took_ms=round(compared.took_ms, 3),
+        )

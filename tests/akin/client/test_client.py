@@ -1,0 +1,385 @@
+"""The Python client: typed answers, one error, patience, and the example of the documentation."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any, Union, get_args, get_origin
+
+import anyio
+import httpx
+import pytest
+from pydantic import BaseModel
+
+import akin
+from akin.client import queries
+from akin.client.answers import papers as paper_answers
+from akin.client.answers import ranked
+from akin.client.answers import sentences as sentence_answers
+from akin.client.sending import Retries
+from models.errors import InputError, ServiceError
+from service.api.schemas import base, papers
+from service.api.schemas.search import recommendations, search, sentences
+from service.app import create_app
+from service.search.engine import SearchEngine
+from service.settings import Settings
+from tests.support.builds import ROOT
+from tests.support.servers.loopback import served
+
+EXAMPLES = [
+    code
+    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "programs.md")
+    for code in re.findall(r"^```py(?:thon)?\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+    if "http://127.0.0.1:8000" in code
+]
+
+
+@pytest.fixture(scope="module")
+def address(sentence_engine: SearchEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where a service over the demo corpus listens."""
+    settings = Settings(data=tmp_path_factory.mktemp("client"))
+    with served(create_app(settings, sentence_engine)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def client(address: str) -> Iterator[akin.Client]:
+    """A client of that service."""
+    with akin.Client(address) as client:
+        yield client
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_documented_example_runs(address: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What README and documentation tell a program to do works, but for the address."""
+    assert "http://127.0.0.1:8000" in code
+    exec(compile(code.replace("http://127.0.0.1:8000", address), "example", "exec"), {})  # noqa: S102 - ours
+    printed = capsys.readouterr().out
+    shows = {".search(": r"^-\d\.\d{3}  demo:p\d\d-m\d\d  \w", "open_feed": r"^http://[\w.:/-]+$"}
+    for call, shown in shows.items():
+        assert call not in code or re.search(shown, printed, re.M)
+
+
+def test_there_is_a_documented_example() -> None:
+    """The documentation shows the client at least once."""
+    assert EXAMPLES
+
+
+def test_a_search_is_that_of_the_service(client: akin.Client, address: str) -> None:
+    """An answer holds what the service answers to the same question, sentences at their places."""
+    asked: dict[str, Any] = {"facet": "method", "unlike": {"facet": ["background"], "weight": 0.5}}
+    asked |= {"filters": {"year_from": 2020, "has_facets": ["result"]}, "scorer": "single", "limit": 4}
+    answer = client.search(paper_id="demo:p03-m07", **asked)
+    body = {"query": {"paper_id": "demo:p03-m07"}, **asked}
+    expected = httpx.post(f"{address}/v1/search", json=body).json()
+    assert [r["paper"]["id"] for r in expected["results"]] == [r.paper.id for r in answer.results]
+    assert [r["score"] for r in expected["results"]] == [r.score for r in answer.results]
+    assert (tuple(expected["query"]["selected"]), expected["generation"]) == (
+        answer.query.selected,
+        answer.generation,
+    )
+    best = answer.results[0]
+    shown = best.highlights[0]
+    assert best.paper.abstract[shown.start : shown.end] == best.paper.sentence(shown.sentence or 0)
+    assert shown.weight == pytest.approx(dict(best.matching())[best.paper.sentence(shown.sentence or 0)])
+
+
+def test_a_pasted_paper_with_its_sentences(client: akin.Client) -> None:
+    """A title with an abstract as a list of sentences is a query."""
+    answer = client.search(title="Floods", abstract=["Rivers flood.", "We fit gauges."], sentences=(1,))
+    assert ("Floods", (1,)) == (answer.query.title, answer.query.selected)
+    assert ["Rivers flood.", "We fit gauges."] == [each.text for each in answer.query.sentences]
+
+
+def test_sentences_analysis_and_paper(client: akin.Client) -> None:
+    """The other questions are answered with their own types."""
+    found = client.search_sentences(paper_id="demo:p03-m07", sentence=3, by="function", limit=2)
+    assert (2, "function") == (len(found.results), found.query.by)
+    analysis = client.analyze("Rivers flood towns. We fit a network.", title="A draft")
+    assert [5, 5] == [len(sentence.probabilities) for sentence in analysis.sentences]
+    assert "demo:p03-m07" == client.paper("demo:p03-m07").id
+
+
+def test_a_few_words(client: akin.Client) -> None:
+    """A short text is a query too."""
+    answer = client.search(text="Graph networks predict floods.", limit=2)
+    assert 2 == len(answer.results)
+
+
+def test_recommendations(client: akin.Client) -> None:
+    """Seeds and negatives are answered with papers, and with what became of each seed."""
+    seeds: list[queries.Seed] = [{"paper_id": "demo:p03-m07", "facet": "method"}, {"paper_id": "demo:p99"}]
+    answer = client.recommend(seeds=seeds, negatives=[{"paper_id": "demo:p01-m07"}], limit=3)
+    assert 3 == len(answer.results)
+    assert [(0, False), (0, True)] == [(seed.seed, seed.negative) for seed in answer.seeds]
+    assert [(1, "not_indexed")] == [(lost.seed, lost.reason) for lost in answer.unresolved]
+    best = answer.results[0]
+    counted = [*best.alignments, *best.omitted, best.words]
+    assert -sum(each.weight * each.distance for each in counted) == pytest.approx(best.score, abs=1e-5)
+    assert best.matching()
+    assert best.words.terms
+
+
+def test_async_clients_answer_the_same(address: str, client: akin.Client) -> None:
+    """AsyncClient has the methods of Client, and they answer the same."""
+
+    async def ask() -> tuple[
+        ranked.SearchAnswer, sentence_answers.SentenceAnswer, sentence_answers.Analysis, paper_answers.Paper
+    ]:
+        async with akin.AsyncClient(address) as asking:
+            return (
+                await asking.search(paper_id="demo:p03-m07", limit=3),
+                await asking.search_sentences(text="We study floods."),
+                await asking.analyze("Rivers flood."),
+                await asking.paper("demo:p03-m07"),
+            )
+
+    search, sentences, analysis, paper = anyio.run(ask)
+    assert client.search(paper_id="demo:p03-m07", limit=3).results == search.results
+    assert client.search_sentences(text="We study floods.").results == sentences.results
+    assert client.analyze("Rivers flood.").sentences == analysis.sentences
+    assert client.paper("demo:p03-m07") == paper
+
+
+def test_papers_are_listed_and_fetched(address: str, client: akin.Client) -> None:
+    """All of them by pages, several by their names, alike with and without asyncio."""
+    page = client.list_papers(limit=60)
+    rest = client.list_papers(cursor=page.next_cursor)
+    listed = [*page.papers, *rest.papers]
+    assert (page.total, page.total) == (len(listed), len({paper.id for paper in listed}))
+    assert rest.next_cursor is None
+    names = [listed[3].title.upper(), "nobody", listed[0].id]
+    assert (listed[3], None, listed[0]) == client.papers(names)
+
+    async def ask() -> tuple[tuple[paper_answers.Paper | None, ...], paper_answers.PaperList]:
+        async with akin.AsyncClient(address) as asking:
+            return await asking.papers(names), await asking.list_papers(limit=60)
+
+    assert (client.papers(names), page) == anyio.run(ask)
+
+
+def test_a_problem_is_one_error(client: akin.Client) -> None:
+    """What the service refuses is raised with its status, type, words and request id."""
+    with pytest.raises(ServiceError, match="No paper of this collection") as caught:
+        client.search(paper_id="../\r\nnobody")
+    error = caught.value
+    assert (404, "urn:akin:problem:paper-not-found") == (error.status, error.type)
+    assert re.fullmatch("[0-9a-f]{32}", error.request_id or "")
+    with pytest.raises(ServiceError, match="expected shape") as caught:
+        client.search(limit=3)
+    assert 422 == caught.value.status
+
+
+class Scripted:
+    """Answers with one response after the other and remembers what it was asked and how long was waited."""
+
+    def __init__(self, *script: httpx.Response | type[httpx.TransportError]) -> None:
+        self.script = list(script)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """What the script says next."""
+        self.requests.append(request)
+        answer = self.script.pop(0)
+        if isinstance(answer, httpx.Response):
+            return answer
+        raise answer("broken", request=request)
+
+
+PAPER = {
+    "paper": {name.name: None for name in dataclasses.fields(paper_answers.Paper)}
+    | {"id": "a", "title": "A", "abstract": "B", "sentences": [], "authors": [], "fields": [], "new": 1},
+    "generation": "000001",
+}
+
+
+def found() -> httpx.Response:
+    """A paper, with a field this version does not know."""
+    return httpx.Response(200, json=PAPER)
+
+
+def busy(status: int, after: str | None = None) -> httpx.Response:
+    """A problem that may pass."""
+    body = {"type": "urn:akin:problem:overloaded", "detail": "Too much.", "status": status}
+    headers = {"content-type": "application/problem+json"} | ({} if after is None else {"retry-after": after})
+    return httpx.Response(status, json=body, headers=headers)
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long clients waited, without waiting."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("akin.client.sending.time.sleep", waited.append)
+    monkeypatch.setattr("akin.client.async_client.anyio.sleep", sleep)
+    monkeypatch.setattr("akin.client.sending.uniform", lambda low, high: high)
+    return waited
+
+
+Ask = Callable[..., paper_answers.Paper]
+
+
+def ask(script: Scripted, **options: Any) -> paper_answers.Paper:
+    """Ask for a paper."""
+    with akin.Client(transport=httpx.MockTransport(script), **options) as client:
+        return client.paper("doi:10/a b")
+
+
+def ask_async(script: Scripted, **options: Any) -> paper_answers.Paper:
+    """Ask for a paper, asynchronously."""
+
+    async def asking() -> paper_answers.Paper:
+        async with akin.AsyncClient(transport=httpx.MockTransport(script), **options) as client:
+            return await client.paper("doi:10/a b")
+
+    return anyio.run(asking)
+
+
+@pytest.mark.parametrize("asking", [ask, ask_async])
+class TestPatience:
+    def test_retries_wait_as_they_are_told(self, asking: Ask, waits: list[float]) -> None:
+        """After 429 and 503 the client waits what Retry-After says, else twice as long each time."""
+        script = Scripted(busy(503), busy(429, "7"), busy(503), found())
+        assert "a" == asking(script).id
+        assert [0.5, 7, 2] == waits
+        assert {"/v1/papers/doi%3A10%2Fa%20b"} == {r.url.raw_path.decode() for r in script.requests}
+
+    def test_a_date_is_a_wait_too(self, asking: Ask, waits: list[float]) -> None:
+        """Retry-After may be a date; what is no wait at all is not waited for."""
+        date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
+        asking(Scripted(busy(503, date), busy(503, "soon"), found()))
+        assert [pytest.approx(29, abs=1.5), 1.0] == waits
+
+    def test_broken_connections_are_made_anew(self, asking: Ask, waits: list[float]) -> None:
+        """A refused or broken connection is tried again."""
+        asking(Scripted(httpx.ConnectError, httpx.RemoteProtocolError, found()))
+        assert [0.5, 1.0] == waits
+
+    def test_patience_ends(self, asking: Ask, waits: list[float]) -> None:
+        """After the last attempt, and where the wait is too long, the problem is raised as it came."""
+        with pytest.raises(ServiceError, match=r"Too much\.") as caught:
+            asking(Scripted(*[busy(429, "3")] * 4))
+        assert ([3, 3, 3], 429, 3) == (waits, caught.value.status, caught.value.retry_after_s)
+        with pytest.raises(ServiceError):
+            asking(Scripted(busy(503, "61")))
+        with pytest.raises(ServiceError):
+            asking(Scripted(busy(503)), retries=Retries(attempts=1))
+        with pytest.raises(ServiceError, match="cannot be reached") as caught:
+            asking(Scripted(*[httpx.ConnectError] * 4))
+        assert (None, "urn:akin:problem:unreachable") == (caught.value.status, caught.value.type)
+
+    @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
+    def test_what_will_not_pass_is_not_repeated(self, asking: Ask, waits: list[float], status: int) -> None:
+        """Other problems are raised at once."""
+        with pytest.raises(ServiceError) as caught:
+            asking(Scripted(busy(status)))
+        assert ([], status) == (waits, caught.value.status)
+
+    def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, waits: list[float]) -> None:
+        """A timeout is an error at once: asking again would only double the load."""
+        with pytest.raises(ServiceError, match="did not answer in time"):
+            asking(Scripted(httpx.ReadTimeout))
+        assert [] == waits
+
+    def test_what_stands_before_a_service(self, asking: Ask, waits: list[float]) -> None:
+        """Pages of proxies, and answers of something else, are errors without a type."""
+        page = httpx.Response(502, text="<html>", headers={"content-type": "text/html"})
+        lying = httpx.Response(404, text="{", headers={"content-type": "application/problem+json"})
+        other = httpx.Response(200, json={"hello": "world"})
+        for response in (page, lying, other):
+            with pytest.raises(ServiceError) as caught:
+                asking(Scripted(response))
+            assert ("about:blank", response.status_code) == (caught.value.type, caught.value.status)
+
+    def test_a_key_is_sent(self, asking: Ask, waits: list[float]) -> None:
+        """The key goes into the Authorization header."""
+        script = Scripted(found())
+        asking(script, key="k1")
+        assert "Bearer k1" == script.requests[0].headers["authorization"]
+
+
+def test_an_address_is_given_in_full() -> None:
+    """An address without its scheme is refused before anything is sent, and no password is ever told."""
+    with pytest.raises(InputError, match="http://"):
+        akin.Client("localhost:8000")
+    refused = httpx.MockTransport(Scripted(httpx.ConnectError))
+    with (
+        akin.Client("http://me:secret@h", transport=refused, retries=Retries(attempts=1)) as client,
+        pytest.raises(ServiceError) as caught,
+    ):
+        client.paper("a")
+    assert "secret" not in str(caught.value)
+
+
+def test_importing_is_light() -> None:
+    """A program that asks a service loads none of the packages that compute."""
+    heavy = "{'torch', 'numpy', 'numba', 'faiss', 'pyarrow', 'transformers', 'fastapi', 'typer'}"
+    code = f"import akin, sys; akin.Client; print({{m.split('.')[0] for m in sys.modules}} & {heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "set()" == done.stdout.strip()
+
+
+PAIRS: list[tuple[type, type[BaseModel]]] = [
+    (ranked.SearchAnswer, search.SearchOut),
+    (paper_answers.PaperAnswer, base.PaperAnswerOut),
+    (paper_answers.FetchedPapers, papers.FetchedOut),
+    (paper_answers.PaperList, papers.ListOut),
+    (ranked.RecommendationsAnswer, recommendations.RecommendationsOut),
+    (sentence_answers.SentenceAnswer, sentences.SentenceSearchOut),
+    (sentence_answers.Analysis, sentences.AnalyzeOut),
+]
+
+
+@pytest.mark.parametrize(("value", "schema"), PAIRS)
+def test_answers_have_the_fields_of_the_service(value: type, schema: type[BaseModel]) -> None:
+    """Every field the service answers has its place in the client's value, all the way down."""
+    assert fields_of(schema) == fields_of(value)
+
+
+def fields_of(shape: Any) -> Any:
+    """The names of a shape's fields and of those within, whatever holds them."""
+    if isinstance(shape, type) and issubclass(shape, BaseModel):
+        return {name: fields_of(field.annotation) for name, field in shape.model_fields.items()}
+    if dataclasses.is_dataclass(shape):
+        hints = typing.get_type_hints(shape)
+        return {field.name: fields_of(hints[field.name]) for field in dataclasses.fields(shape)}
+    within = [
+        found for part in typing.get_args(shape) if part is not types.NoneType and (found := fields_of(part))
+    ]
+    return within[0] if within else {}
+
+
+def names_in(union: object) -> set[str]:
+    """What requests of any of the kinds of ``union`` may hold."""
+    kinds = get_args(union)
+    if not isinstance(kinds[0], type) and get_origin(kinds[0]) is Union:  # with what tells the kinds apart
+        kinds = get_args(kinds[0])
+    return {name for kind in kinds for name in getattr(get_args(kind)[0], "model_fields", ())}
+
+
+def query_fields(body: type[BaseModel]) -> set[str]:
+    """What the query of a search may hold."""
+    return names_in(body.model_fields["query"].annotation)
+
+
+def test_requests_have_the_fields_of_the_service() -> None:
+    """Every keyword of a search is one the service takes, and the other way round."""
+    names = set(search.SearchIn.model_fields) - {"query"} | query_fields(search.SearchIn)
+    assert names == set(queries.SearchRequest.__annotations__)
+    assert set(search.FiltersIn.model_fields) == set(queries.Filters.__annotations__)
+    assert names_in(search.UnlikeIn) == set(queries.Unlike.__annotations__)
+    assert set(recommendations.RecommendationsIn.model_fields) == set(
+        queries.RecommendationsRequest.__annotations__
+    )
+    assert names_in(search.SeedIn) == set(queries.Seed.__annotations__)
+    names = set(sentences.SentenceSearchIn.model_fields) - {"query"}
+    names |= query_fields(sentences.SentenceSearchIn)
+    assert names == set(queries.SentenceRequest.__annotations__)
