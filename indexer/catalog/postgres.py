@@ -45,9 +45,23 @@ class Connection(psycopg.Connection[Any]):
         return super().wait(_bounded(gen, self.pgconn.finish), *args, **options)
 
 
+class Cursor(psycopg.ServerCursor[Any]):
+    """A cursor that is closed here also where the server, or the connection to it, has gone."""
+
+    def close(self) -> None:
+        """As psycopg's, which leaves it open where it cannot be closed at the server."""
+        try:
+            super().close()
+        except psycopg.Error:
+            if self.connection.closed:  # now, so that there is nothing to tell the server any more
+                super().close()
+            raise
+
+
 def connect(*arguments: Any, **options: Any) -> Connection:
     """As psycopg's; raises OperationalError."""
     connection = Connection.connect(*arguments, **{**_OPTIONS, **options})
+    connection.server_cursor_factory = Cursor
     if connection.info.server_version >= _CHECKS_SINCE:
         # Or it would go on with what nobody waits for, and stand in the way of others. Not all systems can.
         with suppress(psycopg.Error):

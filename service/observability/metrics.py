@@ -27,6 +27,7 @@ REFUSALS: Final = (
     "body-too-large",
     "rate-limited",
     "overloaded",
+    "shard-away",
     "deadline",
 )
 _REQUEST_BUCKETS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

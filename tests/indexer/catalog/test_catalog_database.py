@@ -332,15 +332,23 @@ def test_empty_environment_is_enough() -> None:
     assert done.stderr == b""
 
 
-def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str) -> None:
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str, *, begun: bool) -> None:
     """Its cursor is closed with it where the server ends the connection, or the driver would warn of it."""
     with Catalog.open(postgres_url) as catalog, Catalog.open(postgres_url) as other:
+        catalog.add([titled("a")])
 
         def broken_off() -> None:
             with catalog._database.reading() as connection, other._database.reading() as ending:
                 own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+                listed = changed_after(connection, 0)
+                if begun:
+                    next(listed)
                 ending.exec_driver_sql(f"SELECT pg_terminate_backend({own}, 5000)")
-                list(changed_after(connection, 0))
+                if begun:
+                    listed.close()  # without a look at the rest
+                    connection.exec_driver_sql("SELECT 1")
+                list(listed)
 
         with pytest.raises(StorageError):
             broken_off()
