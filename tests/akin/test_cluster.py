@@ -17,7 +17,7 @@ from models.errors import InputError, ShardAwayError
 from models.types import Facet, Filters
 from service.answer_warnings import WarningCode
 from service.api.answers import Answers
-from service.api.schemas.search import SearchOut
+from service.api.schemas.search.search import SearchOut
 from service.cache.store import Cache
 from service.cluster.shards import Shards
 from service.cluster.snapshot import ShardedSnapshot
