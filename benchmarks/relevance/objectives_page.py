@@ -1,6 +1,6 @@
 """The page of the documents that is made from the figures of ``benchmarks.relevance.objectives``.
 
-``python -m benchmarks.relevance.objectives_page docs/objectives.json`` writes ``docs/objectives.md``.
+``python -m benchmarks.relevance.objectives_page docs/measured/objectives.json`` writes the page beside it.
 """
 
 import json
@@ -46,7 +46,7 @@ def page(told: Mapping[str, Any]) -> str:
         (
             f"`python -m benchmarks.relevance.objectives` made this page on {machine['day']} at commit "
             f"`{machine['commit']}`: nothing on it is typed. Machine: {machine['processor']}, one thread. "
-            "[Training](training.md) says what each objective is, and what we conclude."
+            "[Training](../how-to/training.md) says what each objective is, and what we conclude."
         ),
         (
             f"Each row begins with `{told['encoder']}` and learns from the same {told['examples']} co-cited "
@@ -60,7 +60,8 @@ def page(told: Mapping[str, Any]) -> str:
         (
             "Figures are in percent. The first row of a table is the encoder begun with; below it stands by "
             "how much each objective exceeds it, with the 95 % interval of the difference, paired by query "
-            "and resampled by paper. **Bold**: zero lies outside. Of twenty intervals one does by chance."
+            "and resampled by paper. **Bold**: zero lies outside. Of twenty intervals one does by chance. An "
+            "objective that a table lacks was not measured there."
         ),
     ]
     for name, title in _SETS.items():
@@ -94,8 +95,9 @@ def _costs(rows: list[dict[str, Any]]) -> str:
     least = min((row["peak_before_mib"] for row in trained), default=0.0)
     text = (
         "Training on one thread: papers a second of processor time, forwards and backwards; the most memory "
-        f"that the process held, of which {least:,.0f} MiB are libraries, data and the encoder; the loss, "
-        "mean of the first and of the last tenth of the steps. No GPU was at hand."
+        f"that the process held, of which {least:,.0f} MiB and more are libraries, data and the encoder; the "
+        "loss, mean of the first and of the last tenth of the steps. Other work ran beside on the machine, "
+        "which moves a speed by a fifth. No GPU was at hand."
     )
     table = [["objective", "papers a second", "peak, MiB", "loss, first", "last"]]
     for row in trained:

@@ -45,7 +45,7 @@ def page(request: Request) -> Response:
     """The page to start a batch on and to watch it; which one, its script reads in the address."""
     caller: Caller | None = getattr(request.state, "caller", None)
     return render(
-        "batch.html",
+        "batch/page.html",
         most=MOST_QUERIES,
         refused=caller is None,
         keyed=caller is None or caller.key is not None,
@@ -61,7 +61,7 @@ def matched(request: Request, engine: EngineDep, body: BodyDep) -> Response:
     if lines is None:
         raise InputError("There is nothing to look for; paste titles, DOIs or ids, one per line.")
     library = find_library(engine, lines, "", most=MOST_QUERIES)
-    return render("batch_lines.html", lines=view_lines(engine, library))
+    return render("batch/lines.html", lines=view_lines(engine, library))
 
 
 @router.get("/{batch_id}/papers")
@@ -78,7 +78,7 @@ def papers(
     n_ready = jobs.n_ready(job)
     stretch = Stretch(job.id, start, max(start, min(start + RESULTS_A_PAGE, n_ready)))
     found = list(chain.from_iterable(results_of(jobs, stretch)))
-    return render("batch_papers.html", batch=view_results(job, found, start, n_ready))
+    return render("batch/papers.html", batch=view_results(job, found, start, n_ready))
 
 
 @router.get("/{batch_id}.{ending}")
