@@ -198,7 +198,8 @@ def find_candidates(
     n_dropped = len(allowed) - n_allowed
     # Many sentences with few hits each would find the same few dropped papers again and again.
     few = n_dropped <= _FEW_PAPERS if exact else n_dropped == 0
-    few = few and among is None
+    # Nor is an index asked that is away.
+    few = few and among is None and not snapshot.away
     allowed_rows = None if few else allowed[snapshot.paper_of_row]
     if among is not None:
         allowed_rows &= among

@@ -1,6 +1,7 @@
 """A cluster of three nodes: 500 queries answer as on one machine, and what kills do to it under load."""
 
 import os
+import shutil
 import signal
 import statistics
 import threading
@@ -17,7 +18,12 @@ import httpx
 import numpy as np
 import pytest
 
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.cluster import connect
+from indexer.collection.build import Bounds
+from indexer.collection.changes import delete_papers
+from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.encoding.parts import Part
 from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Filters
@@ -35,6 +41,7 @@ from tests.support.servers.ray import RayCluster
 pytestmark = pytest.mark.trial
 N_PAPERS, N_SEGMENTS, N_QUERIES = 1_200, 6, 500
 FULL_AGAIN_S = 10.0
+N_SWAPS = 10
 
 
 def tell(words: str) -> None:
@@ -267,6 +274,67 @@ def test_with_two_processes_a_shard_nothing_is_missing(
     assert [1.0] == list(load.n_answers)
     assert not load.wrong
     assert not load.errors
+
+
+def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held, tmp_path: Path) -> None:
+    """Every answer is that of one machine with the generation that it names, and is of all of it."""
+    own = Path(shutil.copytree(data, tmp_path / "data"))
+    shards = held(Shards(nodes.cluster.address, own))
+    served = [engine_of(own, shards)]
+    query = SearchQuery((Seed(text=served[0].snapshot.paper(3).sentences[0].text),), limit=30)
+    answers: list[SearchAnswer] = []
+    stopped = threading.Event()
+
+    def ask() -> None:
+        while not stopped.is_set():
+            answers.append(served[-1].search(query))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    expected = {}
+    with Catalog.open(own / CATALOG_FILE) as catalog:
+        for _ in range(N_SWAPS):
+            here = SearchEngine(open_snapshot(own), hashing_annotator, n_candidates=50)
+            found = here.search(query)
+            expected[found.generation] = plain(found)
+            # What is served loses its first result, and so each generation has another answer.
+            delete_papers(own, [found.results[0].paper.id], catalog, keep=3)
+            served.append(engine_of(own, shards))
+            served.pop(0)
+            n_now = len(answers)
+            soon(lambda n=n_now: len(answers) > n + 3)  # type: ignore[misc]
+    stopped.set()
+    thread.join()
+    wrong = [each for each in answers if plain(each) != expected.get(each.generation, plain(each))]
+    tell(f"{N_SWAPS} swaps: {len(answers)} answers of {len(expected)} generations, {len(wrong)} wrong")
+    assert not wrong
+    assert {1.0} == {each.coverage for each in answers}
+    assert len({each.generation for each in answers}) >= N_SWAPS
+
+
+def test_encoding_on_the_cluster_makes_the_same_collection(
+    nodes: Nodes, tmp_path: Path, hashing: Encoder
+) -> None:
+    """The same papers and vectors, to the bit, in the same segments; what is there is not encoded again."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
+    bounds = Bounds(part=8)
+    encode = EncodeOnCluster(nodes.cluster.address, hashing_annotator)
+    begun = []
+
+    def encoding(*given: Any, **named: Any) -> Callable[[], Part]:
+        begun.append(given)
+        return encode(*given, **named)
+
+    encoding.at_once = encode.at_once  # type: ignore[attr-defined]  # as Encode has it
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
+    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
+    encode.close()
+    assert 4 == len(begun)
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert np.array_equal(one.vectors.rows, other.vectors.rows)
+        assert np.array_equal(one.vectors.offsets, other.vectors.offsets)
+    assert [here.paper(i) for i in range(30)] == [there.paper(i) for i in range(30)]
 
 
 def test_the_head_is_killed(data: Path, ray_environment: None) -> None:

@@ -1,6 +1,6 @@
 """What is encoded is taken over, whoever encoded it: a build that died, or what is served."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.growth import prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.corpus.read import read_corpus
+from indexer.encoding.parts import EncodeHere, Part
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import open_snapshot
@@ -233,3 +234,37 @@ def test_what_others_remove_meanwhile_is_still_there(
     counting = Counting(hashing)
     report = build_quietly(corpus, data, counting, bounds=TENS)
     assert (28, 2, 40) == (counting.n_encoded, report.reused_papers, report.manifest.n_papers)
+
+
+class Ahead:
+    """Encodes like ``EncodeHere``, each part only once it is waited for, several begun before."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encode = EncodeHere(annotated(encoder))
+        self.at_once = 3
+        self.done: list[str] = []
+
+    def __call__(
+        self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
+    ) -> Callable[[], Part]:
+        """Begin with a part."""
+        self.done.append(f"begin {papers[0].id}")
+
+        def part() -> Part:
+            self.done.append(f"wait {papers[0].id}")
+            return self._encode(into, papers, like=like, on_progress=on_progress)()
+
+        return part
+
+
+def test_parts_are_begun_before_others_are_done(tmp_path: Path, hashing: Encoder) -> None:
+    """As many as are worked on at once, in order; the collection is that of one after the other."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(50))
+    ahead = Ahead(hashing)
+    build_quietly(corpus, tmp_path / "ahead", hashing, bounds=TENS, encode=ahead)
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=TENS)
+    first = [f"begin p{number}" for number in (0, 10, 20)]
+    turns = [each for number in (30, 40) for each in (f"wait p{number - 30}", f"begin p{number}")]
+    assert [*first, *turns, *(f"wait p{number}" for number in (20, 30, 40))] == ahead.done
+    made, other = (open_snapshot(tmp_path / name) for name in ("ahead", "here"))
+    assert [each.entry.files for each in made.segments] == [each.entry.files for each in other.segments]
