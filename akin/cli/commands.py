@@ -77,6 +77,10 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             f"{_COLLECTION}.maintenance:compact",
             "Merge all segments, into few of up to a million vectors each, and drop what is deleted.",
         ),
+        "tune": Listed(
+            f"{_COLLECTION}.tuning:tune",
+            "Measure what a collection's approximate index finds, and search it as hard as --recall takes.",
+        ),
         "backup": Listed(
             f"{_COLLECTION}.maintenance:backup",
             "Copy what is served and its catalog, also while both are written to; start on it to restore.",

@@ -47,7 +47,7 @@ class VectorIndex(Protocol):
     """Nearest rows of one packed array of vectors, by L2 distance.
 
     A backend is a class with two constructors beside these methods, called by ``build_index`` and
-    ``load_index``: ``build(rows, *, device, on_rows)`` and ``load(path, rows, *, device)``. It keeps
+    ``load_index``: ``build(rows, *, device, on_rows)`` and ``load(path, rows, *, device, effort)``. It keeps
     ``rows`` and scores on them, so every row it returns carries its exact distance. Several threads may
     search at once.
     """
@@ -246,8 +246,12 @@ def build_index(
     return index
 
 
-def load_index(path: Path, rows: np.ndarray, *, backend: str, device: str = "auto") -> VectorIndex:
+def load_index(
+    path: Path, rows: np.ndarray, *, backend: str, device: str = "auto", effort: float = 1.0
+) -> VectorIndex:
     """Open the index that ``save`` wrote to ``path``, over the same ``rows``.
+
+    ``effort`` is how many times as hard as usual an approximate one tries.
 
     Compare the file's checksum first: FAISS notices few damaged bytes by itself.
 
@@ -257,5 +261,6 @@ def load_index(path: Path, rows: np.ndarray, *, backend: str, device: str = "aut
         DeviceFullError: if the GPU asked for has not the room.
     """
     name = _serving_backend(backend, (len(rows), rows.shape[1]), device)
-    index: VectorIndex = resolve(BACKENDS, name, "index backend").load(path, rows, device=device)
+    found = resolve(BACKENDS, name, "index backend")
+    index: VectorIndex = found.load(path, rows, device=device, effort=effort)
     return index

@@ -53,7 +53,7 @@ class Manifest:
     ``tagger`` gave the facets that the corpus did not, ``functions`` the function vectors. ``change`` is the
     last change of the catalog that is in it, ``catalog`` the id of that catalog, ``base`` the generation that
     was served before; older manifests have neither of the two. ``files`` are those beside the manifest, with
-    their SHA-256.
+    their SHA-256. ``effort`` is how many times as hard as usual its approximate indexes are searched.
     """
 
     generation: str
@@ -70,6 +70,7 @@ class Manifest:
     arguments: dict[str, Any]
     catalog: str | None = None
     base: str | None = None
+    effort: float = 1.0
     format_version: int = FORMAT_VERSION
 
     @property

@@ -40,15 +40,18 @@ _FEW_IDS = 100
 class Segment:
     """One segment, open for reading: memory-mapped, its checksums already compared.
 
-    ``unit`` is what each row of its vectors stands for. Which of its papers are deleted is not its concern:
-    the same segment serves several generations.
+    ``unit`` is what each row of its vectors stands for, ``effort`` how many times as hard as usual its index
+    is searched. Which of its papers are deleted is not its concern: it serves several generations.
     """
 
-    def __init__(self, folder: Path, entry: SegmentEntry, *, unit: Unit, device: str) -> None:
+    def __init__(
+        self, folder: Path, entry: SegmentEntry, *, unit: Unit, device: str, effort: float = 1.0
+    ) -> None:
         self._folder = folder
         self.entry = entry
         self._unit = unit
         self._device = device
+        self._effort = effort
         offsets = np.asarray(np.load(folder / OFFSETS, mmap_mode="r"))
         self.vectors = PackedVectors(np.load(folder / VECTORS, mmap_mode="r"), offsets)
         self._table = pa.ipc.open_file(pa.memory_map(str(folder / PAPERS))).read_all()
@@ -60,6 +63,10 @@ class Segment:
     def __len__(self) -> int:
         return self.entry.n_papers
 
+    def serves(self, entry: SegmentEntry, *, effort: float) -> bool:
+        """Whether it is the segment of ``entry``, searched as hard."""
+        return entry.is_same_as(self.entry) and effort == self._effort
+
     def itself(self) -> "Segment":
         """This segment, for whoever would open it otherwise."""
         return self
@@ -68,7 +75,11 @@ class Segment:
     def index(self) -> VectorIndex:
         """The nearest-neighbour index over ``vectors.rows``."""
         return load_index(
-            self._folder / INDEX, self.vectors.rows, backend=self.entry.backend, device=self._device
+            self._folder / INDEX,
+            self.vectors.rows,
+            backend=self.entry.backend,
+            device=self._device,
+            effort=self._effort,
         )
 
     @cached_property

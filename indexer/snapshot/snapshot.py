@@ -367,14 +367,12 @@ def open_segments(
     same = {
         entry.name: known[entry.name]
         for entry in wanted
-        if entry.name in known and entry.is_same_as(known[entry.name].entry)
+        if entry.name in known and known[entry.name].serves(entry, effort=manifest.effort)
     }
     verify(data, generation, known=[*others, *(segment.entry for segment in same.values())], reread=False)
     with storage_errors(data):
         return manifest, {
-            entry.name: same.get(entry.name)
-            or Segment(segment_folder(data, entry.name), entry, unit=manifest.encoder.unit, device=device)
-            for entry in wanted
+            entry.name: same.get(entry.name) or _segment(data, manifest, entry, device) for entry in wanted
         }
 
 
@@ -415,12 +413,17 @@ def _opened(
     manifest = verify(data, generation, known=[segment.entry for segment in known], reread=reread)
     with storage_errors(data):
         segments = [
-            next((segment for segment in known if entry.is_same_as(segment.entry)), None)
-            or Segment(segment_folder(data, entry.name), entry, unit=manifest.encoder.unit, device=device)
+            next((segment for segment in known if segment.serves(entry, effort=manifest.effort)), None)
+            or _segment(data, manifest, entry, device)
             for entry in manifest.segments
         ]
         deleted = [_deleted(data, generation, entry) for entry in manifest.segments]
     return Snapshot(manifest, segments, deleted)
+
+
+def _segment(data: Path, manifest: Manifest, entry: SegmentEntry, device: str) -> Segment:
+    folder = segment_folder(data, entry.name)
+    return Segment(folder, entry, unit=manifest.encoder.unit, device=device, effort=manifest.effort)
 
 
 def _deleted(data: Path, generation: str, entry: SegmentEntry) -> Int64[np.ndarray, " n_deleted"]:

@@ -23,7 +23,7 @@ class ExactIndex:
         return cls(rows)
 
     @classmethod
-    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "ExactIndex":
+    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto", effort: float = 1.0) -> "ExactIndex":
         """See ``VectorIndex``; no file is read."""
         return cls(rows)
 

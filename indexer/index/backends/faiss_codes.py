@@ -5,6 +5,7 @@ back to the exact scan wherever that is the cheaper way to the same rows (a narr
 ``k``), and wherever FAISS proposed fewer rows than there are: so ``k = n_rows`` returns every allowed row.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,9 +44,21 @@ class Effort:
     n_proposed: int
     cost_rows: int
 
+    def times(self, share: float, *, k: int) -> "Effort":
+        """So many times as much, to find ``k`` rows."""
+        if share == 1:
+            return self
+        breadth, n_proposed = (math.ceil(share * each) for each in (self.breadth, self.n_proposed))
+        return Effort(breadth, max(n_proposed, k), round(share * self.cost_rows))
+
 
 class FaissCodesIndex(ABC):
-    """An approximate index: compressed codes in FAISS, full-precision rows for the scores."""
+    """An approximate index: compressed codes in FAISS, full-precision rows for the scores.
+
+    ``effort`` is how many times as hard as usual a search tries: `akin tune` chooses it for a collection.
+    """
+
+    effort = 1.0
 
     def __init__(self, rows: np.ndarray, index: Any) -> None:
         self._rows = rows
@@ -90,7 +103,9 @@ class FaissCodesIndex(ABC):
         return added
 
     @classmethod
-    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FaissCodesIndex":
+    def load(
+        cls, path: Path, rows: np.ndarray, *, device: str = "auto", effort: float = 1.0
+    ) -> "FaissCodesIndex":
         """See ``VectorIndex``.
 
         Raises:
@@ -108,7 +123,9 @@ class FaissCodesIndex(ABC):
                 f"{path}: holds {type(index).__name__} of {index.ntotal} rows of {index.d} numbers; expected "
                 f"{type(expected).__name__} of {rows.shape[0]} rows of {rows.shape[1]}; {remedy}"
             )
-        return cls._placed(rows, index, device)
+        placed = cls._placed(rows, index, device)
+        placed.effort = effort
+        return placed
 
     @classmethod
     def _placed(cls, rows: np.ndarray, index: Any, device: str) -> "FaissCodesIndex":
@@ -143,7 +160,7 @@ class FaissCodesIndex(ABC):
         """See ``VectorIndex``."""
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
-        effort = self._effort(k, max(n_allowed, 1))
+        effort = self._effort(k, max(n_allowed, 1)).times(self.effort, k=k)
         if scan_is_cheaper(n_allowed, effort):
             return nearest_rows(self._rows, queries, k=k, allowed=allowed)
         try:

@@ -44,7 +44,7 @@ class FlatIndex:
         return _flat(cls, rows, device)
 
     @classmethod
-    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto") -> "FlatIndex":
+    def load(cls, path: Path, rows: np.ndarray, *, device: str = "auto", effort: float = 1.0) -> "FlatIndex":
         """As ``build``: no file is read."""
         return _flat(cls, rows, device)
 

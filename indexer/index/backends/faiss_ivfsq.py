@@ -79,7 +79,7 @@ class IvfSqIndex(IvfIndex):
     ) -> Int64[np.ndarray, "n_query n"]:
         if self._gpu is None:
             return super()._proposed(queries, breadth, n, allowed)
-        parameters = self._parameters(breadth, None)
+        parameters, n = self._parameters(min(breadth, MOST_SELECTED), None), min(n, MOST_SELECTED)
         return only_allowed(self._gpu.search(self._index, queries, n, parameters=parameters)[1], allowed)
 
     def _effort(self, k: int, n_allowed: int) -> Effort:

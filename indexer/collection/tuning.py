@@ -1,0 +1,143 @@
+"""How hard the approximate indexes of a collection are searched: as little as finds what is wished."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import numpy as np
+from jaxtyping import Float32
+
+from indexer.collection.publishing import LOCK_WAIT_S, clear_away, publish
+from indexer.files.durable import storage_errors, writer_lock
+from indexer.index.backends.exact import ExactIndex
+from indexer.index.backends.faiss_codes import FaissCodesIndex
+from indexer.index.vector_index import JoinedIndex, VectorIndex
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from models.errors import InputError
+from models.types import ProgressFn, unseen
+
+# How many times as hard as usual, in steps of about the square root of two.
+EFFORTS: Final = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0)
+# The nearest sentences of each sampled one that should be found.
+K: Final = 100
+N_QUERIES: Final = 200
+_AT_ONCE: Final = 8
+# Distances of the same row, computed in another order.
+_SAME: Final = 1e-5
+_SEED: Final = 20_261_124
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """An effort, the mean share of the true nearest sentences that it finds, and its median milliseconds."""
+
+    effort: float
+    recall: float
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What was tried, from the least effort on, and which was ``chosen``: ``None`` where none was enough.
+
+    Nothing is tried where every index compares all rows. ``manifest`` is what is served then.
+    """
+
+    tries: tuple[Tried, ...]
+    chosen: Tried | None
+    manifest: Manifest
+
+
+def tune(
+    data: Path,
+    *,
+    recall: float,
+    n_queries: int = N_QUERIES,
+    device: str = "cpu",
+    keep: int,
+    store: bool = True,
+    on_progress: ProgressFn = unseen,
+) -> Tuned:
+    """Find the least effort that finds ``recall`` of the nearest sentences, and search so from then on.
+
+    The collection's own sentences are the queries, ``n_queries`` of them, drawn at random. With ``store`` a
+    generation is published that is searched so; later ones keep it. Raises InputError for a recall that is
+    no share, SnapshotMissingError, SnapshotCorruptError, StorageError, BuildLockedError.
+    """
+    if not 0 < recall <= 1 or n_queries < 1:
+        raise InputError(
+            f"a recall of {recall} over {n_queries} queries; expected a share over 0, at most 1, and a query"
+        )
+    snapshot = open_snapshot(data, device=device, reread=False)
+    indexes = [segment.index for segment in snapshot.segments]
+    if not any(isinstance(index, FaissCodesIndex) for index in indexes):
+        return Tuned((), None, snapshot.manifest)
+    rows = [segment.vectors.rows for segment in snapshot.segments]
+    queries = _sample(rows, n_queries)
+    tries = list(tried_efforts(indexes, rows, queries, recall=recall, on_progress=on_progress))
+    chosen = tries[-1] if tries[-1].recall >= recall else None
+    if chosen is None or not store or chosen.effort == snapshot.manifest.effort:
+        return Tuned(tuple(tries), chosen, snapshot.manifest)
+    return Tuned(tuple(tries), chosen, _stored(data, snapshot, chosen.effort, keep))
+
+
+def tried_efforts(
+    indexes: Sequence[VectorIndex],
+    rows: Sequence[np.ndarray],
+    queries: Float32[np.ndarray, "n_query dim"],
+    *,
+    recall: float,
+    on_progress: ProgressFn = unseen,
+) -> Iterator[Tried]:
+    """What ``indexes`` over ``rows`` find of the nearest to ``queries``, from the least effort to enough.
+
+    They are left at the last effort.
+    """
+    n_rows = [len(own) for own in rows]
+    found, exact = JoinedIndex.of(indexes, n_rows), JoinedIndex.of([*map(ExactIndex, rows)], n_rows)
+    k = min(K, sum(n_rows))
+    least = []  # of each query, the score of the last that should be found
+    for start in range(0, len(queries), _AT_ONCE):
+        on_progress("comparing every sentence", start, len(queries))
+        least.extend(exact.search(queries[start : start + _AT_ONCE], k).scores[:, -1].tolist())
+    for number, effort in enumerate(EFFORTS):
+        on_progress("trying efforts", number, len(EFFORTS))
+        for index in indexes:
+            if isinstance(index, FaissCodesIndex):
+                index.effort = effort
+        shares, took = [], []
+        for query, last in zip(queries, least, strict=True):
+            started = time.perf_counter()
+            scores = found.search(query[np.newaxis], k).scores[0]
+            took.append(1000 * (time.perf_counter() - started))
+            shares.append(np.count_nonzero(scores >= last - _SAME) / k)
+        tried = Tried(effort, min(float(np.mean(shares)), 1.0), median(took))
+        yield tried
+        if tried.recall >= recall:
+            return
+
+
+def _sample(rows: Sequence[np.ndarray], n: int) -> Float32[np.ndarray, "n_query dim"]:
+    """So many of all rows, or all where there are fewer; always the same."""
+    bounds = np.cumsum([0, *map(len, rows)])
+    drawn = np.random.default_rng(_SEED).choice(bounds[-1], min(n, int(bounds[-1])), replace=False)
+    numbers = np.searchsorted(bounds, drawn, side="right") - 1
+    return np.stack(
+        [
+            np.asarray(rows[number][row - bounds[number]], np.float32)
+            for number, row in zip(numbers, drawn, strict=True)
+        ]
+    )
+
+
+def _stored(data: Path, beside: Snapshot, effort: float, keep: int) -> Manifest:
+    """What is served now, searched with ``effort``, as a generation of its own."""
+    with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S), storage_errors(data):
+        now = open_snapshot(data, beside=beside, reread=False)
+        manifest = publish(data, replace(now.manifest, effort=effort), now.of_segments(~now.living))
+        clear_away(data, keep=keep)
+    return manifest
