@@ -88,14 +88,14 @@ def recipes() -> dict[str, Recipe]:
         "in-batch, ot; mixed alternating": Recipe({**both, "distances": ["ot"]}, "alternating", quick),
         "in-batch, ot; mixed in-batch": Recipe({**both, "distances": ["ot"]}, "in-batch", quick),
         "in-batch, ot; mixed sequential": Recipe({**both, "distances": ["ot"]}, "sequential", quick),
+        "in-batch, ot; bfloat16": Recipe(
+            {**both, "distances": ["ot"]}, on=quick, precision=Precision.BFLOAT16
+        ),
         "ts-ot": Recipe({"name": "ts-ot", **tau}, on=quick),
         "attention": Recipe({"name": "attention", **tau}, on=quick),
         "in-batch, document": Recipe({**both, "distances": ["document"]}, on=quick),
         "in-batch, mean_min": Recipe({**both, "distances": ["mean_min"]}, on=quick),
         "in-batch, attention": Recipe({**both, "distances": ["attention"]}, on=quick),
-        "in-batch, ot; bfloat16": Recipe(
-            {**both, "distances": ["ot"]}, on=quick, precision=Precision.BFLOAT16
-        ),
         "specter, margin 0.1": Recipe({"name": "specter", **narrow}, on=quick),
     }
 

@@ -4,6 +4,7 @@ Each writes its parts into the data folder, which must be there under the same p
 what is encoded stays so, whoever is killed.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,10 @@ class Encoder:
 
     def __init__(self, load: Callable[[], Annotator]) -> None:
         self._annotator = load()
+
+    def pid(self) -> int:
+        """The number of its process."""
+        return os.getpid()
 
     def encode(self, into: Path, papers: Sequence[Paper], like: Manifest) -> Path:
         """The folder of the part; raises EncoderError, StorageError."""

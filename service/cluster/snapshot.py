@@ -4,7 +4,8 @@ import weakref
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,23 +20,21 @@ from service.cluster.shards import Shards
 from service.settings import Settings
 
 
-def on_cluster(snapshot: Snapshot, settings: Settings, *, beside: Snapshot | None = None) -> Snapshot:
-    """A snapshot held by the shards that ``settings`` ask for, those of ``beside`` where it has some.
+def on_cluster(snapshot: Snapshot, settings: Settings) -> Snapshot:
+    """A snapshot held by the shards that ``settings`` ask for; itself where they ask for none.
 
-    Itself where none are asked for. Raises MissingPackageError, InputError, ShardAwayError.
+    Raises MissingPackageError, InputError, ShardAwayError.
     """
     if not settings.ray:
         return snapshot
-    if isinstance(beside, ShardedSnapshot):
-        return ShardedSnapshot(snapshot, beside.shards)
-    shards = Shards(
-        settings.ray,
-        settings.data,
-        n_shards=settings.shards,
-        n_replicas=settings.replicas,
-        device=settings.device,
-    )
+    shards = _shards(settings.ray, settings.data, settings.shards, settings.replicas, settings.device)
     return ShardedSnapshot(snapshot, shards)
+
+
+@cache
+def _shards(address: str, data: Path, n_shards: int, n_replicas: int, device: str) -> Shards:
+    """Those of this process, which hold every generation that it opens."""
+    return Shards(address, data, n_shards=n_shards, n_replicas=n_replicas, device=device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,9 +234,8 @@ def open_engine(
     segments, and the encoder where it is the same. Raises SnapshotMissingError, SnapshotCorruptError.
     """
     known = None if beside is None else beside.snapshot
-    snapshot = on_cluster(
-        open_snapshot(settings.data, generation, device=settings.device, beside=known), settings, beside=known
-    )
+    snapshot = open_snapshot(settings.data, generation, device=settings.device, beside=known)
+    snapshot = on_cluster(snapshot, settings)
     if beside is not None and snapshot.manifest.has_models_of(beside.snapshot.manifest):
         return SearchEngine(snapshot, beside.load, n_candidates=settings.candidates)
     load = _loader(settings, cache, snapshot.manifest)

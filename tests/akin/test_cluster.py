@@ -13,11 +13,11 @@ import pytest
 from indexer.cluster import connect, expect_reachable
 from indexer.snapshot.snapshot import open_snapshot
 from models.annotator import Annotator
-from models.errors import InputError, ShardAwayError
+from models.errors import InputError, ShardAwayError, SnapshotMissingError
 from models.types import Facet, Filters
 from service.answer_warnings import WarningCode
 from service.api.answers import Answers
-from service.api.schemas.search import SearchOut
+from service.api.schemas.search.search import SearchOut
 from service.cache.store import Cache
 from service.cluster.shards import Shards
 from service.cluster.snapshot import ShardedSnapshot
@@ -168,6 +168,8 @@ def test_a_generation_that_no_shard_has_is_away(
     (first, second) = shards.replicas
     del older, engine
     soon(lambda: all(generation not in ray.get(each.actor.opened.remote()) for each in (first, second)))
+    with pytest.raises(SnapshotMissingError):
+        ray.get(first.actor.search.remote(generation, []))
     with pytest.raises(ShardAwayError):
         shards.call("search", generation, {placed["000001"]: []})
 

@@ -337,6 +337,35 @@ def test_encoding_on_the_cluster_makes_the_same_collection(
     assert [here.paper(i) for i in range(30)] == [there.paper(i) for i in range(30)]
 
 
+def test_encoding_goes_on_when_its_processes_are_killed(
+    nodes: Nodes, tmp_path: Path, hashing: Encoder
+) -> None:
+    """A process that encodes is killed after every few parts: the collection is the same."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(400))
+    bounds, killed_pids = Bounds(part=10), []
+    encode = EncodeOnCluster(nodes.cluster.address, hashing_annotator)
+    ray = connect("")
+
+    def encoding(*given: Any, **named: Any) -> Callable[[], Part]:
+        begun = encode(*given, **named)
+        encoding.n_parts += 1  # type: ignore[attr-defined]  # kept with what it counts
+        if encoding.n_parts % 8 == 0:  # type: ignore[attr-defined]  # the same
+            pid = ray.get(encode._actors[len(killed_pids) % len(encode._actors)].pid.remote())
+            os.kill(pid, signal.SIGKILL)
+            killed_pids.append(pid)
+        return begun
+
+    encoding.at_once, encoding.n_parts = encode.at_once, 0  # type: ignore[attr-defined]  # as Encode has it
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
+    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
+    encode.close()
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    tell(f"{len(killed_pids)} processes killed while {len(there):,} papers were encoded")
+    assert len(killed_pids) >= 3
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert one.entry.files == other.entry.files
+
+
 def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
     """What a service does then: it goes on for a while, and ends, to be started anew with the head."""
     with RayCluster() as cluster:
