@@ -20,115 +20,114 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
     "Search": {
         "search": Listed(
             f"{_SEARCH}.searching:search",
-            "Find papers similar to one, or to a short text, and see which of their sentences match.",
+            "Find papers similar to a paper or a short text, and see which sentences match.",
         ),
         "recommend": Listed(
             f"{_SEARCH}.recommending:recommend",
-            "Find papers similar to several, named or in a library file, and unlike others.",
+            "Find papers similar to several papers or a library file, and unlike others.",
         ),
         "sentences": Listed(
             f"{_SEARCH}.sentences:sentences",
-            "Find sentences that say the same as one or, whatever their topic, do the same.",
+            "Find sentences with the same meaning as one, or with the same rhetorical function.",
         ),
         "papers": Listed(
             f"{_SEARCH}.papers:papers",
-            "List the papers of a collection in the order in which they came, count them, or find one by its "
-            "title.",
+            "List or count the papers of a collection, or find one by its title.",
         ),
         "compare": Listed(
             f"{_SEARCH}.comparing:compare",
-            "Show two papers side by side: what they share, by sentence, facet and words, and what not.",
+            "Compare two papers side by side: what they share by sentence, facet and words, and what differs.",
         ),
         "analyze": Listed(
             f"{_SEARCH}.analyzing:analyze",
-            "Show what each sentence of an abstract does; nothing needs to be indexed.",
+            "Show the facet of each sentence of an abstract. No index is needed.",
         ),
         "watch": Listed(
             f"{_SEARCH}.watching:watch",
-            "Show what is new to each saved query, or to those named: papers added since that match.",
+            "Show new matches of saved queries: papers added since the query was last marked as seen.",
         ),
         "match": Listed(
             f"{_SEARCH}.matching:match",
-            "Find reviewers for submissions by what they have written, assign them, and say why.",
+            "Find reviewers for submissions by their papers, assign them, and explain each assignment.",
         ),
     },
     "Collection": {
         "index": Listed(
             f"{_COLLECTION}.indexing:index",
-            "Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.",
+            "Add new or changed papers from CORPORA to the collection in --data, or create it.",
         ),
         "delete": Listed(
             f"{_COLLECTION}.maintenance:delete",
-            "Delete papers: no later answer holds them. Ids that are not there are named and passed over.",
+            "Delete papers from the collection. Ids that it does not have are reported and skipped.",
         ),
         "purge": Listed(
             f"{_COLLECTION}.maintenance:purge",
-            "Delete papers and remove their text from the catalog and every generation; for takedowns.",
+            "Delete papers and erase their text from the catalog and every generation (takedowns).",
         ),
         "status": Listed(
             f"{_COLLECTION}.status:status",
-            "Show papers, segments, what waits, what is in quarantine, generations and disk of a collection.",
+            "Show a collection's papers, segments, pending and quarantined papers, generations and disk use.",
         ),
         "reindex": Listed(
             f"{_COLLECTION}.reindexing:reindex",
-            "Encode every paper of the collection anew, compare the answers with the old ones', and swap.",
+            "Encode every paper again, compare the new answers with the old ones, and switch over.",
         ),
         "compact": Listed(
             f"{_COLLECTION}.maintenance:compact",
-            "Merge all segments, into few of up to a million vectors each, and drop what is deleted.",
+            "Merge segments (up to a million vectors each) and remove deleted papers from them.",
         ),
         "tune": Listed(
             f"{_COLLECTION}.tuning:tune",
-            "Measure what a collection's approximate index finds, and search it as hard as --recall takes.",
+            "Measure the recall of an approximate index and set the search effort that reaches --recall.",
         ),
         "backup": Listed(
             f"{_COLLECTION}.maintenance:backup",
-            "Copy what is served and its catalog, also while both are written to; start on it to restore.",
+            "Copy the collection and its catalog while they are in use. To restore, use the copy as --data.",
         ),
         "snapshot": Listed(
             f"{_COLLECTION}.maintenance:snapshots",
-            "List, verify and roll back the published generations of a data folder.",
+            "List, verify and roll back the published generations of a collection.",
         ),
         "migrate": Listed(
             f"{_COLLECTION}.maintenance:migrate",
-            "Bring the catalog of an older version of Akin to this one's schema, wholly or not at all.",
+            "Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.",
         ),
         "upgrade": Listed(
             f"{_COLLECTION}.maintenance:upgrade",
-            "Bring a collection of an older version of Akin to this one's form; nothing is encoded anew.",
+            "Upgrade a collection of an older version of Akin to the current format, without encoding again.",
         ),
         "embed": Listed(
             f"{_COLLECTION}.indexing:embed",
-            "Print a JSON line for each paper: its sentences, their facets and vectors, and the paper's.",
+            "Print a JSON line for each paper: its sentences, their facets and vectors, and its own vector.",
         ),
     },
     "Serve": {
         "demo": Listed(
             f"{_COLLECTION}.serving:demo",
-            "Index the demo corpus (invented papers) unless it is there already, then serve it.",
+            "Index the demo corpus (invented papers) if it is not indexed yet, then serve it.",
         ),
         "serve": Listed(
             f"{_COLLECTION}.serving:serve",
-            "Serve the current generation of --data over HTTP; AKIN_* variables set what is not given.",
+            "Serve the collection in --data over HTTP. AKIN_* variables set options that are not given.",
         ),
         "worker": Listed(
             f"{_COLLECTION}.worker:worker",
-            "Work off the batches of --data until interrupted; several may, on this machine and others.",
+            "Process queued batches until interrupted; run several workers, on any machines, in parallel.",
         ),
         "keys": Listed(f"{_COLLECTION}.keys:app", "Create, list and revoke the API keys of a data folder."),
         "mcp": Listed(
             f"{_SEARCH}.mcp:mcp",
-            "Give language models the search: read-only tools over the Model Context Protocol.",
+            "Serve search to language models as read-only tools over the Model Context Protocol (MCP).",
         ),
     },
     "Train and measure": {
         "evaluate": Listed(
             "akin.cli.evaluation.evaluate:app",
-            "Measure relevance: on a test collection, between two runs, or of the candidate stage.",
+            "Measure relevance on a test collection, compare runs, or evaluate the candidate stage.",
         ),
         "train": Listed(
             "akin.cli.training.train:app",
-            "Train an encoder (akin train CONFIG.toml), or the small models that read one.",
+            "Train an encoder (akin train CONFIG.toml), a facet tagger or a function encoder.",
         ),
         "convert": Listed(
             "akin.cli.training.conversion:convert",

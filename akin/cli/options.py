@@ -45,7 +45,7 @@ OutputFormat = Annotated[
         "and result as markdown, latex or tsv."
     ),
 ]
-CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto finds it by looking.")]
+CorpusFormat = Annotated[str, typer.Option("--format", help="Corpus format; auto detects it.")]
 EncoderName = Annotated[str, typer.Option(help="A checkpoint's name, `hashing`, or a model folder.")]
 Device = Annotated[
     str,
@@ -65,7 +65,7 @@ CatalogUrl = Annotated[
     ),
 ]
 Keep = Annotated[
-    int, typer.Option(min=1, help="How many generations remain to go back to.", envvar="AKIN_KEEP")
+    int, typer.Option(min=1, help="How many generations to keep for rollback.", envvar="AKIN_KEEP")
 ]
 FunctionsFile = Annotated[
     Path | None, typer.Option(help="Function weights of your own (akin train functions).", dir_okay=False)

@@ -71,7 +71,7 @@ def index(
     corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped.")],
     data: Data,
     encoder: Annotated[
-        str, typer.Option(help="A checkpoint's name, or a model folder; empty: the collection's, or minilm.")
+        str, typer.Option(help="A checkpoint's name or a model folder; default: the collection's, or minilm.")
     ] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
     backend: Annotated[
@@ -105,23 +105,21 @@ def index(
         ),
     ] = PUBLISH_EVERY,
     first: Annotated[
-        bool, typer.Option("--first/--again", help="Do nothing where there is a collection already.")
+        bool, typer.Option("--first/--again", help="Do nothing if the collection exists already.")
     ] = False,
     fetch: Annotated[
         bool,
-        typer.Option(
-            "--fetch", help="Look up entries without an abstract at Crossref, the arXiv and PubMed first."
-        ),
+        typer.Option("--fetch", help="First look up missing abstracts at Crossref, arXiv and PubMed."),
     ] = False,
     contact: Annotated[str, typer.Option(help="Your e-mail address for those services (with --fetch).")] = "",
     ray: Annotated[
         str, typer.Option(help="Encode on a Ray cluster: its address, or local to use all processors here.")
     ] = "",
 ) -> None:
-    """Add the papers of CORPORA that are new or changed to the collection in --data, or begin one.
+    """Add new or changed papers from CORPORA to the collection in --data, or create it.
 
-    Every sentence is embedded; a running service takes the papers up at once. A paper whose id is there is
-    replaced. An interrupted run goes on where it stopped when the same command is given again.
+    Every sentence is embedded. A paper replaces the one with the same id. A running service picks up the
+    changes. The command resumes if interrupted: run it again.
     """
     if first and _is_begun(data):
         note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
@@ -202,7 +200,7 @@ def embed(
     encoder: EncoderName = "minilm",
     device: Device = "auto",
 ) -> None:
-    """Print a JSON line for each paper: its sentences, their facets and vectors, and the paper's."""
+    """Print a JSON line for each paper: its sentences, their facets and vectors, and its own vector."""
     annotator = load_annotator(encoder, device=device)
     report = CorpusReport()
     papers = read_corpus(corpus, format_name=corpus_format, report=report)

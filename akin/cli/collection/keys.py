@@ -28,7 +28,7 @@ def create(
     ] = False,
     catalog: CatalogUrl = "",
 ) -> None:
-    """Make a key and print it, alone, on standard output: it is shown this once and stored nowhere."""
+    """Create a key and print it to standard output. It is shown only once and stored only as a hash."""
     with Keys.open(catalog_place(data, catalog)) as keys:
         now = datetime.now(UTC).timestamp()
         if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
@@ -46,7 +46,7 @@ def create(
 
 @app.command("list")
 def list_keys(data: Data, catalog: CatalogUrl = "") -> None:
-    """Every key there ever was: its id, name, scope and dates, never the key itself."""
+    """List every key ever created: its id, name, scope and dates, never the key itself."""
     table = Table("id", "name", "scope", "created", "expires", "state")
     now = datetime.now(UTC).timestamp()
     with Keys.open(catalog_place(data, catalog)) as keys:
@@ -66,7 +66,7 @@ def revoke(
     key: Annotated[str, typer.Argument(help="Its id, or the name that one or several have.")],
     catalog: CatalogUrl = "",
 ) -> None:
-    """End a key, or all keys of one name; a running service refuses them within seconds."""
+    """Revoke a key, or all keys of one name; a running service refuses them within seconds."""
     with Keys.open(catalog_place(data, catalog)) as keys:
         revoked = keys.revoke(key)
     stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)

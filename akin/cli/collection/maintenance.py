@@ -30,7 +30,7 @@ from indexer.snapshot.snapshot import open_snapshot
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(
-    help="List, verify and roll back the published generations of a data folder.", no_args_is_help=True
+    help="List, verify and roll back the published generations of a collection.", no_args_is_help=True
 )
 Ids = Annotated[list[str] | None, typer.Argument(help="Ids of papers.", show_default=False)]
 FromFile = Annotated[
@@ -46,7 +46,7 @@ def delete(
     catalog: CatalogUrl = "",
     keep: Keep = KEEP,
 ) -> None:
-    """Delete papers: no later answer holds them. Ids that are not there are named and passed over."""
+    """Delete papers from the collection. Ids that it does not have are reported and skipped."""
     wanted = _wanted(ids, from_file)
     with Catalog.open_existing(catalog_place(data, catalog)) as opened:
         done = delete_papers(data, wanted, opened, keep=keep)
@@ -68,11 +68,11 @@ def purge(
     from_file: FromFile = None,
     catalog: CatalogUrl = "",
 ) -> None:
-    """Delete papers and remove their text from the catalog and every generation; for takedowns.
+    """Delete papers and erase their text from the catalog and every generation (takedowns).
 
-    All batches are removed too, unfinished ones are cancelled: results may hold the text. So are saved
-    queries that hold a title or sentence of it.
-    Backups keep it. Exit status 1 where a process still reads a generation with one: repeat it then.
+    Removes all batches too, because their results may hold the text (unfinished ones are cancelled), and
+    saved queries that hold a title or sentence of the papers. Backups keep the text. If a process still
+    reads a generation with the text, the exit status is 1: run the command again later.
     """
     wanted = _wanted(ids, from_file)
     place = catalog_place(data, catalog)
@@ -118,7 +118,7 @@ def compact(
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
-    """Merge all segments, into few of up to a million vectors each, and drop what is deleted."""
+    """Merge segments (up to a million vectors each) and remove deleted papers from them."""
     with show_progress(stderr) as on_progress:
         before = read_manifest(data, current_generation(data))
         # Not held here: files that were merged are closed before others are read.
@@ -137,11 +137,11 @@ def compact(
 
 
 def backup(
-    target: Annotated[Path, typer.Argument(help="A folder that is not there yet.", file_okay=False)],
+    target: Annotated[Path, typer.Argument(help="A folder that does not exist yet.", file_okay=False)],
     data: Data,
     catalog: CatalogUrl = "",
 ) -> None:
-    """Copy what is served and its catalog, also while both are written to; start on it to restore."""
+    """Copy the collection and its catalog while they are in use. To restore, use the copy as --data."""
     place = catalog_place(data, catalog)
     manifest = back_up(data, target, catalog=place)
     stdout.print(
@@ -155,9 +155,10 @@ def backup(
 
 
 def migrate(data: Data, catalog: CatalogUrl = "") -> None:
-    """Bring the catalog of an older version of Akin to this one's schema, wholly or not at all.
+    """Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.
 
-    Back it up first, and stop what else writes to it: older versions cannot open it afterwards.
+    Back up the catalog first and stop everything that writes to it. Older versions cannot open it
+    afterwards.
     """
     found = migrate_catalog(catalog_place(data, catalog))
     if found == NEWEST:
@@ -169,10 +170,10 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
 
 
 def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
-    """Bring a collection of an older version of Akin to this one's form; nothing is encoded anew.
+    """Upgrade a collection of an older version of Akin to the current format, without encoding again.
 
-    The catalog gets today's schema (as with `akin migrate`: back it up, stop what else writes to it), every
-    segment its words. Interrupted, it goes on when it is given again.
+    Upgrades the catalog's schema (as `akin migrate` does: back it up and stop everything that writes to it)
+    and adds the word index to each segment. The command resumes if interrupted: run it again.
     """
     with show_progress(stderr) as on_progress:
         done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
@@ -183,7 +184,7 @@ def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
 
 @snapshots.command("list")
 def list_snapshots(data: Data) -> None:
-    """Every published generation; the served one is marked."""
+    """List every published generation; the served one is marked."""
     try:
         served = current_generation(data)
     except SnapshotError as error:
@@ -209,7 +210,7 @@ def rollback_snapshot(
     to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
     catalog: CatalogUrl = "",
 ) -> None:
-    """Serve an earlier generation again, and take the catalog back to it; a running service follows."""
+    """Serve an earlier generation again and restore the catalog to it; a running service follows."""
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
         manifest = rollback(data, to or None, catalog=papers)
     stdout.print(f"Generation {manifest.generation} is served from now on.")

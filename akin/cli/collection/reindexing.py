@@ -41,18 +41,21 @@ def reindex(
     ] = "",
     device: Device = "auto",
     sample: Annotated[
-        int, typer.Option(min=0, max=10_000, help="How many papers to compare the answers to; 0: none.")
+        int, typer.Option(min=0, max=10_000, help="How many papers' answers to compare; 0: none.")
     ] = 50,
     compare_only: Annotated[
-        bool, typer.Option("--compare-only", help="Swap nothing; the same command without it does, at once.")
+        bool,
+        typer.Option(
+            "--compare-only", help="Compare only; run the command without it to switch over at once."
+        ),
     ] = False,
     catalog: CatalogUrl = "",
     keep: Keep = KEEP,
 ) -> None:
-    """Encode every paper of the collection anew, compare the answers with the old ones', and swap.
+    """Encode every paper again, compare the new answers with the old ones, and switch over.
 
-    No corpus is needed. The old generation answers until the new one is whole; papers that come in meanwhile
-    are in it. An interrupted run goes on where it stopped when the same command is given again.
+    Needs no corpus. The old generation answers searches until the new one is complete; papers added
+    meanwhile are included. The command resumes if interrupted: run it again.
     """
     given = BuildArguments(
         encoder=encoder,

@@ -168,13 +168,13 @@ def serve(
         typer.Option(help="Hold the indexes on a Ray cluster: its address, or local to start one here."),
     ] = None,
 ) -> None:
-    """Serve the current generation of --data over HTTP; AKIN_* variables set what is not given."""
+    """Serve the collection in --data over HTTP. AKIN_* variables set options that are not given."""
     given = {"data": data, "host": host, "port": port, "encoder": encoder, "device": device}
     serve_until_stopped(settings_of(**given, keyless=keyless, ray=ray), stdout)
 
 
 def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
-    """Index the demo corpus (invented papers) unless it is there already, then serve it."""
+    """Index the demo corpus (invented papers) if it is not indexed yet, then serve it."""
     with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
         index([corpus], data, first=True)
     serve_until_stopped(

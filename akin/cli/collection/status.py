@@ -21,7 +21,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     catalog: CatalogUrl = "",
 ) -> None:
-    """Show papers, segments, what waits, what is in quarantine, generations and disk of a collection."""
+    """Show a collection's papers, segments, pending and quarantined papers, generations and disk use."""
     place = catalog_place(data, catalog)
     with Catalog.open_existing(place) as opened:
         found = status_of(data, opened, place)

@@ -27,10 +27,10 @@ def tune(
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
-    """Measure what a collection's approximate index finds, and search it as hard as --recall takes.
+    """Measure the recall of an approximate index and set the search effort that reaches --recall.
 
-    Every sampled sentence is compared with all others for the truth. What is found out is kept in the
-    collection, and holds for what is added later.
+    The truth is an exact search with sampled sentences. The collection keeps the setting, also for papers
+    added later.
     """
     with show_progress(stderr) as on_progress:
         tuned = tune_collection(

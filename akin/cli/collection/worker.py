@@ -25,9 +25,10 @@ _WAITING: Final = Degradation(
 
 
 def worker(data: Data, device: Device = "auto") -> None:
-    """Work off the batches of --data until interrupted; several may, on this machine and others.
+    """Process queued batches until interrupted; run several workers, on any machines, in parallel.
 
-    The service needs AKIN_WORKERS=true. Where it has AKIN_CATALOG_URL and AKIN_SECRET, so must its workers.
+    Set AKIN_WORKERS=true for the service. Give workers the same AKIN_CATALOG_URL and AKIN_SECRET as the
+    service.
     """
     settings = settings_of(data=data, device=device)
     configure_logging(settings.log_level)

@@ -40,7 +40,7 @@ _DEMO = Path(__file__).parents[2] / "demo"
 _WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where to download it."
 
 app = typer.Typer(
-    help="Measure relevance: on a test collection, between two runs, or of the candidate stage.",
+    help="Measure relevance on a test collection, compare runs, or evaluate the candidate stage.",
     no_args_is_help=True,
 )
 app.add_typer(studies.app)
@@ -80,7 +80,9 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             Path | None, typer.Option(help="Keep vectors here between runs.", file_okay=False)
         ] = None,
         device: Device = "auto",
-        limit_queries: Annotated[int | None, typer.Option(min=1, help="A quick look at so many.")] = None,
+        limit_queries: Annotated[
+            int | None, typer.Option(min=1, help="Measure only this many queries.")
+        ] = None,
         functions: Annotated[
             list[Path] | None,
             typer.Option(
@@ -147,10 +149,10 @@ def compare(
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
-    """Say whether the difference of two runs can be told from chance: A minus B, paired by query.
+    """Test whether the difference between runs is significant: A minus B, paired by query.
 
-    Of several B, each is compared with A, and all are counted (Holm). Runs are what
-    `akin evaluate SET PATH --runs DIR` writes, or any other program.
+    Each B is compared with A; p-values are corrected for the number of comparisons (Holm). Write runs with
+    `akin evaluate SET PATH --runs DIR` or any other program.
     """
     from evaluation.statistics.multiple import correct
     from evaluation.statistics.summary import Compared
@@ -210,7 +212,7 @@ def suite(
     ],
     pages: Annotated[
         list[Path] | None,
-        typer.Option(help="Documents whose tables are made anew of the file; repeatable.", dir_okay=False),
+        typer.Option(help="Documents whose tables are rewritten from the file; repeatable.", dir_okay=False),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this part; repeatable.")] = None,
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
@@ -218,10 +220,10 @@ def suite(
         Path | None, typer.Option(help="Keep vectors here between runs.", file_okay=False)
     ] = None,
     device: Device = "auto",
-    limit_queries: Annotated[int | None, typer.Option(min=1, help="A quick look at so many.")] = None,
+    limit_queries: Annotated[int | None, typer.Option(min=1, help="Measure only this many queries.")] = None,
     form: Format = Shown.TABLE,
 ) -> None:
-    """Measure every test collection that lies in FOLDER, into one file; parts without one stay as they were.
+    """Measure every test collection in FOLDER and write one file; parts without a collection are kept.
 
     Folders: csfcube, scifact, cocitations, csabstruct, relish, treccovid, scidocs, iclr2022, doris-mae, beir
     (a folder each), and collection, which `akin index` made. The demo grid is always there.

@@ -30,7 +30,7 @@ def facets(
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
-    """Measure the facet tagger against what people said of each sentence, and against simple baselines.
+    """Measure the facet tagger on labelled sentences, next to simple baselines.
 
     Reads test.jsonl of the folder, else dev.jsonl; the baselines are trained on train.jsonl, if it is there.
     """
@@ -65,7 +65,7 @@ def reviewers(
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
-    """Measure how well affinities order the papers that researchers rated, beside published predictions.
+    """Measure reviewer affinities on papers that researchers rated, next to published predictions.
 
     The gold standard of Stelmakh et al.; each paper is encoded once, whatever the datasets.
     """
@@ -99,7 +99,7 @@ def authors(
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
-    """Measure ways to sum up how near an author's earlier papers are to later ones, by who wrote these.
+    """Compare ways to compute an author's affinity to a paper from the author's earlier papers.
 
     What affinities were chosen on: later papers of the author, of co-authors, of theirs, and of anybody.
     """
@@ -138,7 +138,7 @@ def candidates(
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
-    """Recall of the candidate stage at each depth, against exact search and against re-ranking everything."""
+    """Measure the candidate stage's recall at each depth, against exact search and full re-ranking."""
     from evaluation.tasks import candidates as stage
 
     with show_progress(stderr) as on_progress:
@@ -168,7 +168,7 @@ def items(
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
-    """Ask for known papers as the service is asked: by their titles, or by questions of your own.
+    """Measure how often a known paper is found by its title, or by questions of your own.
 
     How often the paper is first, or among the first ten, with what the service counts and without.
     """

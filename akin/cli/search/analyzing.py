@@ -34,7 +34,7 @@ def analyze(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/analyze.")] = False,
 ) -> None:
-    """Show what each sentence of an abstract does; nothing needs to be indexed."""
+    """Show the facet of each sentence of an abstract. No index is needed."""
     paper = seed_of(read_query(paper_id="", sources=(source,))).paper
     if paper is None:
         raise InputError("Name a file with a title and an abstract, or - for standard input.")

@@ -28,10 +28,10 @@ def compare(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/compare.")] = False,
 ) -> None:
-    """Show two papers side by side: what they share, by sentence, facet and words, and what not.
+    """Compare two papers side by side: what they share by sentence, facet and words, and what differs.
 
-    A file holds a title, an empty line and an abstract, or one JSON paper. Asks the collection in --data, or
-    the running service at --url, which answers at once.
+    A file holds a title, an empty line and an abstract, or one JSON paper. Searches the collection in
+    --data, or asks the running service at --url, which is faster.
     """
     first, second = _paper(a), _paper(b)
     with opened(url, data, key=key, device=device) as collection:

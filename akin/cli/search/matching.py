@@ -38,7 +38,7 @@ def match(
             "of names and papers.",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The folder that is written.", file_okay=False)],
+    out: Annotated[Path, typer.Option(help="The folder to write.", file_okay=False)],
     corpus: Annotated[
         list[Path] | None,
         typer.Option(help="Holds the papers that a list names; repeatable.", dir_okay=False),
@@ -49,7 +49,7 @@ def match(
     reviewers: Annotated[
         int,
         typer.Option(
-            "--reviewers", min=0, max=1_000, help="Assign so many to each submission; 0: assign none."
+            "--reviewers", min=0, max=1_000, help="Reviewers to assign to each submission; 0: none."
         ),
     ] = 0,
     quota: Annotated[
@@ -66,11 +66,13 @@ def match(
         typer.Option(min=1, max=100, help="How many of a profile's papers, the nearest, make an affinity."),
     ] = N_NEAREST,
     most: Annotated[
-        int | None, typer.Option(min=1, help="Only so many of a profile's latest papers.")
+        int | None, typer.Option(min=1, help="Use only this many of a profile's latest papers.")
     ] = None,
     since: Annotated[
         int | None,
-        typer.Option(min=1000, max=2100, help="Only papers from this year on; those without a year not."),
+        typer.Option(
+            min=1000, max=2100, help="Only papers from this year on; papers without a year are left out."
+        ),
     ] = None,
     shown: Annotated[
         int, typer.Option(min=1, max=50, help="Reviewers shown a submission in the report.")
@@ -78,12 +80,12 @@ def match(
     encoder: EncoderName = "minilm",
     device: Device = "auto",
 ) -> None:
-    """Find reviewers for submissions by what they have written, assign them, and say why.
+    """Find reviewers for submissions by their papers, assign them, and explain each assignment.
 
     SUBMISSIONS and the papers of PROFILES are corpus files of any format (OpenReview's archives and
     submissions.json among them). Writes scores.csv (OpenReview), cmt-scores.tsv, affinities.parquet and
-    report.html into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors are in
-    conflict with their own submissions. The same command goes on where an interrupted one was.
+    report.html into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors have a
+    conflict with their own submissions. The command resumes if interrupted: run it again.
     """
     if len(files) < 2:
         raise InputError(

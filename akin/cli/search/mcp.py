@@ -36,7 +36,7 @@ def mcp(
     key: Annotated[str | None, typer.Option(envvar="AKIN_KEY", help="An API key for --url.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Give language models the search: read-only tools over the Model Context Protocol."""
+    """Serve search to language models as read-only tools over the Model Context Protocol (MCP)."""
     if bool(url) == (data is not None):
         raise InputError(f"Give either --url, such as {DEFAULT_URL}, or --data, a folder that was indexed.")
     make_server = resolve(_PROTOCOLS, "mcp", "protocol")

@@ -43,7 +43,7 @@ def papers(
     url: Url = "",
     key: Key = None,
     title: Annotated[
-        str, typer.Option(help="Papers by their title, as it is remembered: misspelt or cut short.")
+        str, typer.Option(help="Find papers by title; misspelt or shortened titles match too.")
     ] = "",
     year_from: YearFrom = None,
     year_to: YearTo = None,
@@ -53,15 +53,13 @@ def papers(
     has_facet: HasFacets = None,
     limit: Annotated[int, typer.Option(min=1, help="How many papers a page has.")] = 20,
     page: Annotated[int, typer.Option(min=1, help="Which page; the first is 1.")] = 1,
-    n_only: Annotated[
-        bool, typer.Option("--count", help="Print how many papers there are, and no more.")
-    ] = False,
+    n_only: Annotated[bool, typer.Option("--count", help="Print only the number of papers.")] = False,
     output: OutputFormat = Output.TEXT,
     device: Device = "auto",
 ) -> None:
-    """List the papers of a collection in the order in which they came, count them, or find one by its title.
+    """List or count the papers of a collection, or find one by its title.
 
-    Asks the collection in --data, or the running service at --url.
+    Reads the collection in --data, or asks the running service at --url.
     """
     filters = cast(ListFilters, filters_of(year_from, year_to, author, venue, field, has_facet))
     first = (page - 1) * limit

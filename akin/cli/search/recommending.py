@@ -61,14 +61,17 @@ def recommend(
         list[Facet] | None, typer.Option(help="Count the seeds' sentences of this facet; may be repeated.")
     ] = None,
     akin_to: Annotated[
-        Literal["some", "all"], typer.Option(help="Akin to some of the seeds, or to what all share.")
+        Literal["some", "all"],
+        typer.Option(help="Similar to any of the seeds, or to what all of them share."),
     ] = "some",
     negative_weight: Annotated[
-        float | None, typer.Option(min=1e-3, max=1, help="How much being far from the others counts.")
+        float | None, typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.")
     ] = None,
-    words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
+    words: Annotated[
+        float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")
+    ] = None,
     specificity: Annotated[
-        float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
+        float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
     year_from: YearFrom = None,
@@ -81,13 +84,13 @@ def recommend(
     output: OutputFormat = Output.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
     save: Annotated[
-        str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
+        str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
     ] = "",
 ) -> None:
-    """Find papers similar to several, named or in a library file, and unlike others.
+    """Find papers similar to several papers or a library file, and unlike others.
 
-    Entries of a library that the collection has are taken as it has them, others by their abstracts. The
-    seeds are never among the results. Asks the collection in --data, or the running service at --url.
+    Library entries that the collection has are looked up there; others are read by their abstracts. Results
+    never include the seeds. Reads the collection in --data, or asks the running service at --url.
     """
     with opened(url, data, key=key, device=device) as collection:
         asked = cast(

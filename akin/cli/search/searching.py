@@ -41,22 +41,28 @@ def search(
         list[Facet] | None, typer.Option(help="Count the sentences of this facet; may be repeated.")
     ] = None,
     unlike: Annotated[
-        list[Facet] | None, typer.Option(help="Prefer papers far from this facet of it; may be repeated.")
+        list[Facet] | None,
+        typer.Option(help="Prefer papers unlike the query in this facet; may be repeated."),
     ] = None,
     unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
     unlike_weight: Annotated[
         float | None,
-        typer.Option(min=1e-3, max=1, help="How much being far counts.", show_default="0.5"),
+        typer.Option(min=1e-3, max=1, help="Weight of --unlike.", show_default="0.5"),
     ] = None,
     focus: Annotated[
-        float | None, typer.Option(min=0, max=1, help="How far chosen sentences turn away from the rest.")
+        float | None,
+        typer.Option(min=0, max=1, help="How strongly the chosen sentences are set apart from the rest."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
     scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
-    tau: Annotated[float | None, typer.Option(min=1e-3, max=1e6, help="Marginals' temperature.")] = None,
-    words: Annotated[float | None, typer.Option(min=0, help="What shared words weigh; 0: nothing.")] = None,
+    tau: Annotated[
+        float | None, typer.Option(min=1e-3, max=1e6, help="Temperature of the marginals.")
+    ] = None,
+    words: Annotated[
+        float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")
+    ] = None,
     specificity: Annotated[
-        float | None, typer.Option(min=0, help="How much more specific sentences count; 0: all alike.")
+        float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
     ] = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
@@ -68,12 +74,12 @@ def search(
     output: OutputFormat = Output.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
     save: Annotated[
-        str, typer.Option(help="Keep the query under this name; `akin watch` tells what is new to it.")
+        str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
     ] = "",
 ) -> None:
-    """Find papers similar to one, or to a short text, and see which of their sentences match.
+    """Find papers similar to a paper or a short text, and see which sentences match.
 
-    Asks the collection in --data, or the running service at --url, which answers at once.
+    Searches the collection in --data, or asks the running service at --url, which is faster.
     """
     asked = cast(
         SearchRequest,

@@ -53,9 +53,9 @@ def sentences(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/sentences/search.")] = False,
 ) -> None:
-    """Find sentences that say the same as one or, whatever their topic, do the same.
+    """Find sentences with the same meaning as one, or with the same rhetorical function.
 
-    Asks the collection in --data, or the running service at --url, which answers at once.
+    Searches the collection in --data, or asks the running service at --url, which is faster.
     """
     if (text is None) == (paper is None or sentence is None) or (text is not None and paper is not None):
         raise InputError("Name the sentence once: give it as TEXT, or as --paper ID --sentence N.")

@@ -20,15 +20,15 @@ _NEWS = TypeAdapter(News)
 
 def watch(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names or ids of saved queries; all without any.")
+        list[str] | None, typer.Argument(help="Names or ids of saved queries; default: all.")
     ] = None,
     data: MaybeData = None,
     url: Url = "",
     key: Key = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers of each query.")] = 10,
-    weak: Annotated[bool, typer.Option("--weak", help="Also papers whose match is weak.")] = False,
+    weak: Annotated[bool, typer.Option("--weak", help="Also show papers whose match is weak.")] = False,
     seen: Annotated[
-        bool, typer.Option("--seen", help="Mark what is shown as seen: it is not new any more.")
+        bool, typer.Option("--seen", help="Mark the papers shown as seen, so that they are no longer new.")
     ] = False,
     forget: Annotated[bool, typer.Option("--forget", help="Delete the saved queries named.")] = False,
     as_json: Annotated[
@@ -36,10 +36,10 @@ def watch(
     ] = False,
     device: Device = "auto",
 ) -> None:
-    """Show what is new to each saved query, or to those named: papers added since that match.
+    """Show new matches of saved queries: papers added since the query was last marked as seen.
 
-    `akin search --save NAME` saves one, `POST /v1/queries` too. Asks the collection in --data, where
-    everybody's are, or the running service at --url, where the key has its own.
+    Save a query with `akin search --save NAME` or `POST /v1/queries`. With --data it shows all saved queries of
+    the collection; with --url, those of the key.
     """
     if forget and not names:
         raise InputError("--forget deletes the saved queries named; name them.")

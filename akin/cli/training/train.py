@@ -31,7 +31,7 @@ class _ConfigOrCommand(TyperGroup):
 
 app = typer.Typer(
     cls=_ConfigOrCommand,
-    help="Train an encoder (akin train CONFIG.toml), or the small models that read one.",
+    help="Train an encoder (akin train CONFIG.toml), a facet tagger or a function encoder.",
     no_args_is_help=True,
 )
 app.add_typer(data_app, name="data")
@@ -44,7 +44,7 @@ def run(
     device: Device = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="Of the processor; default: torch's.")] = None,
 ) -> None:
-    """Train an encoder, or go on with the run that OUT holds; `akin train CONFIG.toml` is the same."""
+    """Train an encoder, or resume the run in OUT; `akin train CONFIG.toml` does the same."""
     read = read_config(config)
     # torch takes seconds to import.
     if threads is not None:
@@ -67,7 +67,7 @@ def export(
     share: Annotated[float, typer.Option(min=0.01, max=1, help="How much of the change is kept.")] = 1.0,
     last: Annotated[bool, typer.Option("--last", help="The last checkpoint, not the best measured.")] = False,
 ) -> None:
-    """Write a checkpoint of a run as an encoder, also while the run goes on."""
+    """Export a checkpoint of a run as an encoder, even while it trains."""
     from akin.cli.training.run import Run
 
     running = Run(read_config(config), out, device="cpu")
@@ -112,15 +112,15 @@ def functions(
     seeds: Annotated[
         int, typer.Option(min=1, help="Train so many times on the same sentences: OUT-seed0, OUT-seed1, ...")
     ] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="Read so many papers at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many papers.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
     ] = None,
     device: Device = "auto",
 ) -> None:
-    """Train an encoder of what sentences do, on those of CORPORA that use the phrases of a list.
+    """Train a function encoder on sentences of CORPORA that use the phrases of a list.
 
-    `akin evaluate functions PATH --functions FILE` measures the result; docs/how-to/functions.md tells more.
+    `akin evaluate functions PATH --functions FILE` measures the result; see docs/how-to/functions.md.
     """
     if out is not None and tune_encoder is not None:
         raise InputError("Give --out or --tune-encoder, not both: a head, or a whole encoder.")
@@ -204,10 +204,11 @@ def facets(
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
     device: Device = "auto",
 ) -> None:
-    """Train a tagger of facets on abstracts whose sentences are labelled, or whose sections are.
+    """Train a facet tagger on abstracts with labelled sentences or labelled sections.
 
-    With --held-out it is measured beside the tagger that comes with Akin, on papers it has not seen; else
-    `akin evaluate facets PATH --tagger FILE` measures it. `akin index --tagger FILE` uses it.
+    With --held-out, measures it on papers it has not seen, next to the tagger that comes with Akin.
+    Otherwise measure it with `akin evaluate facets PATH --tagger FILE`. Use it with `akin index --tagger
+    FILE`.
     """
     make_room_for(out)
     from models.training import facets as training
