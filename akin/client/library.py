@@ -113,8 +113,8 @@ def _nth(entry: "Entry", nth: int) -> str:
 def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
     """Recommendations whose libraries ``like`` and ``unlike`` are seeds and negatives, as they are sent.
 
-    ``facet`` counts for every seed that names none of its own. Raises CorpusError, StorageError; warns of
-    entries that do not count.
+    ``facet`` counts for every seed that names none of its own. Raises InputError where there is no seed,
+    CorpusError, StorageError; warns of entries that do not count.
     """
     sent = dict(asked)
     facet = sent.pop("facet", None)
@@ -130,6 +130,10 @@ def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
             seeds = [_in_respect(seed, facet) for seed in seeds]
         if seeds or name in sent:
             sent[name] = seeds
+    if not sent.get("seeds"):
+        raise InputError(
+            "There is nothing to start from: give names of papers as seeds, or a library as like."
+        )
     return sent
 
 
