@@ -68,7 +68,7 @@ check: setup ## Check format, lint, types, import rules and the site of the docu
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(SITE) build --quiet
+	$(SITE) build  # quieter, it would pass over warnings
 
 docs: setup ## Serve the site of the documents on 127.0.0.1:8001
 	$(SITE) serve --dev-addr 127.0.0.1:8001

@@ -1,4 +1,4 @@
-# Akin on processors: docker build --file docker/cpu.Dockerfile --tag akin:0.1.0-cpu .
+# Akin on processors: docker build --file docker/cpu.Dockerfile --tag akin:0.2.0-cpu .
 FROM python:3.11.15-slim-bookworm AS build
 
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
@@ -68,7 +68,7 @@ ARG REVISION=""
 ARG SOURCE=""
 LABEL org.opencontainers.image.title="Akin" \
       org.opencontainers.image.description="Find scientific papers akin to one you give, in the respect you choose, and see which sentences match." \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.created="$CREATED" \
       org.opencontainers.image.revision="$REVISION" \

@@ -23,9 +23,14 @@ DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 OURS = {"akin", "evaluation", "indexer", "models", "service", "tests"}
 ADDRESS = "http://127.0.0.1:8000"
 # What stands in a line for something of the reader's own.
-THEIRS = {"DIR": "my-papers", "ID": "demo:p03-m07", "Its title, or most of it": "Flood forecasting"}
+THEIRS = {
+    "DIR": "my-papers",
+    ".demo": "my-papers",
+    "ID": "demo:p03-m07",
+    "Its title, or most of it": "Flood forecasting",
+}
 # Of the pages whose lines are run: what needs the network, goes on for ever, or makes an environment.
-NOT_RUN = ("make ", "akin worker", "akin index my.bib reading-list.txt")
+NOT_RUN = ("make ", ". .venv", "pip ", "akin worker", "akin index my.bib reading-list.txt")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
