@@ -22,10 +22,7 @@ Papers = NewPaper | str | Path | Sequence[NewPaper | str | Path]
 
 def papers_to_add(given: Papers) -> list[dict[str, Any]]:
     """The papers to send; raises InputError, CorpusError, StorageError, and warns of those left out."""
-    if not isinstance(given, Iterable) and not isinstance(given, Path):
-        raise InputError(f"Papers are dictionaries or files, not {type(given).__name__}.")
-    parts = [given] if isinstance(given, str | Path | Mapping) else given
-    papers = list(islice(_of_all(parts), MOST_ADDED + 1))
+    papers = list(islice(_of_all(parts_of(given)), MOST_ADDED + 1))
     if not papers:
         raise InputError("There is no paper to add: the list is empty.")
     if len(papers) > MOST_ADDED:
@@ -34,6 +31,18 @@ def papers_to_add(given: Papers) -> list[dict[str, Any]]:
             "or give them to akin.index, which takes any number."
         )
     return papers
+
+
+def parts_of(given: Any) -> Iterable[Any]:
+    """Papers and files, also one that stands by itself; raises InputError for what cannot hold any."""
+    if isinstance(given, str | Path | Mapping):
+        return [given]
+    if not isinstance(given, Iterable) or hasattr(given, "to_dict"):
+        raise InputError(
+            f"Papers are dictionaries or files, not {type(given).__name__}; of a table of pandas give "
+            "table.to_dict('records')."
+        )
+    return given
 
 
 def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Generic, TypeVar
@@ -183,7 +183,7 @@ def add(papers: Papers, *, wait: bool) -> Call[PapersAccepted]:
 
 def ids_of(given: str | Sequence[str]) -> list[str]:
     """The ids of one paper or several; raises InputError for what is none."""
-    ids = [given] if isinstance(given, str) else list(given)
+    ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
     if not all(isinstance(each, str) for each in ids):
         raise InputError("Papers are deleted by their ids, which are texts; give one, or a list of them.")
     return ids

@@ -1,13 +1,14 @@
 """``akin.index``: papers of a program, or files of them, into a collection."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
+from akin.client.adding import parts_of
 from akin.client.queries import NewPaper
 from akin.client.signatures import spelt
 from akin.local.collection import Collection
@@ -57,7 +58,7 @@ def index(
         limit=limit,
         on_error=on_error,
     )
-    given: list[Any] = [papers] if isinstance(papers, str | Path | Mapping) else list(papers)
+    given = list(parts_of(papers))
     if not given:
         raise InputError("There is no paper to index: the list is empty.")
     with TemporaryDirectory(prefix="akin-") as scratch:

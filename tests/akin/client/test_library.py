@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pandas as pd
 import pytest
 
 import akin
@@ -232,7 +233,9 @@ REFUSED = [
     ("add", (5,), "dictionaries or files, not int"),
     ("add", ([WHALES, 5],), r"papers\[1\] is neither a dictionary"),
     ("add", ([WHALES] * 1_001,), "more papers than the 1,000"),
+    ("add", (pd.DataFrame([WHALES]),), "not DataFrame; of a table of pandas give table.to_dict"),
     ("delete", ([3],), "by their ids, which are texts"),
+    ("delete", (3,), "by their ids, which are texts"),
     ("recommend", (), NOTHING_TO_START_FROM),
 ]
 
@@ -292,6 +295,8 @@ def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
     """Not of a file that nobody gave."""
     with pytest.raises(InputError, match="There is no paper to index"):
         akin.index([], tmp_path / "data", encoder="hashing")
+    with pytest.raises(InputError, match="not DataFrame"):
+        akin.index(pd.DataFrame([WHALES]), tmp_path / "data", encoder="hashing")
     unusable: Any = {"id": "x", "title": "X"}
     with pytest.raises(InputError, match=r"^the papers given: no usable paper \(papers\[0\]: no abstract"):
         akin.index([unusable], tmp_path / "data", encoder="hashing")
