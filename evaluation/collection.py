@@ -4,25 +4,59 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from models.types import Paper
 
-SETS: Mapping[str, str] = MappingProxyType(
-    {
-        "beir": "evaluation.sets.beir:BeirSet",
-        "csfcube": "evaluation.sets.csfcube:CsfcubeSet",
-        "demo": "evaluation.sets.demo:DemoSet",
-        "doris-mae": "evaluation.sets.doris_mae:DorisMaeSet",
-        "functions": "evaluation.sets.functions:FunctionsSet",
-        "iclr2022": "evaluation.sets.iclr2022:Iclr2022Set",
-        "pairs": "evaluation.sets.pairs:PairsSet",
-        "relish": "evaluation.sets.aspire.relish:RelishSet",
-        "scidocs": "evaluation.sets.scidocs:ScidocsSet",
-        "trec": "evaluation.sets.trec:TrecSet",
-        "treccovid-rf": "evaluation.sets.aspire.treccovid:TreccovidRfSet",
-    }
-)
+# Where each test collection is read, as ``module:name``, and what it is.
+_KNOWN: Final = {
+    "beir": (
+        "evaluation.sets.beir:BeirSet",
+        "Any collection in BEIR's format: short texts as queries, the whole corpus to search.",
+    ),
+    "csfcube": (
+        "evaluation.sets.csfcube:CsfcubeSet",
+        "CSFCube: computer science papers similar to one in background, method or result.",
+    ),
+    "demo": (
+        "evaluation.sets.demo:DemoSet",
+        "The invented demo papers, which come with Akin: each a problem met with a method.",
+    ),
+    "doris-mae": (
+        "evaluation.sets.doris_mae:DorisMaeSet",
+        "DORIS-MAE: long questions of several aspects, each aspect judged on its own.",
+    ),
+    "functions": (
+        "evaluation.sets.functions:FunctionsSet",
+        "Labelled sentences: does a sentence find others with the same rhetorical function?",
+    ),
+    "iclr2022": (
+        "evaluation.sets.iclr2022:Iclr2022Set",
+        "ICLR 2022: similar papers of one conference, judged by experts.",
+    ),
+    "pairs": (
+        "evaluation.sets.pairs:PairsSet",
+        "Pairs of texts that belong together, such as the held-out co-citations of `akin train data`.",
+    ),
+    "relish": (
+        "evaluation.sets.aspire.relish:RelishSet",
+        "RELISH: biomedical papers, candidates judged by the authors of the query papers.",
+    ),
+    "scidocs": (
+        "evaluation.sets.scidocs:ScidocsSet",
+        "SciDocs: four ranking tasks, two classification tasks and a recommendation task.",
+    ),
+    "trec": (
+        "evaluation.sets.trec:TrecSet",
+        "Your own collection in TREC's form: a corpus, topics and qrels.",
+    ),
+    "treccovid-rf": (
+        "evaluation.sets.aspire.treccovid:TreccovidRfSet",
+        "TRECCOVID-RF: TREC-COVID with papers as queries, as ASPIRE's authors built it.",
+    ),
+}
+SETS: Final[Mapping[str, str]] = MappingProxyType({name: where for name, (where, _) in _KNOWN.items()})
+DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType({name: what for name, (_, what) in _KNOWN.items()})
 
 
 @dataclass(frozen=True, slots=True)

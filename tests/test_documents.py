@@ -10,6 +10,7 @@ import akin
 from benchmarks.relevance import objectives_page
 from benchmarks.suite.report import page, picture
 from evaluation.suite.figures import read_sections
+from evaluation.suite.listing import SUITE
 from evaluation.suite.page import filled
 
 ROOT = Path(akin.__file__).parents[1]
@@ -21,6 +22,7 @@ DOCUMENTS = [
 DEFAULT = "minilm:ot:focus:words"
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 NAMED = re.compile(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:toml|md|lock))`")
+FOLDERS = {"akin", "benchmarks", "docker", "docs", "evaluation", "indexer", "models", "service", "tests"}
 # Pages of package registries: they show how to install a package, and its own documentation how to use it.
 REGISTRY = re.compile(
     r"(?i)\b(?:[\w.-]+\.)?(?:pypi\.org|pypi\.python\.org|pythonhosted\.org|anaconda\.org|npmjs\.(?:com|org)"
@@ -118,13 +120,43 @@ def test_the_page_of_quality_holds_a_table_of_every_part_that_was_measured() -> 
     assert [] == [name for name in sections if f"<!-- figures: {name}" not in text]
 
 
+def test_the_page_of_quality_shows_every_part_or_says_that_it_was_not_measured() -> None:
+    """Each part of the suite has a table or is named at the end; each section before the end has a table."""
+    text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
+    *sections, rest = text.split("\n## ")[1:]
+    assert rest.startswith("Not measured here\n")
+    assert [] == [each.partition("\n")[0] for each in sections if "\n<!-- figures: " not in each]
+    named = re.sub(r"[^a-z0-9]", "", rest.lower())
+    left = [name for name in SUITE if f"<!-- figures: {name}" not in text]
+    assert left
+    assert [] == [name for name in left if re.sub(r"[^a-z0-9]", "", name).removesuffix("s") not in named]
+
+
 def test_the_newcomers_map_is_true() -> None:
     """Every file and folder that CONTRIBUTING names is there."""
     named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    folders = {"": ROOT, "akin": ROOT / "akin", "tests": ROOT / "tests"}
-    missing = [name for name in named if not any((folder / name).exists() for folder in folders.values())]
+    folders = (ROOT, ROOT / "akin", ROOT / "tests")
+    missing = [name for name in named if not any((folder / name).exists() for folder in folders)]
     assert len(named) > 30
     assert [] == missing
+
+
+def repository_paths(text: str) -> list[str]:
+    """Those paths of a document, between backticks, that begin with a folder of the repository."""
+    return [name for name in NAMED.findall(text) if "/" in name and name.partition("/")[0] in FOLDERS]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_path_that_a_document_names_is_there(path: Path) -> None:
+    """Files move; a document that names the old place sends its reader nowhere."""
+    named = repository_paths(path.read_text(encoding="utf-8"))
+    assert [] == [name for name in named if not (ROOT / name).exists()]
+
+
+def test_paths_of_the_repository_are_told_from_others() -> None:
+    """A test and a folder are paths; a route, a media type and a reader's folder are not."""
+    text = "`tests/test_documents.py` and `models/text/`, not `/v1/search`, `text/csv`, `DIR/found.jsonl`"
+    assert ["tests/test_documents.py", "models/text/"] == repository_paths(text)
 
 
 def test_the_page_of_speed_is_made_from_its_figures() -> None:

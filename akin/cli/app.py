@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from akin.cli.commands import COMMANDS, FIRST, PANELS, Listed
 from akin.cli.consoles import stderr
+from akin.cli.help import present_params, presented
 from models.errors import AkinError
 from models.extras import needed
 from models.registry import uncollected
@@ -40,7 +41,7 @@ class _Command(TyperCommand):
             alone.command(self.name)(called)
             command = typer.main.get_command(alone)
         command.name = self.name
-        return command
+        return presented(command)
 
 
 class _Commands(TyperGroup):
@@ -54,6 +55,11 @@ class _Commands(TyperGroup):
             if cmd_name in commands:
                 return _Command(cmd_name, commands[cmd_name], panel)
         return None
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)
+        present_params(params)
+        return params
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         near = get_close_matches(args[0], COMMANDS, n=1)
@@ -72,7 +78,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(1) from error
         except KeyboardInterrupt as interrupt:
             stderr.print(
-                "Interrupted. What was published before stays served; the same command goes on where it was."
+                "Interrupted. What was published before stays served; run the same command again to resume."
             )
             raise typer.Exit(130) from interrupt
 

@@ -1,7 +1,7 @@
 """What a larger collection costs, by arithmetic from measured runs: python -m benchmarks.indexing.scale
 
-It writes the tables of docs/measured/scale.md from docs/images/sizes.json (commands and queries at 10,000 to
-1,000,000 papers) and docs/measured/performance.json (the encoder).
+It writes the tables of docs/measured/scale.md from docs/measured/sizes.json (commands and queries at
+10,000 to 1,000,000 papers) and docs/measured/performance.json (the encoder).
 """
 
 import json
@@ -119,7 +119,7 @@ def page(documents: Path) -> str:
     """docs/measured/scale.md, its tables made anew."""
     sizes, performance = (
         json.loads((documents / name).read_text(encoding="utf-8"))
-        for name in ("images/sizes.json", "measured/performance.json")
+        for name in ("measured/sizes.json", "measured/performance.json")
     )
     made = iter(tables(sizes, performance))
     return re.sub(

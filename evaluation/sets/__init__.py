@@ -1,1 +1,1 @@
-"""Test collections, one file each; ``evaluation.collection.SETS`` names them."""
+"""Test collections, one file each; ``evaluation.collection`` names them."""

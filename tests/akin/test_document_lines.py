@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import re
 import shlex
 import shutil
@@ -12,7 +13,9 @@ import httpx
 import pytest
 import typer
 
+import akin
 from akin.cli.app import app
+from akin.client.answers.ranked import SearchAnswer
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run
@@ -22,6 +25,14 @@ from tests.support.servers.loopback import served
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 OURS = {"akin", "evaluation", "indexer", "models", "service", "tests"}
 ADDRESS = "http://127.0.0.1:8000"
+# Whose methods the calls of the page of tasks are: those of a collection and of a client are the same.
+OWNERS = {
+    "akin": (akin,),
+    "papers": (akin.Collection, akin.Client),
+    "client": (akin.Client,),
+    "": (SearchAnswer,),
+}
+OWNERS["answer"] = OWNERS[""]
 # What stands in a line for something of the reader's own.
 THEIRS = {
     "DIR": "my-papers",
@@ -142,3 +153,58 @@ def test_every_python_example_is_python_of_this_version(page: Path) -> None:
             if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in OURS:
                 module = importlib.import_module(str(node.module))
                 assert all(hasattr(module, each.name) for each in node.names), (node.module, code)
+
+
+def python_calls(page: Path) -> list[str]:
+    """The code in the column "in Python" of a page's tables."""
+    calls = []
+    for table in re.findall(r"(?m)(?:^\|.*\n)+", page.read_text(encoding="utf-8")):
+        head, _, *rows = [re.split(r"\s*(?<!\\)\|\s*", line.strip())[1:-1] for line in table.splitlines()]
+        if "in Python" in head:
+            calls += [code for row in rows for code in re.findall(r"`([^`]+)`", row[head.index("in Python")])]
+    return [code for code in calls if "(" in code]
+
+
+def unfit(code: str) -> str:
+    """Why a call cannot be made as written; empty if it can. A lone ``...`` stands for any arguments."""
+    owner, _, rest = code.partition(".")
+    (called,) = ast.parse(rest).body
+    assert isinstance(called, ast.Expr)
+    assert isinstance(called.value, ast.Call)
+    call = called.value
+    given = {str(each.arg): each.value for each in call.keywords}
+    for each in OWNERS[owner]:
+        method = getattr(each, ast.unparse(call.func), None)
+        if method is None:
+            return f"{each.__name__} has no {ast.unparse(call.func)}"
+        of_class = () if each is akin else (None,)
+        if [ast.unparse(argument) for argument in call.args] == ["..."] and not given:
+            continue
+        try:
+            inspect.signature(method).bind(*of_class, *call.args, **given)
+        except TypeError as error:
+            return str(error)
+    return ""
+
+
+def test_every_call_of_the_page_of_tasks_can_be_made() -> None:
+    """Its method is there, in the collection and in the client, and takes these arguments."""
+    calls = python_calls(ROOT / "docs" / "tasks.md")
+    assert len(calls) > 20
+    assert {} == {code: why for code in calls if (why := unfit(code))}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "papers.serch(ID)",
+        "papers.search(ID, faset='method')",
+        "papers.compare(ID)",
+        "client.find_papers()",
+        "akin.index('a.bib')",
+        ".to_bibtex(ID)",
+    ],
+)
+def test_a_call_that_is_wrong_is_seen(code: str) -> None:
+    """A misspelt method or keyword, an argument too few or too many."""
+    assert unfit(code)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.collection import SETS
+from evaluation.collection import DESCRIPTIONS, SETS
 from evaluation.run import Run, read_trec, write_trec
 from evaluation.tasks.candidates import measure_candidates
 from indexer.index.backends.exact import ExactIndex
@@ -42,10 +42,18 @@ def test_a_narrow_terminal_shows_every_interval() -> None:
 
 
 def test_every_known_set_has_a_command() -> None:
-    """The commands are the sets and the two verbs; a folder without a collection tells where to get it."""
-    shown = run("evaluate", "--help")
-    for name in (*SETS, "compare", "candidates"):
+    """The commands are the sets, each with what it is, and the verbs."""
+    shown = run("evaluate", "--help", width=200)
+    for name, description in DESCRIPTIONS.items():
+        assert re.search(rf" {name} +{re.escape(description)} ", shown), name
+    for name in ("compare", "candidates"):
         assert f" {name} " in shown
+
+
+def test_help_says_where_a_collection_comes_from() -> None:
+    """Unless it comes with Akin."""
+    assert "where to download it" in flat(run("evaluate", "relish", "--help"))
+    assert "where to download it" not in flat(run("evaluate", "demo", "--help"))
 
 
 @pytest.mark.parametrize("name", list(SETS))

@@ -1,7 +1,8 @@
 """Commands as a user gives them, and what they print."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 from typer.testing import CliRunner
@@ -32,3 +33,18 @@ def parsed(words: Sequence[str]) -> typer.Context:
 def flat(text: str) -> str:
     """Text without line wrapping."""
     return " ".join(text.split())
+
+
+def helps() -> Iterator[tuple[str, typer.Context]]:
+    """Every command and subcommand by its words, with the context that its help is written in."""
+    group: Any = typer.main.get_command(app)
+    waiting = [("akin", group, None)]
+    while waiting:
+        name, command, parent = waiting.pop()
+        context = typer.Context(command, parent, info_name=name.split()[-1])
+        yield name, context
+        for below in command.list_commands(context) if hasattr(command, "list_commands") else ():
+            found = command.get_command(context, below)
+            waiting.append(
+                (f"{name} {below}", getattr(found, "loaded", lambda found=found: found)(), context)
+            )

@@ -24,7 +24,7 @@ from akin.cli.evaluation.scores import (
 )
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
-from evaluation.collection import SETS
+from evaluation.collection import DESCRIPTIONS, SETS
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.transport import Scorer
@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # takes seconds to import, which `akin --help` need not
 # What a system's name may hold and a file's had better not.
 _FILE_NAME = re.compile(r"[^\w.]+")
 _DEMO = Path(__file__).parents[2] / "demo"
+# Under a collection's description; the list of commands shows that alone.
+_WHERE_FROM = "\n\nIf PATH does not hold the collection, the error says where to download it."
 
 app = typer.Typer(
     help="Measure relevance: on a test collection, between two runs, or of the candidate stage.",
@@ -126,8 +128,8 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
     return measure
 
 
-for _name in SETS:
-    app.command(_name, help=f"Measure systems on {_name}; a folder without it tells where to get it.")(
+for _name, _description in DESCRIPTIONS.items():
+    app.command(_name, help=f"{_description}{_WHERE_FROM * (_name != 'demo')}")(
         _set_command(_name, _DEMO if _name == "demo" else ...)
     )
 

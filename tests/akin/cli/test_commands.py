@@ -13,7 +13,7 @@ import typer
 from akin.cli.app import app
 from akin.cli.commands import COMMANDS, FIRST
 from tests.support.builds import ROOT
-from tests.support.commands import flat, parsed, run
+from tests.support.commands import flat, helps, parsed, run
 
 HEAVY = {"torch", "numpy", "transformers", "fastapi", "faiss", "pyarrow"}
 MAIN = "import sys; sys.argv[0] = 'akin'; from akin.__main__ import main; main()"
@@ -42,6 +42,23 @@ def test_every_command_is_listed_with_what_its_own_help_says_first() -> None:
     help_of = {name: group.get_command(None, name).loaded().help for name in COMMANDS}
     first = {name: flat(inspect.cleandoc(text).split("\n\n")[0]) for name, text in help_of.items()}
     assert first == {name: each.summary for name, each in COMMANDS.items()}
+
+
+def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
+    """`--help`, not `--help <bool>`; CORPORA, as the text says, and not `corpora`."""
+    params = [(name, each) for name, context in helps() for each in context.command.get_params(context)]
+    assert len(params) > 300
+    flags = {each.metavar for _, each in params if getattr(each, "is_flag", False)}
+    assert {""} == flags
+    arguments = [each.metavar for _, each in params if each.param_type_name == "argument"]
+    assert {True} == {each.isupper() for each in arguments}
+    assert "--help <" not in flat(shown("index", "--help"))
+
+
+def test_help_wraps_at_the_width_of_the_terminal() -> None:
+    """A paragraph is one line to typer, however the source breaks it."""
+    paragraphs = [each for _, context in helps() for each in (context.command.help or "").split("\n\n")]
+    assert [] == [each for each in paragraphs if "\n" in each]
 
 
 def test_help_loads_nothing() -> None:

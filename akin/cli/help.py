@@ -1,0 +1,31 @@
+"""How a command's ``--help`` looks, where typer's own look would mislead."""
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+
+
+def presented(command: Any) -> Any:
+    """The command, and all below it: flags without a type, arguments in capitals, paragraphs unbroken.
+
+    Typer shows a flag as ``--help <bool>``, as if it took a value, an argument as ``corpora`` where the text
+    says CORPORA, and keeps the line breaks of a docstring, whatever the width of the terminal.
+    """
+    present_params([*command.params, command.get_help_option(typer.Context(command))])
+    if command.help:
+        paragraphs = inspect.cleandoc(command.help).split("\n\n")
+        command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    for each in getattr(command, "commands", {}).values():
+        presented(each)
+    return command
+
+
+def present_params(params: Iterable[Any]) -> None:
+    """Give flags no type and arguments their name in capitals."""
+    for param in params:
+        if param.metavar is None and param.param_type_name == "argument":
+            param.metavar = param.name.upper()
+        elif param.metavar is None and param.is_flag:
+            param.metavar = ""
