@@ -29,7 +29,7 @@ class CandidateRow:
     """One figure in percent over ``n`` queries, with its 95 % interval.
 
     ``recall``: how many of the ``depth`` nearest papers by exact single match are among the ``depth``
-    candidates. ``top@20``: how many of the first 20 of an exhaustive re-ranking by transport are among them.
+    candidates; ``exact`` itself has none. ``top@20``: how many of the first 20 of an exhaustive re-ranking by transport are among them.
     """
 
     backend: str
@@ -110,9 +110,10 @@ def _of_query(
     values = {}
     for backend in indexed:
         for depth in depths:
-            # What exact search finds at a depth begins what it finds at a greater one.
+            # What exact search finds at a depth begins what it finds at a greater one: its recall says nothing.
             found = set(nearest[:depth] if backend == "exact" else search(backend, depth))
-            values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
+            if backend != "exact":
+                values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
             values[backend, depth, f"top@{TOP}"] = 100 * len(found & best) / len(best)
     return values
 
