@@ -29,7 +29,8 @@ class CandidateRow:
     """One figure in percent over ``n`` queries, with its 95 % interval.
 
     ``recall``: how many of the ``depth`` nearest papers by exact single match are among the ``depth``
-    candidates; ``exact`` itself has none. ``top@20``: how many of the first 20 of an exhaustive re-ranking by transport are among them.
+    candidates; the exact index has none. ``top@20``: how many of the first 20 of an exhaustive re-ranking by
+    transport are among them.
     """
 
     backend: str
@@ -110,7 +111,7 @@ def _of_query(
     values = {}
     for backend in indexed:
         for depth in depths:
-            # What exact search finds at a depth begins what it finds at a greater one: its recall says nothing.
+            # What exact search finds at a depth begins what it finds at a greater one.
             found = set(nearest[:depth] if backend == "exact" else search(backend, depth))
             if backend != "exact":
                 values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
