@@ -93,8 +93,8 @@ class Published(Measure):
     at: Callable[[int, int], PublishedMeasure]
 
 
-# Names as tables have them, ``k`` and ``p`` standing for a number. Papers call two measures NDCG: CSFCube's and
-# ASPIRE's (ranks 1 and 2 undiscounted) is NDCG here, trec_eval's (rank 2 discounted) is nDCG.
+# Names as tables have them, ``k`` and ``p`` standing for a number. Papers call two measures NDCG: CSFCube's
+# and ASPIRE's (ranks 1 and 2 undiscounted) is NDCG here, trec_eval's (rank 2 discounted) is nDCG.
 MEASURES: Mapping[str, Measure] = MappingProxyType(
     {
         "NDCG%p": Own("CSFCube's NDCG to a depth of p percent of the pool", _ndcg_percent),

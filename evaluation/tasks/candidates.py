@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from evaluation.statistics.bootstrap import interval
-from evaluation.statistics.summary import ALL, Row
+from evaluation.statistics.summary import ALL, Figures, Row
+from evaluation.tasks.task import How
 from indexer.index.vector_index import build_index
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
@@ -49,6 +50,24 @@ def figure_rows(found: Sequence[CandidateRow]) -> list[Row]:
         for one in found
         for bounds in [(one.value, one.low, one.high, one.n)]
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The task: the candidate stage of an indexed collection with its own index and ``backends``."""
+
+    backends: tuple[str, ...]
+
+    def measure(self, path: Path, how: How) -> Figures:
+        """Recall and what re-ranking would lose, at each depth, of 50 queries at most."""
+        found = measure_candidates(
+            path,
+            backends=self.backends,
+            n_queries=min(how.limit_queries or 50, 50),
+            device=how.device,
+            on_progress=how.on_progress,
+        )
+        return Figures(len(open_snapshot(path)), found[0].n, tuple(figure_rows(found)))
 
 
 def measure_candidates(
