@@ -7,44 +7,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import ir_measures
-from ir_measures.measures import Measure
+from ir_measures import AP, RR, P, R, Rprec, nDCG
+from ir_measures.measures import Measure as PublishedMeasure
 
 from evaluation.collection import Collection, EvalQuery
 from evaluation.run import Run
 from models.errors import UnknownNameError
-
-# Names as tables have them, ``k`` and ``p`` standing for a number. Case tells two measures apart: NDCG is
-# CSFCube's and ASPIRE's (ranks 1 and 2 undiscounted), nDCG is trec_eval's (rank 2 discounted).
-MEASURES: Mapping[str, str] = MappingProxyType(
-    {
-        "NDCG%p": "CSFCube's NDCG to a depth of p percent of the pool; ranks 1 and 2 undiscounted",
-        "NDCG@k": "CSFCube's NDCG to depth k; ranks 1 and 2 undiscounted",
-        "NDCG": "CSFCube's NDCG over the whole pool; ranks 1 and 2 undiscounted",
-        "nDCG@k": "trec_eval's nDCG to depth k; rank i discounted by log2(i + 1)",
-        "nDCG": "trec_eval's nDCG over the whole ranking; rank i discounted by log2(i + 1)",
-        "MAP": "mean over the relevant papers of the precision at their ranks",
-        "MAP@R": "the same over the first R ranks alone, R being the number of relevant papers",
-        "P@k": "the share of the first k papers that is relevant",
-        "R@k": "the share of the relevant papers among the first k",
-        "F1@k": "the harmonic mean of P@k and R@k of each query",
-        "RR": "one over the rank of the first relevant paper",
-        "Rprec": "the share of the first R papers that is relevant, R being the number of relevant papers",
-        "precision@last-relevant": "R over the rank of the last relevant paper; in the papers, R-precision",
-    }
-)
-
-# trec_eval's definitions, at the grade from which a paper is relevant.
-_PUBLISHED: Mapping[str, Callable[[int, int], Measure]] = MappingProxyType(
-    {
-        "nDCG@k": lambda _relevant_from, k: ir_measures.nDCG @ k,
-        "nDCG": lambda _relevant_from, _: ir_measures.nDCG,
-        "MAP": lambda relevant_from, _: ir_measures.AP(rel=relevant_from),
-        "P@k": lambda relevant_from, k: ir_measures.P(rel=relevant_from) @ k,
-        "R@k": lambda relevant_from, k: ir_measures.R(rel=relevant_from) @ k,
-        "RR": lambda relevant_from, _: ir_measures.RR(rel=relevant_from),
-        "Rprec": lambda relevant_from, _: ir_measures.Rprec(rel=relevant_from),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +35,99 @@ class _Judged:
         return sum(grade >= self.relevant_from for grade in grades)
 
 
+def _dcg(grades: Sequence[int]) -> float:
+    """Grade 1 undiscounted, then grade i over log2(i): ranks 1 and 2 count alike (semantics 3.7)."""
+    return math.fsum(grade / math.log2(max(rank, 2)) for rank, grade in enumerate(grades, start=1) if grade)
+
+
+def _ndcg(judged: _Judged, depth: int) -> float:
+    ideal = _dcg(judged.ideal[:depth])
+    return _dcg(judged.ranked[:depth]) / ideal if ideal else 0.0
+
+
+def _ndcg_percent(judged: _Judged, percent: int) -> float:
+    # A pool under 100 / percent papers would leave nothing to look at.
+    return _ndcg(judged, max(1, judged.n_pool * percent // 100))
+
+
+def _map_at_r(judged: _Judged, _: int) -> float:
+    """Musgrave, Belongie and Lim, A Metric Learning Reality Check (ECCV 2020)."""
+    n_relevant = judged.n_relevant
+    found, total = 0, 0.0
+    for rank, grade in enumerate(judged.ranked[:n_relevant], start=1):
+        if grade >= judged.relevant_from:
+            found += 1
+            total += found / rank
+    return total / n_relevant if n_relevant else 0.0
+
+
+def _f1(judged: _Judged, k: int) -> float:
+    """P and R share their numerator, so 2PR / (P + R) is twice it over the sum of their denominators."""
+    return 2 * judged.n_relevant_in(judged.ranked[:k]) / (k + judged.n_relevant)
+
+
+def _precision_at_last_relevant(judged: _Judged, _: int) -> float:
+    """0 where the run left a relevant paper out: the rank of the last one is then beyond any."""
+    found = [rank for rank, grade in enumerate(judged.ranked, start=1) if grade >= judged.relevant_from]
+    return len(found) / found[-1] if found and len(found) == judged.n_relevant else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What a measure says of a ranking."""
+
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Own(Measure):
+    """``of`` computes it for one query, from 0 to 1, given the number in the measure's name (0: none)."""
+
+    of: Callable[[_Judged, int], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Published(Measure):
+    """``at`` is trec_eval's, from ir-measures, given the least relevant grade and the number."""
+
+    at: Callable[[int, int], PublishedMeasure]
+
+
+# Names as tables have them, ``k`` and ``p`` standing for a number. Papers call two measures NDCG: CSFCube's
+# and ASPIRE's (ranks 1 and 2 undiscounted) is NDCG here, trec_eval's (rank 2 discounted) is nDCG.
+MEASURES: Mapping[str, Measure] = MappingProxyType(
+    {
+        "NDCG%p": Own("CSFCube's NDCG to a depth of p percent of the pool", _ndcg_percent),
+        "NDCG@k": Own("CSFCube's NDCG to depth k", _ndcg),
+        "NDCG": Own("CSFCube's NDCG over the whole pool", lambda one, _: _ndcg(one, one.n_pool)),
+        "nDCG@k": Published("trec_eval's nDCG to depth k", lambda _, k: nDCG @ k),
+        "nDCG": Published("trec_eval's nDCG over the whole ranking", lambda *_: nDCG),
+        "MAP": Published(
+            "mean over the relevant papers of the precision at their ranks", lambda grade, _: AP(rel=grade)
+        ),
+        "MAP@R": Own(
+            "the same over the first R ranks alone, R being the number of relevant papers", _map_at_r
+        ),
+        "P@k": Published(
+            "the share of the first k papers that is relevant", lambda grade, k: P(rel=grade) @ k
+        ),
+        "R@k": Published(
+            "the share of the relevant papers among the first k", lambda grade, k: R(rel=grade) @ k
+        ),
+        "F1@k": Own("the harmonic mean of P@k and R@k of each query", _f1),
+        "RR": Published("one over the rank of the first relevant paper", lambda grade, _: RR(rel=grade)),
+        "Rprec": Published(
+            "the share of the first R papers that is relevant, R as in MAP@R",
+            lambda grade, _: Rprec(rel=grade),
+        ),
+        "precision@last-relevant": Own(
+            "R over the rank of the last relevant paper; in the papers, R-precision",
+            _precision_at_last_relevant,
+        ),
+    }
+)
+
+
 def per_query(
     collection: Collection, run: Run, measures: Sequence[str] | None = None
 ) -> dict[str, dict[str, float]]:
@@ -78,28 +139,28 @@ def per_query(
     counts, as for trec_eval. Raises UnknownNameError for a measure that is none of MEASURES.
     """
     names = tuple(dict.fromkeys(collection.measures if measures is None else measures))
-    families = {name: _family(name) for name in names}
+    found = {name: _measure(name) for name in names}
     rankings = {query.id: _ranking(query, run) for query in collection.queries}
     grades = {query.id: _grades(query, collection) for query in collection.queries}
 
     published = {
-        name: _PUBLISHED[family](collection.relevant_from, number)
-        for name, (family, number) in families.items()
-        if family in _PUBLISHED
+        name: measure.at(collection.relevant_from, number)
+        for name, (measure, number) in found.items()
+        if isinstance(measure, Published)
     }
     values = _published(published, rankings, grades)
     for query in collection.queries:
         judged = _judged(query, collection, ranking=rankings[query.id], grades=grades[query.id])
-        for name, (family, number) in families.items():
-            if family in _OURS:
-                values[name, query.id] = 100.0 * _OURS[family](judged, number)
+        for name, (measure, number) in found.items():
+            if isinstance(measure, Own):
+                values[name, query.id] = 100.0 * measure.of(judged, number)
     return {
         name: {query.id: values.get((name, query.id), 0.0) for query in collection.queries} for name in names
     }
 
 
 def _published(
-    measures: Mapping[str, Measure],
+    measures: Mapping[str, PublishedMeasure],
     rankings: Mapping[str, Sequence[str]],
     grades: Mapping[str, Mapping[str, int]],
 ) -> dict[tuple[str, str], float]:
@@ -121,15 +182,15 @@ def _published(
     }
 
 
-def _family(name: str) -> tuple[str, int]:
-    """``("P@k", 20)`` for ``"P@20"``; the number is 0 where the measure takes none."""
+def _measure(name: str) -> tuple[Measure, int]:
+    """``MEASURES["P@k"]`` and 20 for ``"P@20"``; the number is 0 where the measure takes none."""
     match = re.fullmatch(r"(.*[@%])([1-9][0-9]*)", name)
     family = name if match is None else match[1] + ("p" if match[1].endswith("%") else "k")
     if family not in MEASURES or (match is None and family[-2:] in {"@k", "%p"}):
         raise UnknownNameError(
             f"Unknown measure {name!r}; known: {', '.join(MEASURES)}, with a number for k and p."
         )
-    return family, 0 if match is None else int(match[2])
+    return MEASURES[family], 0 if match is None else int(match[2])
 
 
 def _ranking(query: EvalQuery, run: Run) -> list[str]:
@@ -160,56 +221,3 @@ def _judged(
         n_pool=len(pool) - (query.paper.id in pool),
         relevant_from=collection.relevant_from,
     )
-
-
-def _dcg(grades: Sequence[int]) -> float:
-    """Grade 1 undiscounted, then grade i over log2(i): ranks 1 and 2 count alike (semantics 3.7)."""
-    return math.fsum(grade / math.log2(max(rank, 2)) for rank, grade in enumerate(grades, start=1) if grade)
-
-
-def _ndcg(judged: _Judged, depth: int) -> float:
-    ideal = _dcg(judged.ideal[:depth])
-    return _dcg(judged.ranked[:depth]) / ideal if ideal else 0.0
-
-
-def _ndcg_percent(judged: _Judged, percent: int) -> float:
-    # A pool under 100 / percent papers would leave nothing to look at.
-    return _ndcg(judged, max(1, judged.n_pool * percent // 100))
-
-
-def _ndcg_whole(judged: _Judged, _: int) -> float:
-    return _ndcg(judged, judged.n_pool)
-
-
-def _map_at_r(judged: _Judged, _: int) -> float:
-    """Musgrave, Belongie and Lim, A Metric Learning Reality Check (ECCV 2020)."""
-    n_relevant = judged.n_relevant
-    found, total = 0, 0.0
-    for rank, grade in enumerate(judged.ranked[:n_relevant], start=1):
-        if grade >= judged.relevant_from:
-            found += 1
-            total += found / rank
-    return total / n_relevant if n_relevant else 0.0
-
-
-def _f1(judged: _Judged, k: int) -> float:
-    """P and R share their numerator, so 2PR / (P + R) is twice it over the sum of their denominators."""
-    return 2 * judged.n_relevant_in(judged.ranked[:k]) / (k + judged.n_relevant)
-
-
-def _precision_at_last_relevant(judged: _Judged, _: int) -> float:
-    """0 where the run left a relevant paper out: the rank of the last one is then beyond any."""
-    found = [rank for rank, grade in enumerate(judged.ranked, start=1) if grade >= judged.relevant_from]
-    return len(found) / found[-1] if found and len(found) == judged.n_relevant else 0.0
-
-
-_OURS: Mapping[str, Callable[[_Judged, int], float]] = MappingProxyType(
-    {
-        "NDCG%p": _ndcg_percent,
-        "NDCG@k": _ndcg,
-        "NDCG": _ndcg_whole,
-        "MAP@R": _map_at_r,
-        "F1@k": _f1,
-        "precision@last-relevant": _precision_at_last_relevant,
-    }
-)

@@ -8,6 +8,7 @@ import anyio
 import httpx
 
 from akin.client import calls, responses
+from akin.client.adding import Papers
 from akin.client.answers.batches import Batch, BatchResult
 from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
@@ -25,7 +26,6 @@ from akin.client.queries import (
     ListFilters,
     ListRequest,
     MatchRequest,
-    NewPaper,
     RecommendationsRequest,
     RecommendKeywords,
     SearchKeywords,
@@ -35,13 +35,14 @@ from akin.client.queries import (
     SentenceRequest,
 )
 from akin.client.sending import DEFAULT_URL, Retries
-from akin.client.signatures import same_as
+from akin.client.signatures import all_spelt, same_as
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
 _List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
 
 
+@all_spelt
 class AsyncClient:
     """As ``Client``, for asyncio and trio; use it in an ``async with`` block, or ``aclose`` it."""
 
@@ -160,13 +161,14 @@ class AsyncClient:
         """As ``Client.find_papers``."""
         return await self._send(calls.find_papers(title, limit))
 
-    async def add(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
+    async def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add``."""
         return await self._send(calls.add(papers, wait=wait))
 
-    async def delete(self, paper_id: str) -> None:
+    async def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
-        await self._send(calls.delete(paper_id))
+        for each in calls.ids_of(paper_id):
+            await self._send(calls.delete(each))
 
     async def save_query(
         self,

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, Generic, TypeVar
@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import httpx
 from pydantic import TypeAdapter
 
+from akin.client.adding import Papers, papers_to_add
 from akin.client.answers.batches import Batch, BatchResult, Problem
 from akin.client.answers.matches import ComparedPapers, MatchAnswer, MatchedSubmission, Profile, ProfileList
 from akin.client.answers.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
@@ -24,7 +25,6 @@ from akin.client.queries import (
     Draft,
     ListRequest,
     MatchRequest,
-    NewPaper,
     RecommendationsRequest,
     SearchRequest,
     Seed,
@@ -175,10 +175,18 @@ def find_papers(title: str, limit: int) -> Call[TitlesAnswer]:
     return Call("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
 
 
-def add(papers: Sequence[NewPaper], *, wait: bool) -> Call[PapersAccepted]:
-    """Papers to add or replace; ``wait``: until they show."""
+def add(papers: Papers, *, wait: bool) -> Call[PapersAccepted]:
+    """Papers to add or replace, or files of them; ``wait``: until they show."""
     path = "/v1/papers?wait=true" if wait else "/v1/papers"
-    return Call("POST", path, PapersAccepted, {"papers": [dict(paper) for paper in papers]})
+    return Call("POST", path, PapersAccepted, {"papers": papers_to_add(papers)})
+
+
+def ids_of(given: str | Sequence[str]) -> list[str]:
+    """The ids of one paper or several; raises InputError for what is none."""
+    ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(each, str) for each in ids):
+        raise InputError("Papers are deleted by their ids, which are texts; give one, or a list of them.")
+    return ids
 
 
 def delete(paper_id: str) -> Call[None]:

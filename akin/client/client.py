@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, Unpack, cast
 
 from akin.client import calls
+from akin.client.adding import Papers
 from akin.client.answers.matches import ComparedPapers, MatchAnswer
 from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
 from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
@@ -26,14 +27,15 @@ from akin.client.queries import (
     Filters,
     ListFilters,
     MatchRequest,
-    NewPaper,
     ScorerName,
     Seed,
     SentenceRequest,
     Unlike,
 )
+from akin.client.signatures import all_spelt
 
 
+@all_spelt
 class Client(Keeping):
     """A client of the service at ``url``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
@@ -232,13 +234,17 @@ class Client(Keeping):
         """Papers by a title as it is remembered, misspelt or cut short, the most alike first."""
         return self._send(calls.find_papers(title, limit))
 
-    def add(self, papers: Sequence[NewPaper], *, wait: bool = False) -> PapersAccepted:
+    def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:
         """Add papers, or replace those with their ids: all, or none; at most 1,000.
+
+        Each is a dictionary, or a file of papers of any format, of which entries that cannot be used are
+        skipped with a warning; one may stand by itself.
 
         With ``wait`` they are in answers when this returns, unless that takes more than five seconds.
         """
         return self._send(calls.add(papers, wait=wait))
 
-    def delete(self, paper_id: str) -> None:
-        """Delete a paper; nothing happens where there is none."""
-        self._send(calls.delete(paper_id))
+    def delete(self, paper_id: str | Sequence[str]) -> None:
+        """Delete a paper, or several, one after the other; nothing happens where there is none."""
+        for each in calls.ids_of(paper_id):
+            self._send(calls.delete(each))

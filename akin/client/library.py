@@ -13,10 +13,11 @@ from models.extras import needed
 
 if TYPE_CHECKING:
     from akin.client.queries import Seed
-    from indexer.corpus.rows import RawPaper
+    from indexer.corpus.library.entries import Entry
 
 MOST_SEEDS: Final = 500  # that recommendations take
 _SHOWN: Final = 5  # titles that are left out
+_TITLE: Final = -1  # the number of an entry's title among its names
 _Found = TypeVar("_Found")
 
 # Yields names of papers, to be sent the papers that the collection has by them: so it is the same with and
@@ -73,9 +74,9 @@ def read_seeds(files: Sequence[Path], *, most: int = MOST_SEEDS) -> Reading[Libr
             found.seeds.append({"paper_id": paper.id})
             continue
         try:
-            own = to_paper(replace(entry, id="seed", facets=None))
+            own = to_paper(replace(entry.paper, id="seed", facets=None))
         except InputError:
-            found.left_out.append(_title(entry) or str(entry.id))
+            found.left_out.append(entry.title or str(entry.paper.id))
             continue
         found.n_pasted += 1
         found.seeds.append({"title": own.title, "abstract": own.abstract})
@@ -85,35 +86,35 @@ def read_seeds(files: Sequence[Path], *, most: int = MOST_SEEDS) -> Reading[Libr
     return found
 
 
-def _known(entries: "Sequence[RawPaper]") -> Reading[list[Paper | None]]:
-    """The papers of the collection that entries are by their ids, or else by their titles."""
+def _known(entries: "Sequence[Entry]") -> Reading[list[Paper | None]]:
+    """The papers of the collection that entries are: by the first name that it knows, or by their titles."""
     known: list[Paper | None] = [None] * len(entries)
-    for name_of in (_id, _title):
-        places = [place for place, entry in enumerate(entries) if known[place] is None and name_of(entry)]
+    most = max((len(entry.names) for entry in entries), default=0)
+    for nth in (*range(most), _TITLE):
+        asked = {place: name for place, entry in enumerate(entries) if (name := _nth(entry, nth))}
+        places = [place for place in asked if known[place] is None]
         if places:
-            papers = yield [name_of(entries[place]) for place in places]
+            papers = yield [asked[place] for place in places]
             for place, paper in zip(places, papers, strict=True):
                 known[place] = paper
     return known
 
 
-def _id(entry: "RawPaper") -> str:
+def _nth(entry: "Entry", nth: int) -> str:
+    """A name of an entry by its number, or its title; empty where there is none that can be asked for."""
     from indexer.corpus.rows import MAX_TITLE_CHARS  # noqa: PLC0415
 
-    return entry.id if isinstance(entry.id, str) and len(entry.id) <= MAX_TITLE_CHARS else ""
-
-
-def _title(entry: "RawPaper") -> str:
-    from indexer.corpus.rows import MAX_TITLE_CHARS, clean  # noqa: PLC0415
-
-    return clean(entry.title)[:MAX_TITLE_CHARS] if isinstance(entry.title, str) else ""
+    if nth == _TITLE:
+        return entry.title[:MAX_TITLE_CHARS]
+    name = entry.names[nth] if nth < len(entry.names) else ""
+    return name if len(name) <= MAX_TITLE_CHARS else ""
 
 
 def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
     """Recommendations whose libraries ``like`` and ``unlike`` are seeds and negatives, as they are sent.
 
-    ``facet`` counts for every seed that names none of its own. Raises CorpusError, StorageError; warns of
-    entries that do not count.
+    ``facet`` counts for every seed that names none of its own. Raises InputError where there is no seed,
+    CorpusError, StorageError; warns of entries that do not count.
     """
     sent = dict(asked)
     facet = sent.pop("facet", None)
@@ -129,6 +130,10 @@ def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
             seeds = [_in_respect(seed, facet) for seed in seeds]
         if seeds or name in sent:
             sent[name] = seeds
+    if not sent.get("seeds"):
+        raise InputError(
+            "There is nothing to start from: give names of papers as seeds, or a library as like."
+        )
     return sent
 
 

@@ -29,7 +29,9 @@ class Pages(Generic[_List]):
         """That of the next page; ``None`` where there is none, or enough is there."""
         limit = self._asked.get("limit")
         if not self._pages:
-            return self._make({**self._asked, **({} if limit is None else {"limit": min(limit, PAGE)})})
+            # What is no number is for whoever checks the request to name.
+            page = min(limit, PAGE) if isinstance(limit, int) else limit
+            return self._make({**self._asked, **({} if limit is None else {"limit": page})})
         cursor = self._pages[-1].next_cursor
         missing = 0 if limit is None else limit - sum(map(len, self._pages))
         if cursor is None or missing < 1:

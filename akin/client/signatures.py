@@ -1,10 +1,14 @@
-"""Methods that are the same in several classes: what help() and editors show of them is written once."""
+"""Methods that are the same in several classes, written once; and what is said of a misspelt keyword."""
 
+import inspect
 from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
 from inspect import signature
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast, get_args
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
+_Kind = TypeVar("_Kind", bound=type)
 
 
 def same_as(method: Callable[..., Any]) -> Callable[[_Method], _Method]:
@@ -16,3 +20,43 @@ def same_as(method: Callable[..., Any]) -> Callable[[_Method], _Method]:
         return own
 
     return shown
+
+
+def spelt(method: _Method) -> _Method:
+    """A method that says which keyword was perhaps meant; raises TypeError for one that it does not take."""
+    known = _keywords(method)
+
+    @wraps(method)
+    def asked(*given: Any, **keywords: Any) -> Any:
+        for name in keywords:
+            if name not in known:
+                raise TypeError(_unknown(method.__name__, name, known))
+        return method(*given, **keywords)
+
+    return cast("_Method", asked)
+
+
+def all_spelt(kind: _Kind) -> _Kind:
+    """A class whose public methods, also those it inherits, are ``spelt``."""
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_"):
+            setattr(kind, name, spelt(method))
+    return kind
+
+
+def _keywords(method: Callable[..., Any]) -> list[str]:
+    """What a method takes by name; of ``**asked: Unpack[...]`` what the dictionary has."""
+    known = []
+    for each in signature(method).parameters.values():
+        if each.kind is each.VAR_KEYWORD:
+            (typed,) = get_args(each.annotation)
+            known += list(typed.__annotations__)
+        elif each.name != "self":
+            known.append(each.name)
+    return known
+
+
+def _unknown(method: str, name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    meant = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(known)}"
+    return f"{method}() got an unexpected keyword argument {name!r}; {meant}"

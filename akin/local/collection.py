@@ -8,6 +8,7 @@ from typing import Any, Final, Unpack, cast
 from pydantic import TypeAdapter
 
 from akin.client import calls
+from akin.client.adding import Papers
 from akin.client.answers.matches import ComparedPapers, MatchAnswer
 from akin.client.answers.papers import (
     FetchedPapers,
@@ -28,14 +29,13 @@ from akin.client.queries import (
     ListFilters,
     ListRequest,
     MatchRequest,
-    NewPaper,
     RecommendKeywords,
     SearchKeywords,
     SentenceKeywords,
     SentenceRequest,
 )
 from akin.client.queries import Seed as PaperSeed
-from akin.client.signatures import same_as
+from akin.client.signatures import all_spelt, same_as, spelt
 from akin.local.opened import as_answer, checked
 from akin.local.saved import WithSavedQueries
 from models.errors import InputError
@@ -78,6 +78,7 @@ _QUERY: TypeAdapter[Any] = TypeAdapter(QueryIn)
 _LISTED: Final = 100  # papers, where no limit is given
 
 
+@spelt
 def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
     """The collection in the folder ``data``; raises SnapshotMissingError where there is none.
 
@@ -88,6 +89,7 @@ def open_collection(data: str | Path, *, device: str = "auto") -> "Collection":
     return collection
 
 
+@all_spelt
 class Collection(WithSavedQueries):
     """The collection in ``data``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
@@ -189,7 +191,7 @@ class Collection(WithSavedQueries):
         return as_answer(PaperVectorsAnswer, out)
 
     @same_as(Client.add)
-    def add(self, papers: Sequence[NewPaper], *, wait: bool = True) -> PapersAccepted:
+    def add(self, papers: Papers, *, wait: bool = True) -> PapersAccepted:
         """As ``Client.add``; unless another process publishes at the moment, they are in answers at once."""
         given = checked(_PAPERS, calls.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
@@ -205,12 +207,14 @@ class Collection(WithSavedQueries):
         return as_answer(PapersAccepted, out)
 
     @same_as(Client.delete)
-    def delete(self, paper_id: str) -> None:
+    def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
-        change = self._ingest.delete(paper_id)
-        if change is not None:
+        changes = {each: self._ingest.delete(each) for each in calls.ids_of(paper_id)}
+        deleted = {each: change for each, change in changes.items() if change is not None}
+        if deleted:
             self._ingest.absorb()
-            self._ingest.wait_until_gone(paper_id, change)
+        for each, change in deleted.items():
+            self._ingest.wait_until_gone(each, change)
 
     @same_as(Client.paper)
     def paper(self, paper_id: str) -> Paper:

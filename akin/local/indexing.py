@@ -8,18 +8,21 @@ from typing import Literal
 
 import orjson
 
+from akin.client.adding import parts_of
 from akin.client.queries import NewPaper
+from akin.client.signatures import spelt
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, arguments_for, build, load_models
 from indexer.files.durable import storage_errors
-from models.errors import InputError
+from models.errors import CorpusError, InputError
 from models.types import ProgressFn, unseen
 
 _NAMED = 3  # papers that were not indexed
 
 
+@spelt
 def index(
-    papers: str | Path | Iterable[str | Path] | Iterable[NewPaper],
+    papers: str | Path | NewPaper | Iterable[str | Path] | Iterable[NewPaper],
     data: str | Path,
     *,
     encoder: str = "",
@@ -42,7 +45,7 @@ def index(
     ``encoder`` and ``backend`` are those of ``akin index``: the collection's own where it is begun. Of at
     most ``limit`` papers is read. ``on_progress`` gets a stage in words, how much is done, and of how much.
 
-    Raises CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
+    Raises InputError, CorpusError, EncoderError, StorageError, EncoderMismatchError, BuildLockedError.
     """
     folder = Path(data)
     arguments = arguments_for(
@@ -55,29 +58,33 @@ def index(
         limit=limit,
         on_error=on_error,
     )
-    given = [papers] if isinstance(papers, str | Path) else list(papers)
+    given = list(parts_of(papers))
+    if not given:
+        raise InputError("There is no paper to index: the list is empty.")
     with TemporaryDirectory(prefix="akin-") as scratch:
-        report = build(
-            _files(given, Path(scratch)),
-            folder,
-            load_models(arguments),
-            arguments=arguments,
-            on_progress=on_progress,
-            replace=replace,
-        )
+        file = Path(scratch) / "papers.jsonl"
+        try:
+            report = build(
+                _files(given, file),
+                folder,
+                load_models(arguments),
+                arguments=arguments,
+                on_progress=on_progress,
+                replace=replace,
+            )
+        except CorpusError as error:
+            error.args = (_by_numbers(str(error), file),)
+            raise
     if left_out := _left_out(report):
-        warnings.warn(left_out, stacklevel=2)
+        warnings.warn(_by_numbers(left_out, file), stacklevel=3)
     return Collection(folder, device=device)
 
 
-def _files(
-    given: list[str | Path] | list[NewPaper] | list[str | Path | NewPaper], scratch: Path
-) -> list[Path]:
-    """The files that are given, or one with the papers that are."""
+def _files(given: list[str | Path | NewPaper], file: Path) -> list[Path]:
+    """The files that are given, and ``file`` with the papers that are."""
     files = [Path(each) for each in given if isinstance(each, str | Path)]
     papers = [each for each in given if not isinstance(each, str | Path)]
     if papers:
-        file = scratch / "papers.jsonl"
         with storage_errors(file), file.open("wb") as stream:
             stream.writelines(map(_line, papers))
         files.append(file)
@@ -92,6 +99,15 @@ def _line(paper: NewPaper) -> bytes:
             f"A paper is a dictionary of texts, numbers and lists ({error}); of a table of pandas give "
             "table.to_dict('records')."
         ) from error
+
+
+def _by_numbers(told: str, file: Path) -> str:
+    """What is told of ``file``, which nobody gave, as of the papers in it: its first line is papers[0]."""
+    begin, *parts = told.split(f"{file}:")
+    for part in parts:
+        line, colon, rest = part.partition(":")
+        begin += f"papers[{int(line) - 1}]{colon}{rest}" if line.isdecimal() else f"the papers given:{part}"
+    return begin
 
 
 def _left_out(report: BuildReport) -> str:

@@ -3,10 +3,11 @@
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from akin.client.responses import read_answer
 from models.errors import InputError
@@ -22,6 +23,29 @@ from service.settings import settings_of
 
 _Answer = TypeVar("_Answer")
 _Body = TypeVar("_Body")
+# What pydantic finds, by its names.
+_SAID: Final = {
+    "missing": "is missing",
+    "string_type": "is no text",
+    "list_type": "is no list",
+    "int_type": "is no whole number",
+    "float_type": "is no number",
+    "bool_type": "is neither True nor False",
+    "dict_type": "is no dictionary",
+    "model_type": "is no dictionary",
+    "model_attributes_type": "is no dictionary",
+    "too_short": "has fewer entries than {min_length}",
+    "too_long": "has more entries than {max_length:,}",
+    "string_too_short": "has fewer characters than {min_length}",
+    "string_too_long": "has more characters than {max_length:,}",
+    "greater_than": "is not above {gt}",
+    "greater_than_equal": "is below {ge}",
+    "less_than": "is not below {lt}",
+    "less_than_equal": "is above {le}",
+    "finite_number": "is no finite number",
+    "enum": "is none of {expected}",
+    "literal_error": "is none of {expected}",
+}
 
 
 class Opened:
@@ -85,10 +109,21 @@ def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: s
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        reason = first["msg"].removeprefix("Value error, ")
-        place = where(first["loc"])
-        raise InputError(f"{what} cannot be used: {place}{': ' if place else ''}{reason}.") from error
+        raise InputError(f"{what} cannot be used: {_reason(error.errors(include_url=False)[0])}.") from error
+
+
+def _reason(first: ErrorDetails) -> str:
+    """What is wrong, and where, in words for somebody who writes Python."""
+    place = where(first["loc"])
+    limits = first.get("ctx", {})
+    if limits.get("min_length") == 1:
+        return f"{place or 'it'} is empty"
+    if (said := _SAID.get(first["type"])) is not None:
+        return f"{place or 'it'} {said.format(**limits)}"
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    if reason.startswith("holds "):
+        return f"{place or 'it'} {reason}"
+    return f"{place}: {reason}" if place else reason
 
 
 def as_answer(kind: type[_Answer], out: BaseModel) -> _Answer:

@@ -84,6 +84,17 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What a task measured: figures, comparisons, and what a reader must know of them."""
+
+    n_papers: int
+    n_queries: int
+    rows: tuple[Row, ...]
+    compared: tuple[Compared, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class _Group:
     """The queries behind one figure, and what each weighs in it."""
 

@@ -10,24 +10,13 @@ from typing import Any, Final
 import orjson
 
 from evaluation.statistics.bootstrap import Difference
-from evaluation.statistics.summary import Compared, Comparison, Row
+from evaluation.statistics.summary import Compared, Comparison, Figures, Row
 from indexer.files.durable import replace_file, storage_errors
 from models.errors import InputError
 
 # Of figures in percent; what a table shows has one.
 _DIGITS: Final = 3
 _P_DIGITS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What was measured on one collection: figures, comparisons, and what a reader must know of them."""
-
-    n_papers: int
-    n_queries: int
-    rows: tuple[Row, ...]
-    compared: tuple[Compared, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

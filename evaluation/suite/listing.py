@@ -1,11 +1,26 @@
 """The suite: its parts by name, in the order in which they are measured."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from evaluation.suite.parts import Candidates, Facets, Items, Part, Ranking, Several
 from evaluation.systems.system import TEXT_SYSTEMS, TextSystem
+from evaluation.tasks.candidates import Candidates
+from evaluation.tasks.facets import Facets
+from evaluation.tasks.known_items import Items
+from evaluation.tasks.ranking import Ranking, Several
+from evaluation.tasks.task import Task
 from models.transport import Scorer
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One section of the file: its heading, and a task on what is in ``folder`` below the suite's."""
+
+    what: str
+    folder: str
+    task: Task
+
 
 # What the service does, and what it is compared with wherever queries are papers.
 DEFAULT = "{encoder}:ot:focus:words"
@@ -37,74 +52,76 @@ _ASPIRE = (
 
 SUITE: Mapping[str, Part] = MappingProxyType(
     {
-        "csfcube": Ranking(
+        "csfcube": Part(
             "CSFCube: papers akin in background, method or result",
             "csfcube",
-            "csfcube",
-            (
-                *_TEXT,
-                *_by_encoder("document", "ot:same-facet"),
-                *_each_scorer("alone:*", "*", "*:whole", "*:focus", "*:focus:tagged"),
-                *_each_scorer("*:focus:words", "*:focus:tagged:words"),
-            ),
-            (
-                (DEFAULT, "bm25"),
-                (DEFAULT, "specter (published)"),
-                ("{encoder}:ot:focus:tagged:words", "bm25"),
-                ("{encoder}:ot:focus:tagged:words", "specter (published)"),
-                ("{encoder}:ot:focus:tagged:words", DEFAULT),
-                ("{encoder}:ot", "bm25"),
-                ("bm25", "specter (published)"),
-                ("{encoder}:ot", "{encoder}:alone:ot"),
-                ("{encoder}:ot:focus", "{encoder}:ot"),
-                ("{encoder}:mean_min", "{encoder}:ot"),
-                ("{encoder}:ot:same-facet", "{encoder}:ot"),
-                *_WITH_WORDS,
+            Ranking(
+                "csfcube",
+                (
+                    *_TEXT,
+                    *_by_encoder("document", "ot:same-facet"),
+                    *_each_scorer("alone:*", "*", "*:whole", "*:focus", "*:focus:tagged"),
+                    *_each_scorer("*:focus:words", "*:focus:tagged:words"),
+                ),
+                (
+                    (DEFAULT, "bm25"),
+                    (DEFAULT, "specter (published)"),
+                    ("{encoder}:ot:focus:tagged:words", "bm25"),
+                    ("{encoder}:ot:focus:tagged:words", "specter (published)"),
+                    ("{encoder}:ot:focus:tagged:words", DEFAULT),
+                    ("{encoder}:ot", "bm25"),
+                    ("bm25", "specter (published)"),
+                    ("{encoder}:ot", "{encoder}:alone:ot"),
+                    ("{encoder}:ot:focus", "{encoder}:ot"),
+                    ("{encoder}:mean_min", "{encoder}:ot"),
+                    ("{encoder}:ot:same-facet", "{encoder}:ot"),
+                    *_WITH_WORDS,
+                ),
             ),
         ),
-        "demo": Ranking(
+        "demo": Part(
             "The demo grid: the same problem (background) and the same method",
             "demo",
-            "demo",
-            (
-                *("bm25", "bm25-facet"),
-                *_each_scorer("*:focus", "*:focus:tagged", "*:focus:words", "*:focus:tagged:words"),
+            Ranking(
+                "demo",
+                (
+                    *("bm25", "bm25-facet"),
+                    *_each_scorer("*:focus", "*:focus:tagged", "*:focus:words", "*:focus:tagged:words"),
+                ),
+                ((DEFAULT, "bm25"), ("{encoder}:ot:focus:tagged:words", DEFAULT)),
             ),
-            ((DEFAULT, "bm25"), ("{encoder}:ot:focus:tagged:words", DEFAULT)),
         ),
-        "scifact": Ranking(
+        "scifact": Part(
             "SciFact: abstracts for claims",
             "scifact",
-            "beir",
-            _WHOLE,
-            (*_ASPIRE, ("{encoder}:single:words", "{encoder}:single"), ("bm25", "{encoder}:ot")),
+            Ranking(
+                "beir",
+                _WHOLE,
+                (*_ASPIRE, ("{encoder}:single:words", "{encoder}:single"), ("bm25", "{encoder}:ot")),
+            ),
         ),
-        "cocitations": Ranking(
+        "cocitations": Part(
             "Held-out co-citations: the paper that one sentence cites beside the query",
             "cocitations",
-            "pairs",
-            _WHOLE,
-            (*_ASPIRE, ("{encoder}:ot", "{encoder}:document")),
+            Ranking("pairs", _WHOLE, (*_ASPIRE, ("{encoder}:ot", "{encoder}:document"))),
         ),
-        "facets": Facets("CSAbstruct: the facet of a sentence", "csabstruct"),
-        "functions": Ranking(
-            "CSAbstruct: sentences that do the same",
-            "csabstruct",
-            "functions",
-            (),
-            (),
+        "facets": Part("CSAbstruct: the facet of a sentence", "csabstruct", Facets()),
+        "functions": Part("CSAbstruct: sentences that do the same", "csabstruct", Ranking("functions")),
+        "relish": Part(
+            "RELISH: biomedical papers judged by their authors", "relish", Ranking("relish", _WHOLE, _ASPIRE)
         ),
-        "relish": Ranking(
-            "RELISH: biomedical papers judged by their authors", "relish", "relish", _WHOLE, _ASPIRE
+        "treccovid-rf": Part("TRECCOVID-RF", "treccovid", Ranking("treccovid-rf", _WHOLE, _ASPIRE)),
+        "scidocs": Part("SciDocs", "scidocs", Ranking("scidocs", _WHOLE, _ASPIRE)),
+        "iclr2022": Part(
+            "ICLR 2022: papers of one conference", "iclr2022", Ranking("iclr2022", _WHOLE, _ASPIRE)
         ),
-        "treccovid-rf": Ranking("TRECCOVID-RF", "treccovid", "treccovid-rf", _WHOLE, _ASPIRE),
-        "scidocs": Ranking("SciDocs", "scidocs", "scidocs", _WHOLE, _ASPIRE),
-        "iclr2022": Ranking("ICLR 2022: papers of one conference", "iclr2022", "iclr2022", _WHOLE, _ASPIRE),
-        "doris-mae": Ranking(
-            "DORIS-MAE: long questions of several aspects", "doris-mae", "doris-mae", _WHOLE, _ASPIRE
+        "doris-mae": Part(
+            "DORIS-MAE: long questions of several aspects", "doris-mae", Ranking("doris-mae", _WHOLE, _ASPIRE)
         ),
-        "beir": Several("BEIR: each collection in the folder, and their mean", "beir", "beir", _WHOLE),
-        "candidates": Candidates("The candidate stage", "collection", ("exact", "hnsw")),
-        "items": Items("Known papers, by their titles", "collection"),
+        "beir": Part(
+            "BEIR: each collection in the folder, and their mean", "beir", Several(Ranking("beir", _WHOLE))
+        ),
+        "candidates": Part("The candidate stage", "collection", Candidates(("hnsw",))),
+        "items": Part("Known papers, by their titles", "collection", Items()),
     }
 )

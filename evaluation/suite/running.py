@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from evaluation.suite.figures import Section, read_sections, write_sections
-from evaluation.suite.listing import SUITE
-from evaluation.suite.parts import How, Part
+from evaluation.suite.listing import SUITE, Part
+from evaluation.tasks.task import How
 from models.errors import CollectionMissingError, SnapshotMissingError, UnknownNameError
 
 # Those whose numbers may change a figure.
@@ -56,7 +56,7 @@ def run_suite(
             continue
         on_part(name)
         try:
-            figures = part.measure(path, how)
+            figures = part.task.measure(path, how)
         except (CollectionMissingError, SnapshotMissingError) as error:
             left[name] = str(error).partition("\n")[0]
             continue

@@ -1,1 +1,1 @@
-"""Measurements with a layout of their own, beside rankings of test collections."""
+"""Tasks: what is measured, each as a value of one shape (``tasks.task``)."""

@@ -4,7 +4,6 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -93,7 +92,9 @@ def rank_correlation(one: Sequence[str], other: Sequence[str]) -> float | None:
     common = [places[paper_id] for paper_id in one if paper_id in places]
     if len(common) < 2:
         return None
-    return float(np.mean([1.0 if first < second else -1.0 for first, second in combinations(common, 2)]))
+    from scipy.stats import kendalltau  # noqa: PLC0415 - half of what this module takes to load
+
+    return float(kendalltau(range(len(common)), common).statistic)
 
 
 def _sample(one: SearchEngine, other: SearchEngine, n_questions: int) -> list[str]:

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Float32, Int64
 
 from evaluation.statistics.bootstrap import interval
-from evaluation.statistics.summary import ALL, Row
+from evaluation.statistics.summary import ALL, Figures, Row
+from evaluation.tasks.task import How
 from indexer.index.vector_index import build_index
 from indexer.snapshot.snapshot import Snapshot, open_snapshot
 from models.errors import InputError
@@ -29,7 +30,8 @@ class CandidateRow:
     """One figure in percent over ``n`` queries, with its 95 % interval.
 
     ``recall``: how many of the ``depth`` nearest papers by exact single match are among the ``depth``
-    candidates. ``top@20``: how many of the first 20 of an exhaustive re-ranking by transport are among them.
+    candidates; the exact index has none. ``top@20``: how many of the first 20 of an exhaustive re-ranking by
+    transport are among them.
     """
 
     backend: str
@@ -48,6 +50,24 @@ def figure_rows(found: Sequence[CandidateRow]) -> list[Row]:
         for one in found
         for bounds in [(one.value, one.low, one.high, one.n)]
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The task: the candidate stage of an indexed collection with its own index and ``backends``."""
+
+    backends: tuple[str, ...]
+
+    def measure(self, path: Path, how: How) -> Figures:
+        """Recall and what re-ranking would lose, at each depth, of 50 queries at most."""
+        found = measure_candidates(
+            path,
+            backends=self.backends,
+            n_queries=min(how.limit_queries or 50, 50),
+            device=how.device,
+            on_progress=how.on_progress,
+        )
+        return Figures(len(open_snapshot(path)), found[0].n, tuple(figure_rows(found)))
 
 
 def measure_candidates(
@@ -112,7 +132,8 @@ def _of_query(
         for depth in depths:
             # What exact search finds at a depth begins what it finds at a greater one.
             found = set(nearest[:depth] if backend == "exact" else search(backend, depth))
-            values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
+            if backend != "exact":
+                values[backend, depth, "recall"] = 100 * len(found & set(nearest[:depth])) / depth
             values[backend, depth, f"top@{TOP}"] = 100 * len(found & best) / len(best)
     return values
 

@@ -12,11 +12,12 @@ from evaluation.sets.files import is_there, locate
 from evaluation.sets.functions import FunctionsSet
 from evaluation.statistics.bootstrap import Difference, bounds
 from evaluation.statistics.multiple import correct_named
-from evaluation.statistics.summary import ALL, Comparison, Row
+from evaluation.statistics.summary import ALL, Compared, Comparison, Figures, Row
 from evaluation.systems.vectors import VectorSource
 from evaluation.tasks.classification import f1_of_classes, macro_f1
+from evaluation.tasks.task import How
 from models.annotator import AnnotatedPaper, Annotator
-from models.encoder import PAPERS_PER_CALL, Encoder
+from models.encoder import PAPERS_PER_CALL, Encoder, load_encoder
 from models.encoders.hashing import HashingEncoder
 from models.errors import InputError
 from models.facets import FACETS, FacetTagger, facet_codes, load_tagger, read_tagger
@@ -29,7 +30,6 @@ F1 = "F1"
 
 _TRAIN = "train.jsonl"
 _N_FACETS = len(FACETS)
-# Papers annotated at once, as in indexer/encoding/embed.py.
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,23 @@ class FacetMeasurement:
         """The first by micro-F1 of those trained here; ``None`` where none was."""
         micro = {row.system: row.value for row in self.rows if row.measure == MEASURES[0]}
         return max((name for name in BASELINES if name in micro), key=lambda name: micro[name], default=None)
+
+    @property
+    def compared(self) -> tuple[Compared, ...]:
+        """The differences with both names."""
+        return tuple(Compared(self.tagger, name, each) for name, each in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """The task: the facet tagger beside simple baselines, on labelled sentences."""
+
+    def measure(self, path: Path, how: How) -> Figures:
+        """Micro- and macro-F1, F1 of each facet, and the tagger less each other."""
+        encoder = load_encoder(how.encoder, device=how.device)
+        found = measure_facets(path, encoder, cache=how.cache, on_progress=how.on_progress)
+        sentences = f"{max(row.n for row in found.rows):,} labelled sentences."
+        return Figures(found.n_papers, 0, found.rows, found.compared, (sentences, *found.notes))
 
 
 def measure_facets(

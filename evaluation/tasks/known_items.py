@@ -10,14 +10,15 @@ import numpy as np
 
 from evaluation.sets.files import text_lines
 from evaluation.statistics.bootstrap import Interval, difference, interval
-from evaluation.statistics.summary import ALL, Row
+from evaluation.statistics.summary import ALL, Figures, Row
+from evaluation.tasks.task import How
 from models.errors import BrokenRowError, InputError
 from models.types import ProgressFn
 from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
 from service.search.lookup import find_titles
 from service.search.query import SearchQuery, Seed
-from service.settings import Settings
+from service.settings import Settings, settings_of
 
 DEPTH: Final = 10
 # As the service answers, and without each of what it counts beside sentence vectors.
@@ -62,10 +63,21 @@ class ItemMeasurement:
     rows: tuple[ItemRow, ...]
     missed: Mapping[str, Sequence[tuple[str, int | None]]]
 
+    @property
+    def figures(self) -> tuple[Row, ...]:
+        """The rows as those of systems, one a way to ask."""
+        return tuple(Row("items", one.way, ALL, ALL, one.measure, *astuple(one.found)) for one in self.rows)
 
-def figure_rows(measured: ItemMeasurement) -> list[Row]:
-    """The figures as those of systems, one a way to ask."""
-    return [Row("items", one.way, ALL, ALL, one.measure, *astuple(one.found)) for one in measured.rows]
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The task: papers of an indexed collection asked for by their titles."""
+
+    def measure(self, path: Path, how: How) -> Figures:
+        """How often the paper is first, or among the first ten."""
+        settings = settings_of(data=path, device=how.device)
+        found = measure_items(settings, n_titles=how.limit_queries or 500, on_progress=how.on_progress)
+        return Figures(found.n_papers, found.rows[0].found.n, found.figures)
 
 
 def measure_items(

@@ -22,7 +22,7 @@ from jaxtyping import Float64
 from evaluation.sets.files import json_document, text_lines
 from evaluation.statistics.bootstrap import Difference, bounds
 from evaluation.statistics.multiple import correct_named
-from evaluation.statistics.summary import ALL, Comparison, Row
+from evaluation.statistics.summary import ALL, Compared, Comparison, Row
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -58,6 +58,11 @@ class ReviewerMeasurement:
     rows: tuple[Row, ...]
     differences: tuple[tuple[str, Comparison], ...]
     notes: tuple[str, ...]
+
+    @property
+    def compared(self) -> tuple[Compared, ...]:
+        """The differences with both names."""
+        return tuple(Compared("akin", name, each) for name, each in self.differences)
 
 
 class ReviewerSet:

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Literal, Protocol, cast, runtime_checkable
 
+from indexer.corpus.library.entries import Entry, entry_of
 from indexer.corpus.records import head_records
 from indexer.corpus.rows import MAX_TITLE_CHARS, RawPaper, Row, clean, completed, to_paper
 from indexer.corpus.seen import FirstSeen
@@ -172,7 +173,7 @@ def read_corpus(
     return _papers(path, reader, on_error=on_error, report=report, found=found or {}, on_rows=on_rows)
 
 
-def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[RawPaper]:
+def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport) -> Iterator[Entry]:
     """Return what the rows of ``path`` say of papers, in its order, unchecked: also without an abstract.
 
     Rows that cannot be read, and a file that breaks off, go into ``report``. Raises at once what
@@ -181,13 +182,13 @@ def read_entries(path: Path, *, format_name: str = "auto", report: CorpusReport)
     return _entries(path, _chosen(path, format_name), report)
 
 
-def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator[RawPaper]:
+def _entries(path: Path, reader: CorpusReader, report: CorpusReport) -> Iterator[Entry]:
     with open_source(path) as stream:
         for row in _until_break(reader.rows(_lines(stream, path)), report):
             if isinstance(row.content, InputError):
                 report.note_broken(BrokenRowError(str(path), row.line, str(row.content)))
             else:
-                yield row.content
+                yield entry_of(row.content, keyed=not reader.needs_abstract)
 
 
 def _lines(stream: BufferedReader, path: Path) -> Lines:

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from indexer.corpus.library.entries import entry_of
 from indexer.corpus.library.ids import IdsReader
 from indexer.corpus.library.names import name_of, reference_of
 from indexer.corpus.read import CorpusReader, reader_of
@@ -15,7 +16,6 @@ from indexer.corpus.source import HEAD_BYTES, Lines
 from models.errors import BrokenFileError, InputError
 from models.types import Paper
 from service.context import check_deadline
-from service.resolve.identifiers import Names, names_of
 from service.search.engine import SearchEngine
 
 MAX_LIBRARY_BYTES: Final = 4_000_000  # thousands of entries without abstracts, some 2,000 with them
@@ -138,9 +138,8 @@ def _named(content: bytes) -> Iterator[_Entry]:
 
 
 def _of(line: int, raw: RawPaper, *, keyed: bool) -> _Entry:
-    """An entry of a file; a key that somebody made up names a paper only where there is no title."""
-    title = clean(raw.title) if isinstance(raw.title, str) else ""
-    given = [each for each in (raw.doi, raw.lookup, raw.id, raw.url) if isinstance(each, str) and each]
-    names = [each for each in given if not (keyed and title and names_of(each) == Names())]
+    """An entry of a file."""
+    found = entry_of(raw, keyed=keyed)
     abstract = clean(raw.abstract) if isinstance(raw.abstract, str) else ""
-    return _Entry(line, title or next(iter(given), "an entry without a title"), tuple(names), title, abstract)
+    words = found.title or next(iter(found.names), "an entry without a title")
+    return _Entry(line, words, found.names, found.title, abstract)

@@ -58,7 +58,7 @@ class FirstProcess:
 
     @contextmanager
     def holding(self, held: Path) -> Iterator[None]:
-        """Waits until it reads a named pipe, and lets it wait for what is written there."""
+        """Waits until it has opened a named pipe, where it waits."""
         found: list[int] = []
 
         def opened() -> bool:
@@ -110,7 +110,9 @@ def test_sigterm_ends_it_while_it_loads(
     """From the first package to the models: whoever stops a container does not wait for it to be killed."""
     held = tmp_path / "held"
     os.mkfifo(held)
-    (tmp_path / f"{module}.py").write_text(f"open({str(held)!r}).read()\n", encoding="utf-8")
+    # A signal that comes just before a read that waits would not end the read.
+    waits = f"import time\nopen({str(held)!r})\nwhile True:\n    time.sleep(0.01)\n"
+    (tmp_path / f"{module}.py").write_text(waits, encoding="utf-8")
     data = tmp_path / "data" if command is INDEX else hashed_data
     variables = {"PYTHONPATH": f"{tmp_path}:{ROOT}", "AKIN_ENCODER": "minilm"}
     with first_process(*command, data=data, **variables) as process, process.holding(held):

@@ -93,6 +93,7 @@ def test_every_process_has_the_token() -> None:
         assert [{"secretRef": {"name": "akin"}}] == container["envFrom"]
 
 
+@pytest.mark.usefixtures("ray_environment")
 @pytest.mark.parametrize("words", {" ".join(each): each for each in programs()}.values(), ids=" ".join)
 def test_commands_are_taken(words: list[str]) -> None:
     """Options and values, by Ray's own command line and by Akin's."""

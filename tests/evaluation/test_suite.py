@@ -9,13 +9,17 @@ import pytest
 
 from evaluation.report.tables import TextTable, comparison_table, figure_tables, verdict
 from evaluation.statistics.bootstrap import Difference
-from evaluation.statistics.summary import ALL, Compared, Comparison, Row
-from evaluation.suite.figures import Figures, Section, read_sections, write_sections
-from evaluation.suite.listing import SUITE
+from evaluation.statistics.summary import ALL, Compared, Comparison, Figures, Row
+from evaluation.suite.figures import Section, read_sections, write_sections
+from evaluation.suite.listing import SUITE, Part
 from evaluation.suite.page import filled
-from evaluation.suite.parts import Candidates, Facets, How, Items, Ranking, Several, corrected
 from evaluation.suite.running import run_suite
 from evaluation.systems.system import parse
+from evaluation.tasks.candidates import Candidates
+from evaluation.tasks.facets import Facets
+from evaluation.tasks.known_items import Items
+from evaluation.tasks.ranking import Ranking, Several, corrected
+from evaluation.tasks.task import How, Task
 from models.errors import InputError, UnknownNameError
 from tests.support.commands import flat, run
 from tests.support.examples.set_examples import EXAMPLES
@@ -24,17 +28,20 @@ from tests.support.examples.system_examples import ignore
 FEW = ("demo", "--limit-queries", "8", "--system", "bm25", "--system", "tfidf")
 QUICK = How("hashing", None, "cpu", None, ignore)
 PARTS = {
-    "claims": Ranking(
+    "claims": Part(
         "Claims",
         "claims",
-        "beir",
-        ("bm25", "{encoder}:ot", "{encoder}:document"),
-        (("bm25", "{encoder}:ot"), ("bm25", "no such system")),
+        Ranking(
+            "beir",
+            ("bm25", "{encoder}:ot", "{encoder}:document"),
+            (("bm25", "{encoder}:ot"), ("bm25", "no such system")),
+        ),
     ),
-    "grid": Ranking("Grid", "grid", "demo", ("bm25", "{encoder}:ot:focus"), ()),
-    "several": Several("Several", "several", "beir", ("bm25",)),
-    "gone": Ranking("Gone", "gone", "relish", ("bm25",), ()),
-    "empty": Ranking("Empty", "empty", "relish", ("bm25",), ()),
+    "grid": Part("Grid", "grid", Ranking("demo", ("bm25", "{encoder}:ot:focus"))),
+    "several": Part("Several", "several", Several(Ranking("beir", ("bm25",)))),
+    "gone": Part("Gone", "gone", Ranking("relish", ("bm25",))),
+    "empty": Part("Empty", "empty", Ranking("relish", ("bm25",))),
+    "none": Part("None", "none", Several(Ranking("beir", ("bm25",)))),
 }
 
 
@@ -50,19 +57,21 @@ def compared(a: str, b: str, p: float, low: float = 0.5) -> Compared:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a suite over invented collections, two of five not there."""
+    """The file of a suite over invented collections, three of six not there."""
     folder = tmp_path_factory.mktemp("suite")
     EXAMPLES["beir"](folder / "claims")
     EXAMPLES["demo"](folder / "elsewhere")
     EXAMPLES["beir"](folder / "several" / "one")
     EXAMPLES["beir"](folder / "several" / "two")
     (folder / "empty").mkdir()
+    (folder / "none").mkdir()
     kept = Section("Gone", "2020-01-01", "a line", {"akin": "0"}, Figures(1, 1, (row("x", ALL, "MAP", 5.0),)))
     write_sections(folder / "figures.json", {"gone": kept})
     given = {"grid": folder / "elsewhere"}
     ran = run_suite(folder, folder / "figures.json", QUICK, command="c", elsewhere=given, parts=PARTS)
     assert ("claims", "grid", "several") == ran.measured
-    assert {"gone", "empty"} == ran.left.keys()
+    assert {"gone", "empty", "none"} == ran.left.keys()
+    assert "none holds no folder" in ran.left["none"]
     assert "gone is not there" in ran.left["gone"]
     assert "holds no abstracts-relish.jsonl" in ran.left["empty"]
     return folder / "figures.json"
@@ -125,15 +134,16 @@ def test_an_unknown_part_is_named(tmp_path: Path) -> None:
 def test_every_part_names_systems_that_there_are() -> None:
     """Each parses, those compared are measured or published, and no two parts share a name and a set."""
     for part in SUITE.values():
-        if not isinstance(part, Ranking | Several):
+        assert isinstance(part.task, Task)
+        task = part.task.ranking if isinstance(part.task, Several) else part.task
+        if not isinstance(task, Ranking):
             continue
-        systems = {name.format(encoder="minilm") for name in part.systems}
+        systems = {name.format(encoder="minilm") for name in task.systems}
         for name in systems:
             parse(name)
-        if isinstance(part, Ranking):
-            pairs = {name.format(encoder="minilm") for pair in part.pairs for name in pair}
-            assert {name for name in pairs if not name.endswith("(published)")} <= systems
-    assert isinstance(SUITE["facets"], Facets)
+        pairs = {name.format(encoder="minilm") for pair in task.pairs for name in pair}
+        assert {name for name in pairs if not name.endswith("(published)")} <= systems
+    assert Facets() == SUITE["facets"].task
 
 
 def test_documents_are_made_of_the_file(measured: Path) -> None:
@@ -272,10 +282,10 @@ def test_many_runs_are_compared_with_the_first(tmp_path: Path) -> None:
 def test_an_indexed_collection_and_labelled_sentences_are_parts(hashed_data: Path, tmp_path: Path) -> None:
     """The candidate stage, known items and facets are measured into the same file."""
     parts = {
-        "candidates": Candidates("Candidates", "collection", ("exact",)),
-        "items": Items("Items", "collection"),
-        "facets": Facets("Facets", "labels"),
-        "functions": Ranking("Functions", "labels", "functions", (), ()),
+        "candidates": Part("Candidates", "collection", Candidates(("hnsw",))),
+        "items": Part("Items", "collection", Items()),
+        "facets": Part("Facets", "labels", Facets()),
+        "functions": Part("Functions", "labels", Ranking("functions")),
     }
     EXAMPLES["functions"](tmp_path / "labels")
     quick = replace(QUICK, limit_queries=6)
@@ -285,8 +295,8 @@ def test_an_indexed_collection_and_labelled_sentences_are_parts(hashed_data: Pat
     assert tuple(parts) == ran.measured
     found = {name: section.figures for name, section in read_sections(file).items()}
     assert (100, 6) == (found["candidates"].n_papers, found["candidates"].n_queries)
-    recall = {row.system: row.value for row in found["candidates"].rows if row.measure == "recall"}
-    assert {"exact, depth 10": 100.0, "exact, depth 20": 100.0, "exact, depth 50": 100.0} == recall
+    recall = {row.system for row in found["candidates"].rows if row.measure == "recall"}
+    assert {"hnsw, depth 10", "hnsw, depth 20", "hnsw, depth 50"} == recall
     assert {"success@1", "success@10", "nDCG@10"} == {row.measure for row in found["items"].rows}
     assert {"micro-F1", "macro-F1", "F1"} == {row.measure for row in found["facets"].rows}
     assert {"MAP@R", "P@1"} == {row.measure for row in found["functions"].rows}

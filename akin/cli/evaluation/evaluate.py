@@ -230,8 +230,8 @@ def suite(
     """
     from evaluation.suite.figures import read_sections
     from evaluation.suite.page import fill
-    from evaluation.suite.parts import How
     from evaluation.suite.running import run_suite
+    from evaluation.tasks.task import How
 
     make_room_for(json_file)
     told = ["akin evaluate suite FOLDER", *(["--encoder", encoder] if encoder != "minilm" else [])]

@@ -39,12 +39,10 @@ def facets(
 
     loaded = load_encoder(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        from evaluation.statistics.summary import Compared
         from evaluation.tasks.facets import measure_facets
 
         measured = measure_facets(path, loaded, tagger=tagger, cache=cache, on_progress=on_progress)
-    compared = [Compared(measured.tagger, other, each) for other, each in measured.differences]
-    show(facet_tables(measured), measured.rows, compared, form=form)
+    show(facet_tables(measured), measured.rows, measured.compared, form=form)
     write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -74,14 +72,12 @@ def reviewers(
 
     annotator = load_annotator(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        from evaluation.statistics.summary import Compared
         from evaluation.tasks.reviewers import measure_reviewers
 
         measured = measure_reviewers(
             path, annotator, data=data, datasets=datasets, device=device, on_progress=on_progress
         )
-    compared = [Compared("akin", other, each) for other, each in measured.differences]
-    show(reviewer_tables(measured), measured.rows, compared, form=form)
+    show(reviewer_tables(measured), measured.rows, measured.compared, form=form)
     write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -108,7 +104,6 @@ def authors(
 
     annotator = load_annotator(encoder, device=device)
     with show_progress(stderr) as on_progress:
-        from evaluation.statistics.summary import Compared
         from evaluation.tasks.authors import measure_authors
 
         measured = measure_authors(
@@ -120,8 +115,7 @@ def authors(
             device=device,
             on_progress=on_progress,
         )
-    compared = [Compared("akin", other, each) for other, each in measured.differences]
-    show(reviewer_tables(measured, name="authors"), measured.rows, compared, form=form)
+    show(reviewer_tables(measured, name="authors"), measured.rows, measured.compared, form=form)
     write_json(json_file, [asdict(row) for row in measured.rows])
 
 
@@ -174,7 +168,7 @@ def items(
     """
     make_room_for(json_file)
     with show_progress(stderr) as on_progress:
-        from evaluation.tasks.known_items import figure_rows, measure_items
+        from evaluation.tasks.known_items import measure_items
 
         measured = measure_items(
             settings_of(data=data, device=device),
@@ -183,5 +177,5 @@ def items(
             seed=seed,
             on_progress=on_progress,
         )
-    show(item_tables(measured), figure_rows(measured), [], form=form)
+    show(item_tables(measured), measured.figures, [], form=form)
     write_json(json_file, [asdict(row) for row in measured.rows])

@@ -74,7 +74,7 @@ def _confusion_table(measured: "FacetMeasurement") -> Table:
 
 def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
     """One line a backend and depth."""
-    measures = list(dict.fromkeys(row.measure for row in rows))
+    measures = sorted({row.measure for row in rows})
     table = plain_table()
     table.add_column("backend")
     table.add_column("depth", justify="right")
@@ -82,12 +82,11 @@ def candidate_table(rows: Sequence["CandidateRow"]) -> Group:
         table.add_column(measure, justify="right")
     cells = {(row.backend, row.depth, row.measure): row for row in rows}
     for backend, depth in dict.fromkeys((row.backend, row.depth) for row in rows):
-        found = [cells[backend, depth, measure] for measure in measures]
-        table.add_row(
-            backend, f"{depth}", *(f"{row.value:.1f} ({row.low:.1f}–{row.high:.1f})" for row in found)
-        )
+        found = [cells.get((backend, depth, measure)) for measure in measures]
+        shown = ("" if row is None else f"{row.value:.1f} ({row.low:.1f}–{row.high:.1f})" for row in found)
+        table.add_row(backend, f"{depth}", *shown)
     explained = Text(
-        "recall: of the papers nearest by exact single match; top@20: of the first 20 when every paper is "
+        "recall: of the papers that the exact index finds; top@20: of the first 20 when every paper is "
         "re-ranked, so at most half at depth 10.",
         style="dim",
     )

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from akin.client.client import Client
 from akin.client.library import looked_up, read_seeds
 from akin.local.collection import Collection
 from service.app import create_app
@@ -20,7 +21,7 @@ from tests.support.servers.loopback import served
 DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
 LIBRARY = f"""
-@article{{{DEMO[5]["id"]}, title = {{Known by its id}}, abstract = {{Ours.}}}}
+@article{{{DEMO[5]["id"]}, abstract = {{Ours.}}}}
 @article{{b, title = {{{DEMO[7]["title"].upper()}}}}}
 @article{{c, title = {{A draft}}, abstract = {{{DRAFT}}}, year = 2020}}
 @article{{d, title = {{Neither here nor there}}}}
@@ -71,6 +72,37 @@ def test_a_library_is_a_list_of_seeds(data: Path, library: Path) -> None:
     assert (3, 1, ["Neither here nor there", "Too long"]) == (found.n_known, found.n_pasted, found.left_out)
     assert [f"{library}:6: "] == [row[: len(f"{library}:6: ")] for row in found.broken]
     assert not found.past
+
+
+def test_a_key_that_somebody_made_up_names_no_paper(data: Path, address: str, library: Path) -> None:
+    """On the page, in a program and on the command line: the entry is its own title, not another's paper."""
+    library.write_text(
+        f"@article{{{DEMO[5]['id']}, title = {{Quantum gravity}}, abstract = {{{DRAFT}}}}}\n"
+        f"@article{{gone, title = {{Wrong}}, doi = {{10.5555/no}}, url = {{{DEMO[6]['id']}}}}}",
+        encoding="utf-8",
+    )
+    with Collection(data, device="cpu") as collection, Client(address) as client:
+        found = [looked_up(read_seeds([library]), each.papers) for each in (collection, client)]
+    for seeds in found:
+        assert ([{"title": "Quantum gravity", "abstract": DRAFT}], 0) == (seeds.seeds, seeds.n_known)
+        assert ["Wrong"] == seeds.left_out
+    assert "0 found in the collection, 1 taken as given" in run(
+        "recommend", "--data", data, "--like", library
+    )
+    page = httpx.post(f"{address}/library", files={"file": ("my.bib", library.read_bytes())}, timeout=60)
+    assert "0 of 2 papers are in this collection" in page.text
+
+
+def test_an_entry_is_known_by_each_of_its_names(data: Path, library: Path) -> None:
+    """Where the first is not in the collection, another may be."""
+    library.write_text(
+        f"@article{{a, doi = {{10.5555/no}}, url = {{{DEMO[6]['id']}}}}}\n"
+        f"@article{{{DEMO[5]['id']}, year = 2020}}",
+        encoding="utf-8",
+    )
+    with Collection(data, device="cpu") as collection:
+        found = looked_up(read_seeds([library]), collection.papers)
+    assert [{"paper_id": DEMO[6]["id"]}, {"paper_id": DEMO[5]["id"]}] == found.seeds
 
 
 def test_a_long_library_counts_to_its_bound(data: Path, library: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pandas as pd
 import pytest
 
 import akin
@@ -163,7 +164,7 @@ def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
 def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> None:
     """Dictionaries in, answers at once; a paper that cannot be used is named; deleting twice is nothing."""
     papers = [{name: paper[name] for name in ("id", "title", "abstract", "year")} for paper in DEMO[:20]]
-    with pytest.warns(UserWarning, match="1 papers were not indexed.*abstract"):
+    with pytest.warns(UserWarning, match=r"1 papers were not indexed: papers\[20\]: .*abstract"):
         collection = akin.index(
             [*papers, {"id": "empty", "title": "No abstract"}], tmp_path / "data", encoder="hashing"
         )
@@ -187,6 +188,118 @@ def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> No
             collection.paper("whales")
     with akin.index([WHALES], tmp_path / "data") as again:
         assert 21 == len(again)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """A collection of one paper, to be changed."""
+    folder = tmp_path_factory.mktemp("small")
+    with akin.index(WHALES, folder / "data", encoder="hashing", device="cpu") as collection:
+        yield collection
+
+
+def test_one_paper_or_a_file_is_added_and_several_are_deleted(
+    small: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they stand, in this process and of a service; what of a file is left out is told."""
+    bib, monkeys = tmp_path / "my.bib", {**WHALES, "id": "monkeys", "title": "Monkeys"}
+    bib.write_text(
+        f"@article{{a, title = {{A draft}}, abstract = {{{DRAFT}}}, year = 2020}}\n"
+        "@article{b, title = {No}}",
+        encoding="utf-8",
+    )
+    labelled = {**WHALES, "id": "l", "abstract": ["Whales sing.", "We count."], "facets": ["result", None]}
+    lines = tmp_path / "some.jsonl"
+    lines.write_text(json.dumps(labelled), encoding="utf-8")
+    monkeypatch.setenv("AKIN_KEYLESS", "write")
+    service = create_app(Settings(data=small._settings.data, device="cpu"))
+    with served(service) as address, akin.Client(address) as client:
+        for asked in (small, client):
+            assert 1 == asked.add(monkeys, wait=True).accepted
+            with pytest.warns(UserWarning, match=r"my.bib: 1 papers were not added: 1 without an") as told:
+                assert 2 == asked.add([bib, str(lines)], wait=True).accepted
+            assert [__file__] == [each.filename for each in told]
+            assert (2020, DRAFT) == (asked.paper("a").year, asked.paper("a").abstract)
+            assert "Whales sing. We count." == asked.paper("l").abstract
+            assert "result" == (asked.paper("l").sentences or ())[0].facet
+            asked.delete(["a", "l", "monkeys", "nobody"])
+            asked.delete([])
+            assert (None,) * 3 == asked.papers(["a", "l", "monkeys"])
+
+
+NOTHING_TO_START_FROM = "There is nothing to start from: give names of papers as seeds"
+REFUSED = [
+    ("add", ([],), "There is no paper to add"),
+    ("add", (5,), "dictionaries or files, not int"),
+    ("add", ([WHALES, 5],), r"papers\[1\] is neither a dictionary"),
+    ("add", ([WHALES] * 1_001,), "more papers than the 1,000"),
+    ("add", (pd.DataFrame([WHALES]),), "not DataFrame; of a table of pandas give table.to_dict"),
+    ("delete", ([3],), "by their ids, which are texts"),
+    ("delete", (3,), "by their ids, which are texts"),
+    ("recommend", (), NOTHING_TO_START_FROM),
+]
+
+
+@pytest.mark.parametrize(("method", "given", "said"), REFUSED)
+def test_what_cannot_be_meant_is_said_in_words(
+    collection: Collection, client: akin.Client, method: str, given: tuple[Any, ...], said: str
+) -> None:
+    """In this process and of a service, before anything is asked of it."""
+    for asked in (collection, client):
+        with pytest.raises(InputError, match=said):
+            getattr(asked, method)(*given)
+
+
+UNFIT = [
+    ({"limit": 0}, "The query cannot be used: limit is below 1."),
+    ({"limit": "3"}, "limit is no whole number."),
+    ({"facet": "methods"}, "facet is none of 'background', "),
+    ({"sentences": []}, "sentences is empty."),
+    (
+        {"filters": {"yearfrom": 3}},
+        "filters holds a field that is not known here, perhaps meant as year_from",
+    ),
+    ({"filters": 3}, "filters is no dictionary."),
+    ({"words": float("nan")}, "words is no finite number."),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), UNFIT)
+def test_what_does_not_fit_is_named_in_words(collection: Collection, asked: Any, said: str) -> None:
+    """Not in those of what checks it."""
+    with pytest.raises(InputError) as caught:
+        collection.search(START, **asked)
+    assert said in str(caught.value)
+
+
+def test_a_misspelt_keyword_is_named_with_the_one_meant(
+    collection: Collection, client: akin.Client, tmp_path: Path
+) -> None:
+    """As Python names one, for every method that takes keywords."""
+    wrong = r"search\(\) got an unexpected keyword argument 'fasset'; did you mean 'facet'\?"
+    other: Any = {"fasset": "method"}
+    for asked in (collection, client, akin.AsyncClient()):
+        with pytest.raises(TypeError, match=wrong):
+            asked.search(START, **other)
+        with pytest.raises(TypeError, match=r"match\(\) .*'quotes'; did you mean 'quotas'"):
+            asked.match([START], {}, quotes={})  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"batch\(\) .*'querys'; did you mean 'queries'"):
+        client.batch(querys=[])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"index\(\) .*'encodr'; did you mean 'encoder'"):
+        akin.index([WHALES], tmp_path, encodr="hashing")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"'zzz'; it takes abstract, title"):
+        collection.analyze(DRAFT, zzz=1)  # type: ignore[call-arg]
+
+
+def test_nothing_to_index_is_told_of_the_papers_given(tmp_path: Path) -> None:
+    """Not of a file that nobody gave."""
+    with pytest.raises(InputError, match="There is no paper to index"):
+        akin.index([], tmp_path / "data", encoder="hashing")
+    with pytest.raises(InputError, match="not DataFrame"):
+        akin.index(pd.DataFrame([WHALES]), tmp_path / "data", encoder="hashing")
+    unusable: Any = {"id": "x", "title": "X"}
+    with pytest.raises(InputError, match=r"^the papers given: no usable paper \(papers\[0\]: no abstract"):
+        akin.index([unusable], tmp_path / "data", encoder="hashing")
 
 
 def test_what_another_process_adds_shows(data: Path, tmp_path: Path) -> None:
@@ -215,8 +328,9 @@ def test_a_library_is_a_list_to_start_from(
     )
     ris.write_text(f"TY  - JOUR\nTI  - {DEMO[50]['title']}\nER  - \n", encoding="utf-8")
     for asked in (collection, client):
-        with pytest.warns(UserWarning, match="1 are not in the collection and have no usable abstract: Lost"):
+        with pytest.warns(UserWarning, match="1 are not in the collection and have no.*: Lost") as told:
             answer = asked.recommend([START], like=bib, unlike=[str(ris)], facet="method", limit=3)
+        assert [__file__] == [each.filename for each in told]
         same = asked.recommend(
             [
                 {"paper_id": START, "facet": "method"},

@@ -126,7 +126,7 @@ def test_metrics_need_a_key_and_refusals_are_counted(engine: SearchEngine, tmp_p
     read = values(answers[-1].text)
     counted = {reason: value(read, "akin_refusals_total", reason=reason) for reason in REFUSALS}
     assert {
-        "key-refused": 1, "rate-limited": 3, "scope-missing": 1,
+        "key-refused": 1, "rate-limited": 3, "scope-missing": 1, "shard-away": 0,
         "overloaded": 0, "keys-unknown": 0, "body-too-large": 0, "deadline": 0, "route-closed": 0,
     } == counted  # fmt: skip
     assert all(f'akin_refusals_total{{reason="{reason}"}}' in answers[-1].text for reason in REFUSALS)

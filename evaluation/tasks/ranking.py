@@ -1,0 +1,111 @@
+"""Ranking: the queries of a test collection, or of several, answered by systems."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from evaluation.measurement import Request, measure
+from evaluation.statistics.multiple import correct
+from evaluation.statistics.summary import ALL, Compared, Figures, Row, compare
+from evaluation.tasks.task import How
+from models.errors import CollectionMissingError
+
+# Of what a collection measures, what is kept.
+_N_MEASURES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """A test collection ``set`` whose queries rank papers.
+
+    ``systems`` are names in which ``{encoder}`` stands for the encoder's, none for all that there are;
+    ``pairs`` those compared, over all queries. Published rankings that lie in the folder are measured too.
+    """
+
+    set: str
+    systems: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+
+    def measure(self, path: Path, how: How) -> Figures:
+        """The first two measures of the collection, by facet and fold."""
+        request = Request(
+            systems=tuple(name.format(encoder=how.encoder) for name in self.systems),
+            encoders=() if self.systems else (how.encoder,),
+            cache=how.cache,
+            device=how.device,
+            limit_queries=how.limit_queries,
+            published=True,
+        )
+        found = measure(self.set, path, request, on_progress=how.on_progress)
+        main = found.collection.measures[:_N_MEASURES]
+        collection = replace(found.collection, measures=main)
+        runs = {run.system: run for run in found.runs}
+        pairs = [(a.format(encoder=how.encoder), b.format(encoder=how.encoder)) for a, b in self.pairs]
+        pairs = [(a, b) for a, b in pairs if a in runs and b in runs]
+        compared = [
+            Compared(a, b, comparison)
+            for a, b in pairs
+            for comparison in compare(collection, runs[a], runs[b])
+            if comparison.facet == ALL
+        ]
+        others = [row for row in found.rows if row.measure not in found.collection.measures]
+        # One fold alone says what all folds say.
+        folds = {row.fold for row in found.rows} - {ALL}
+        kept = [row for row in found.rows if row.measure in main]
+        rows = [row for row in kept if row.fold == ALL or len(folds) > 1] + others
+        return Figures(
+            len(collection.papers),
+            len(collection.queries),
+            tuple(rows),
+            corrected(compared),
+            collection.notes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A ranking on each folder below a folder, as BEIR's; the figure over all is the mean of theirs."""
+
+    ranking: Ranking
+
+    def measure(self, path: Path, how: How) -> Figures:
+        """Each collection's figures, under its name as the facet, and their mean, which has no interval.
+
+        Raises CollectionMissingError where the folder holds no other.
+        """
+        folders = sorted(each for each in path.iterdir() if each.is_dir())
+        if not folders:
+            raise CollectionMissingError(
+                f"{path} holds no folder; give one with a folder for each collection."
+            )
+        of = {each.name: self.ranking.measure(each, how) for each in folders}
+        rows = [
+            replace(row, set=path.name, facet=name)
+            for name, figures in of.items()
+            for row in figures.rows
+            if (row.facet, row.fold) == (ALL, ALL)
+        ]
+        n_papers = sum(figures.n_papers for figures in of.values())
+        n_queries = sum(figures.n_queries for figures in of.values())
+        notes = tuple(f"{name}: {note}" for name, figures in of.items() for note in figures.notes)
+        return Figures(n_papers, n_queries, (*rows, *_means(rows)), notes=notes)
+
+
+def corrected(compared: Sequence[Compared]) -> tuple[Compared, ...]:
+    """The comparisons of one task, corrected for their number."""
+    found = correct([each.comparison for each in compared])
+    return tuple(replace(each, comparison=one) for each, one in zip(compared, found, strict=True))
+
+
+def _means(rows: Sequence[Row]) -> list[Row]:
+    """Of each system and measure the mean over the collections, where all of them have it."""
+    n_sets = len({row.facet for row in rows})
+    means = []
+    for system, measured in dict.fromkeys((row.system, row.measure) for row in rows):
+        found = [row for row in rows if (row.system, row.measure) == (system, measured)]
+        if len(found) == n_sets:
+            mean = sum(row.value for row in found) / n_sets
+            means.append(replace(found[0], facet=ALL, value=mean, low=math.nan, high=math.nan, n=n_sets))
+    return means
