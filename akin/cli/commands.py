@@ -36,7 +36,7 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
         ),
         "compare": Listed(
             f"{_SEARCH}.comparing:compare",
-            "Compare two papers side by side: what they share by sentence, facet and words, and what differs.",
+            "Compare two papers side by side: shared sentences, facets and words, and what differs.",
         ),
         "analyze": Listed(
             f"{_SEARCH}.analyzing:analyze",

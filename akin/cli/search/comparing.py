@@ -28,7 +28,7 @@ def compare(
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/compare.")] = False,
 ) -> None:
-    """Compare two papers side by side: what they share by sentence, facet and words, and what differs.
+    """Compare two papers side by side: shared sentences, facets and words, and what differs.
 
     A file holds a title, an empty line and an abstract, or one JSON paper. Searches the collection in
     --data, or asks the running service at --url, which is faster.

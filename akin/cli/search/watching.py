@@ -38,8 +38,8 @@ def watch(
 ) -> None:
     """Show new matches of saved queries: papers added since the query was last marked as seen.
 
-    Save a query with `akin search --save NAME` or `POST /v1/queries`. With --data it shows all saved queries of
-    the collection; with --url, those of the key.
+    Save a query with `akin search --save NAME` or `POST /v1/queries`. With --data all saved queries of the
+    collection are shown; with --url, those of the key.
     """
     if forget and not names:
         raise InputError("--forget deletes the saved queries named; name them.")

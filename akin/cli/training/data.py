@@ -28,7 +28,7 @@ from models.training.pairs.leaks import LeakGuard
 from models.types import Paper
 
 app = typer.Typer(
-    help="Make training sets that leave out the papers of test collections; layouts: docs/how-to/training.md.",
+    help="Make training sets without papers of test collections; layouts: docs/how-to/training.md.",
     no_args_is_help=True,
 )
 
