@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from akin.cli.consoles import stdout
-from akin.client.answers.papers import Paper, PaperHead
-from akin.client.answers.ranked import (
+from akin.client.responses.papers import Paper, PaperHead
+from akin.client.responses.ranked import (
     Alignment,
     Query,
     Recommendation,
@@ -18,7 +18,7 @@ from akin.client.answers.ranked import (
     SearchAnswer,
     SeedAlignment,
 )
-from akin.client.answers.saved import NewPaper
+from akin.client.responses.saved import NewPaper
 
 _MOST_WORDS: Final = 6  # of each side
 _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}

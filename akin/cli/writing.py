@@ -8,10 +8,10 @@ from pydantic import TypeAdapter
 from akin.cli.consoles import stderr, stdout
 from akin.cli.display import recommendations_answer, search_answer, titles, told_beside
 from akin.cli.options import Output
-from akin.client.answers.matches import ComparedPapers
-from akin.client.answers.papers import PaperList, TitlesAnswer
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.answers.sentences import SentenceAnswer
+from akin.client.responses.matches import ComparedPapers
+from akin.client.responses.papers import PaperList, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.sentences import SentenceAnswer
 from models.errors import InputError
 
 # The ending of the file by which the page knows each table.

@@ -9,7 +9,7 @@ import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from akin.client.responses import read_answer
+from akin.client.parsing import read_answer
 from models.errors import InputError
 from service.api.schemas.base import where
 from service.cache.store import open_cache

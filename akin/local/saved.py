@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from akin.client import calls
-from akin.client.answers.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client import requests
 from akin.client.client import Client
-from akin.client.queries import (
+from akin.client.params import (
     RecommendationsRequest,
     SearchRequest,
 )
+from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.signatures import same_as
 from akin.local.opened import Opened, as_answer, checked
 from service.api.schemas.saved.queries import (
@@ -39,7 +39,7 @@ class WithSavedQueries(Opened):
         recommendations: RecommendationsRequest | None = None,
     ) -> SavedQuery:
         """As ``Client.save_query``."""
-        body = checked(_SAVED, calls.save_query(name, search, recommendations).body)
+        body = checked(_SAVED, requests.save_query(name, search, recommendations).body)
         kind, content = body.stored()
         change = self._engine.snapshot.manifest.change
         saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))

@@ -15,7 +15,7 @@ import typer
 
 import akin
 from akin.cli.app import app
-from akin.client.answers.ranked import SearchAnswer
+from akin.client.responses.ranked import SearchAnswer
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from akin.client.client import Client
-from akin.client.sending import Retries
+from akin.client.retries import Retries
 from service.app import create_app
 from service.collection.generations import open_engine
 from service.settings import Settings

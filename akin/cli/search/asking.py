@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.text.sentences import split_sentences

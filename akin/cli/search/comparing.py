@@ -14,7 +14,7 @@ from akin.cli.display import notes
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.search.asking import opened, read_query
 from akin.cli.writing import as_json as json_line
-from akin.client.answers.matches import ComparedPapers, Side
+from akin.client.responses.matches import ComparedPapers, Side
 
 _MOST_FACETS = 6  # pairs of facets that are shown
 

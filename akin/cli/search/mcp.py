@@ -13,7 +13,7 @@ import typer
 from akin.cli.consoles import stderr
 from akin.cli.options import Device
 from akin.client.async_client import AsyncClient
-from akin.client.sending import DEFAULT_URL
+from akin.client.base_client import DEFAULT_URL
 from models.errors import InputError
 from models.registry import resolve
 from service.app import create_app

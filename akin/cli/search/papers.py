@@ -27,9 +27,9 @@ from akin.cli.options import (
 )
 from akin.cli.search.asking import opened
 from akin.cli.writing import as_json, written
-from akin.client.answers.papers import Paper, PaperHead, PaperList
 from akin.client.client import Client
-from akin.client.queries import ListFilters
+from akin.client.params import ListFilters
+from akin.client.responses.papers import Paper, PaperHead, PaperList
 from models.errors import InputError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from akin.cli.options import (
 from akin.cli.search.asking import given, lasting, opened
 from akin.cli.writing import put_out
 from akin.client.library import LibrarySeeds, looked_up, read_seeds
-from akin.client.queries import RecommendationsRequest
+from akin.client.params import RecommendationsRequest
 from models.errors import InputError
 from models.types import Facet
 

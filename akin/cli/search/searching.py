@@ -22,7 +22,7 @@ from akin.cli.options import (
 )
 from akin.cli.search.asking import given, lasting, opened, read_aspect, read_query
 from akin.cli.writing import put_out
-from akin.client.queries import ScorerName, SearchRequest
+from akin.client.params import ScorerName, SearchRequest
 from models.types import Facet
 
 

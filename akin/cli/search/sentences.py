@@ -24,8 +24,8 @@ from akin.cli.options import (
 )
 from akin.cli.search.asking import given, opened
 from akin.cli.writing import as_json as json_line
-from akin.client.answers.sentences import SentenceAnswer
-from akin.client.queries import SentenceRequest
+from akin.client.params import SentenceRequest
+from akin.client.responses.sentences import SentenceAnswer
 from models.errors import InputError
 from models.types import Facet
 

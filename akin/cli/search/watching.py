@@ -12,7 +12,7 @@ from akin.cli.consoles import stderr, stdout
 from akin.cli.display import heading, notes
 from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.search.asking import opened
-from akin.client.answers.saved import News, SavedQueryHead
+from akin.client.responses.saved import News, SavedQueryHead
 from models.errors import InputError
 
 _NEWS = TypeAdapter(News)

@@ -13,7 +13,7 @@ import pytest
 
 import akin
 from akin.client.client import Client
-from akin.client.queries import NewPaper
+from akin.client.params import NewPaper
 from akin.local.collection import Collection
 from models.errors import InputError, PaperNotFoundError, SnapshotMissingError
 from service.app import create_app

@@ -1,10 +1,10 @@
-"""Papers akin to one or to several, ranked and explained."""
+"""Answers of searches and recommendations: ranked papers with their explanation."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from akin.client.answers.lists import Results
-from akin.client.answers.papers import AnswerWarning, Paper, Sentence
+from akin.client.responses.lists import Results
+from akin.client.responses.papers import AnswerWarning, Paper, Sentence
 
 _MIN_HIGHLIGHT = 0.05
 

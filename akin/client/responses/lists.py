@@ -1,4 +1,4 @@
-"""What answers that are lists have in common: a program walks through them and takes them along."""
+"""What every list of results can do: iterate, convert to pandas or BibTeX, show in a notebook."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
@@ -8,8 +8,8 @@ from models.extras import needed
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from akin.client.answers.papers import Paper
-    from akin.client.answers.ranked import Seed
+    from akin.client.responses.papers import Paper
+    from akin.client.responses.ranked import Seed
 
 PAPER_COLUMNS: Final = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
 _SHOWN: Final = 10  # lines of a list in an interpreter

@@ -1,10 +1,10 @@
-"""Sentences of a collection that are like one, and those of a text with what each does."""
+"""Answers of sentence searches and of analyses."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from akin.client.answers.lists import Listed, titled
-from akin.client.answers.papers import AnswerWarning, PaperHead
+from akin.client.responses.lists import Listed, titled
+from akin.client.responses.papers import AnswerWarning, PaperHead
 
 
 @dataclass(frozen=True, slots=True)

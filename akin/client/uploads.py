@@ -1,4 +1,4 @@
-"""Papers to add, as they are sent: those of a program, or of files that hold some."""
+"""Papers to upload, from dictionaries or from files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
-from akin.client.queries import NewPaper
+from akin.client.params import NewPaper
 from models.errors import CorpusError, InputError
 from models.extras import needed
 

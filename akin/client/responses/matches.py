@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from akin.client.answers.papers import AnswerWarning, PaperHead
-from akin.client.answers.ranked import Alignment, Omitted, Words
+from akin.client.responses.papers import AnswerWarning, PaperHead
+from akin.client.responses.ranked import Alignment, Omitted, Words
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import base64
 import struct
 from dataclasses import dataclass
 
-from akin.client.answers.papers import AnswerWarning
+from akin.client.responses.papers import AnswerWarning
 
 
 @dataclass(frozen=True, slots=True)

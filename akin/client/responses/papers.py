@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from akin.client.answers.lists import Listed, ListedPapers, titled
+from akin.client.responses.lists import Listed, ListedPapers, titled
 
 
 @dataclass(frozen=True, slots=True)

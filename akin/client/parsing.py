@@ -1,4 +1,4 @@
-"""What a client makes of the responses of a service, and of those that never come."""
+"""Turns a service's HTTP responses, and connections that fail, into answers and errors."""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import TypeAdapter, ValidationError
 
-from akin.client.answers.batches import Batch
-from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
-from akin.client.answers.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.answers.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
-from akin.client.answers.sentences import Analysis, SentenceAnswer
-from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
-from akin.client.calls import Call
+from akin.client.requests import Request
+from akin.client.responses.batches import Batch
+from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
+from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.responses.sentences import Analysis, SentenceAnswer
+from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from models.errors import InputError, ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -53,17 +53,17 @@ def read_answer(kind: type[_Answer], content: bytes) -> _Answer:
     return adapter.validate_json(content)
 
 
-def received(call: Call[_Answer], response: httpx.Response) -> _Answer:
+def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
     """The answer; raises ServiceError for a problem and for what no service of Akin would answer."""
     if not response.is_success:
         raise problem(response)
-    if call.answer is NoneType:
+    if request.answer is NoneType:
         return None  # type: ignore[return-value]  # which is its type
     try:
-        return read_answer(call.answer, response.content)
+        return read_answer(request.answer, response.content)
     except ValidationError as error:
         raise ServiceError(
-            f"The answer is not what {call.path} of a service of Akin answers; look at the address and at "
+            f"The answer is not what {request.path} of a service of Akin answers; look at the address and at "
             "the versions of both.",
             type="about:blank",
             status=response.status_code,

@@ -1,12 +1,12 @@
-"""Saved queries, and what is new to them."""
+"""Saved queries and their new papers."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from akin.client.answers.lists import Results
-from akin.client.answers.papers import AnswerWarning
-from akin.client.answers.ranked import Recommendation, Unresolved
+from akin.client.responses.lists import Results
+from akin.client.responses.papers import AnswerWarning
+from akin.client.responses.ranked import Recommendation, Unresolved
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
-"""Batches, and their results."""
+"""Batches and their results."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from akin.client.answers.matches import MatchedSubmission
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.matches import MatchedSubmission
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 
 
 @dataclass(frozen=True, slots=True)

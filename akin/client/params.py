@@ -1,4 +1,4 @@
-"""What may be asked of a service: the keywords of the client's methods, named as in the HTTP interface."""
+"""The keywords of the client's methods, with the names of the HTTP interface."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""Answers in few words, for language models: what matters of each, as text."""
+"""Formats answers as short text for language models."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from akin.client.answers.papers import AnswerWarning, Paper, PaperHead, TitlesAnswer
-from akin.client.answers.ranked import Recommendation, RecommendationsAnswer, Result, SearchAnswer
-from akin.client.answers.sentences import Analysis, FoundSentence, SentenceAnswer
+from akin.client.responses.papers import AnswerWarning, Paper, PaperHead, TitlesAnswer
+from akin.client.responses.ranked import Recommendation, RecommendationsAnswer, Result, SearchAnswer
+from akin.client.responses.sentences import Analysis, FoundSentence, SentenceAnswer
 
 _MOST_AUTHORS = 5
 _MOST_WORDS = 6
