@@ -1,4 +1,4 @@
-"""Papers to start from, read from a library: as the collection has them, or as the library does."""
+"""Turns the entries of a library file into seeds: papers of the collection, or the library's own text."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

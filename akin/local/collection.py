@@ -1,4 +1,4 @@
-"""A collection in this process, with the methods and the answers of ``akin.Client``."""
+"""A collection in this process, with the methods and answers of ``akin.Client``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,8 +36,8 @@ from akin.client.responses.sentences import Analysis, SentenceAnswer
 from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.signatures import all_spelt, same_as, spelt
 from akin.client.uploads import Papers
-from akin.local.opened import as_answer, checked
-from akin.local.saved import WithSavedQueries
+from akin.local.folder import as_answer, checked
+from akin.local.saved_queries import WithSavedQueries
 from models.errors import InputError
 from service.api.schemas.base import PaperAnswerOut, PaperOut
 from service.api.schemas.match import MatchIn, MatchOut

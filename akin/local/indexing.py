@@ -1,4 +1,4 @@
-"""``akin.index``: papers of a program, or files of them, into a collection."""
+"""``akin.index``: indexes papers from Python values or files."""
 
 import warnings
 from collections.abc import Iterable

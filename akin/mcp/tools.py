@@ -1,4 +1,4 @@
-"""The search as read-only tools for language models (Model Context Protocol)."""
+"""The read-only tools that ``akin mcp`` serves."""
 
 from collections.abc import Awaitable
 from importlib.metadata import version

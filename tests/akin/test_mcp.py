@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import akin
 from akin.cli.app import app
-from akin.cli.search.mcp import in_process
+from akin.cli.serving.mcp import in_process
 from akin.client.retries import Retries
 from akin.mcp.tools import make_server
 from models.types import Facet

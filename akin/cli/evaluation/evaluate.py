@@ -1,4 +1,4 @@
-"""``akin evaluate``: measure systems on a test collection, compare two runs, check the candidate stage."""
+"""``akin evaluate``: measures systems on a test collection and compares runs."""
 
 import re
 import shlex
@@ -13,7 +13,6 @@ from rich.console import Group
 
 from akin.cli.consoles import stderr
 from akin.cli.evaluation import studies
-from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
 from akin.cli.evaluation.scores import (
     comparison_row,
     comparison_table,
@@ -22,6 +21,7 @@ from akin.cli.evaluation.scores import (
     seed_table,
     verdicts,
 )
+from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS

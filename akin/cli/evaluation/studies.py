@@ -1,4 +1,4 @@
-"""The commands of ``akin evaluate`` that measure one stage or one task, not rankings of a collection."""
+"""The ``akin evaluate`` commands that measure one stage or one task."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from akin.cli.consoles import stderr
-from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
 from akin.cli.evaluation.study_scores import candidate_table, facet_tables, item_tables, reviewer_tables
+from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from service.settings import settings_of

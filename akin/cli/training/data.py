@@ -1,4 +1,4 @@
-"""``akin train data``: make training sets of papers and of the sentences that cite them."""
+"""``akin train data``: makes training sets from papers and citing sentences."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""``akin train``: make the small models that read an encoder's hidden layers."""
+"""``akin train``: trains encoders, facet taggers and function encoders."""
 
 from dataclasses import replace
 from pathlib import Path

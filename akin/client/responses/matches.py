@@ -1,4 +1,4 @@
-"""Papers side by side, profiles, and matches with them."""
+"""Answers of comparisons and matches, and profiles."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Papers, and lists of them."""
+"""Answers about papers: one, several, lists, titles."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -190,10 +190,10 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
 DEMO = """
 import sys
 from functools import partial
-import akin.cli.collection.serving
+import akin.cli.serving.serve
 from akin.cli.app import app
 
-serving = akin.cli.collection.serving
+serving = akin.cli.serving.serve
 serving.index = partial(serving.index, limit=38, encoder="hashing")
 app(sys.argv[1:])
 """

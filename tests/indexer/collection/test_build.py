@@ -101,13 +101,13 @@ def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) 
 # Ctrl-C comes when all is encoded and nothing published; facets by keywords, for which nothing is loaded.
 INTERRUPTED_BEFORE_IT_PUBLISHES = """
 import os, signal, sys
-import akin.cli.collection.indexing, indexer.collection.build
+import akin.cli.collection.index, indexer.collection.build
 from akin.cli.app import app
 from tests.support.annotators import hashing_annotator
 
 # A test run in the background of a script ignores SIGINT, and so would its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-akin.cli.collection.indexing.load_annotator = lambda *_, **__: hashing_annotator()
+akin.cli.collection.index.load_annotator = lambda *_, **__: hashing_annotator()
 indexer.collection.build.grow = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
 app(sys.argv[1:])
 """
@@ -130,7 +130,7 @@ def test_ctrl_c_is_a_clear_message(
     assert "Interrupted" in stopped.stderr
     assert "Traceback" not in stopped.stderr
     assert "000001" == open_snapshot(data).generation
-    monkeypatch.setattr("akin.cli.collection.indexing.load_annotator", lambda *_, **__: hashing_annotator())
+    monkeypatch.setattr("akin.cli.collection.index.load_annotator", lambda *_, **__: hashing_annotator())
     assert "25 papers had been encoded before" in flat(run(*command))
     assert ("000002", 25) == (open_snapshot(data).generation, len(open_snapshot(data)))
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from akin.cli.options import Output
-from akin.cli.writing import written
+from akin.cli.output import written
 from akin.client.responses.papers import Paper, PaperList
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import absorb

@@ -1,4 +1,4 @@
-"""``akin watch``: what is new to each saved query."""
+"""``akin watch``: shows new papers for saved queries."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -9,9 +9,9 @@ from rich.console import Group
 from rich.text import Text
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.display import heading, notes
 from akin.cli.options import Device, Key, MaybeData, Url
-from akin.cli.search.asking import opened
+from akin.cli.render import heading, notes
+from akin.cli.search.query import opened
 from akin.client.responses.saved import News, SavedQueryHead
 from models.errors import InputError
 

@@ -1,4 +1,4 @@
-"""``akin serve`` and ``akin demo``: the HTTP service in the foreground until it is stopped."""
+"""``akin serve`` and ``akin demo``: run the HTTP service until it is stopped."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from rich.console import Console
 
-from akin.cli.collection.indexing import index
+from akin.cli.collection.index import index
 from akin.cli.consoles import stdout
 from akin.cli.options import Data, device_name
 from models.errors import InputError

@@ -1,4 +1,4 @@
-"""``akin reindex``: a collection encoded anew with other models, compared with the old one, and swapped."""
+"""``akin reindex``: encodes a collection again, compares old and new answers, and switches over."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from akin.cli.collection.indexing import Dtype, absolute, catalog_place, quarantined_papers
+from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantined_papers
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
 from akin.cli.progress import show_progress

@@ -1,4 +1,4 @@
-"""``akin search``: one query paper in, ranked and explained papers out."""
+"""``akin search``: finds papers similar to one paper or a text."""
 
 from typing import Annotated, cast
 
@@ -20,8 +20,8 @@ from akin.cli.options import (
     YearTo,
     filters_of,
 )
-from akin.cli.search.asking import given, lasting, opened, read_aspect, read_query
-from akin.cli.writing import put_out
+from akin.cli.output import put_out
+from akin.cli.search.query import given, lasting, opened, read_aspect, read_query
 from akin.client.params import ScorerName, SearchRequest
 from models.types import Facet
 

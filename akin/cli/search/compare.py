@@ -1,4 +1,4 @@
-"""``akin compare``: two papers side by side."""
+"""``akin compare``: shows two papers side by side."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.cli.consoles import stdout
-from akin.cli.display import notes
 from akin.cli.options import Device, Key, MaybeData, Url
-from akin.cli.search.asking import opened, read_query
-from akin.cli.writing import as_json as json_line
+from akin.cli.output import as_json as json_line
+from akin.cli.render import notes
+from akin.cli.search.query import opened, read_query
 from akin.client.responses.matches import ComparedPapers, Side
 
 _MOST_FACETS = 6  # pairs of facets that are shown

@@ -1,4 +1,4 @@
-"""``akin convert``: checkpoints into the only format that Akin loads."""
+"""``akin convert``: converts checkpoints to safetensors, the only format that Akin loads."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``akin worker``: works batches off beside the service."""
+"""``akin worker``: processes queued batches."""
 
 import signal
 import threading

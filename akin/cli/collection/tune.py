@@ -1,4 +1,4 @@
-"""`akin tune`: how hard the index of a collection is searched."""
+"""``akin tune``: sets how much of the index each search looks at."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""A folder that is open in this process: its engines, its catalog, its cursors."""
+"""An open data folder: its search engine, catalog and cursors."""
 
 from functools import cached_property
 from pathlib import Path
@@ -48,7 +48,7 @@ _SAID: Final = {
 }
 
 
-class Opened:
+class OpenFolder:
     """What is served from ``data``, whoever publishes it; use it in a ``with`` block, or ``close`` it."""
 
     def __init__(self, data: Path, *, device: str = "auto") -> None:

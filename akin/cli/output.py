@@ -1,4 +1,4 @@
-"""Answers put out: for a person, as programs read them (JSON, CSV, BibTeX, RIS), and as tables to paste."""
+"""Writes answers as text, tables, JSON, CSV, BibTeX or RIS."""
 
 from typing import Final
 
@@ -6,8 +6,8 @@ import typer
 from pydantic import TypeAdapter
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.display import recommendations_answer, search_answer, titles, told_beside
 from akin.cli.options import Output
+from akin.cli.render import recommendations_answer, search_answer, titles, told_beside
 from akin.client.responses.matches import ComparedPapers
 from akin.client.responses.papers import PaperList, TitlesAnswer
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer

@@ -12,7 +12,7 @@ from akin.client.params import (
 )
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
 from akin.client.signatures import same_as
-from akin.local.opened import Opened, as_answer, checked
+from akin.local.folder import OpenFolder, as_answer, checked
 from service.api.schemas.saved.queries import (
     NewsOut,
     SavedQueriesOut,
@@ -27,7 +27,7 @@ from service.saved.saved_queries import NewSavedQuery, SavedQueries
 _SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
 
 
-class WithSavedQueries(Opened):
+class WithSavedQueries(OpenFolder):
     """The methods of ``akin.Client`` for queries that are kept under a name, and what is new to them."""
 
     @same_as(Client.save_query)

@@ -1,4 +1,4 @@
-"""``akin recommend``: several papers in, also those of a library; ranked and explained papers out."""
+"""``akin recommend``: finds papers similar to several papers or a library."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -21,8 +21,8 @@ from akin.cli.options import (
     YearTo,
     filters_of,
 )
-from akin.cli.search.asking import given, lasting, opened
-from akin.cli.writing import put_out
+from akin.cli.output import put_out
+from akin.cli.search.query import given, lasting, opened
 from akin.client.library import LibrarySeeds, looked_up, read_seeds
 from akin.client.params import RecommendationsRequest
 from models.errors import InputError

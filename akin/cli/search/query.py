@@ -1,4 +1,4 @@
-"""What a person asks on the command line, as the keywords of a client: its query, and what of it matters."""
+"""Reads a query from the command line: its paper or text, and the sentences or facets that count."""
 
 import re
 import sys

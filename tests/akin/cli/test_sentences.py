@@ -55,7 +55,7 @@ def test_json_is_the_body_of_the_service(
     body: dict[str, Any],
 ) -> None:
     """`akin sentences --json` prints what POST /v1/sentences/search answers, took_ms aside."""
-    monkeypatch.setattr("akin.local.opened.open_engine", lambda *_: sentence_engine)
+    monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
     printed = json.loads(run(*arguments, "--json"))
     answered = sentence_client.post("/v1/sentences/search", json=body).json()
     del printed["took_ms"], answered["took_ms"]
@@ -73,7 +73,7 @@ def test_the_command_opens_the_data_folder(hashed_data: Path, plain_engine: Sear
 
 def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A printed answer shows the query, and of each result distance, facet, sentence, paper and year."""
-    monkeypatch.setattr("akin.local.opened.open_engine", lambda *_: sentence_engine)
+    monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
     answer = search_sentences(sentence_engine, SentenceQuery(paper_id="demo:p03-m07", sentence=3, limit=2))
     shown = run("--paper", "demo:p03-m07", "--sentence", "3", "--limit", "2")
     assert "(demo:p03-m07, sentence 3)" in shown
@@ -89,7 +89,7 @@ def test_a_table_for_people(sentence_engine: SearchEngine, monkeypatch: pytest.M
 
 def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without results the reason is printed."""
-    monkeypatch.setattr("akin.local.opened.open_engine", lambda *_: sentence_engine)
+    monkeypatch.setattr("akin.local.folder.open_engine", lambda *_: sentence_engine)
     assert "has a sentence of that facet" in run("We study floods.", "--facet", "other", "--year-to", "2017")
 
 

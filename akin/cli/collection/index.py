@@ -1,4 +1,4 @@
-"""``akin index`` and ``akin embed``: a corpus into a snapshot, or onto standard output."""
+"""``akin index`` and ``akin embed``: encode a corpus into a collection, or to standard output."""
 
 from collections.abc import Sequence
 from enum import StrEnum

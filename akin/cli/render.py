@@ -1,4 +1,4 @@
-"""What the command line shows a person of an answer: results with matched sentences marked."""
+"""Renders answers for the terminal, with matching sentences marked."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol

@@ -16,7 +16,7 @@ from shutil import copytree
 
 import pytest
 
-from akin.cli.collection.serving import _listen
+from akin.cli.serving.serve import _listen
 from indexer.catalog.catalog import CATALOG_FILE
 from service.access.api_keys import Keys, Scope
 from tests.support.builds import ROOT

@@ -1,4 +1,4 @@
-"""``akin match``: which reviewers are near which submissions."""
+"""``akin match``: finds reviewers for submissions."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""``akin analyze``: what each sentence of an abstract does."""
+"""``akin analyze``: shows the facet of each sentence of an abstract."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.cli.consoles import stdout
-from akin.cli.display import notes
 from akin.cli.options import Device
-from akin.cli.search.asking import read_query
+from akin.cli.render import notes
+from akin.cli.search.query import read_query
 from akin.local.collection import seed_of
 from models.annotator import load_annotator
 from models.errors import InputError

@@ -1,4 +1,4 @@
-"""``akin mcp``: the search as tools for language-model clients, over standard input and output or HTTP."""
+"""``akin mcp``: serves search to language models, over standard input and output or HTTP."""
 
 import tempfile
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""How figures leave a command: as tables for people, Markdown or LaTeX for a document, JSON for a program."""
+"""Prints figures as tables, Markdown, LaTeX or JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""``akin keys``: make, show and revoke the keys that the service asks for."""
+"""``akin keys``: creates, lists and revokes API keys."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from akin.cli.collection.indexing import catalog_place
+from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data
 from service.access.api_keys import Keys, Scope
