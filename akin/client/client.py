@@ -99,7 +99,7 @@ class Client(Resources):
         negatives: str | Seed | Sequence[str | Seed] = (),
         unlike: Files | None = None,
         facet: FacetName | Sequence[FacetName] | None = None,
-        akin_to: Literal["some", "all"] | None = None,
+        strategy: Literal["any", "all"] | None = None,
         negative_weight: float | None = None,
         filters: Filters | None = None,
         limit: int = 10,
@@ -114,7 +114,7 @@ class Client(Resources):
         Seeds are names of papers, or ``Seed``s with what counts of each; a library is a file as reference
         managers write it (``.bib``, ``.ris`` and others), or several. ``negatives`` and the library
         ``unlike`` are papers to keep away from. ``facet`` counts of every seed that chooses nothing itself.
-        ``akin_to`` says whether papers should be akin to some of the seeds or to what all share. ``limit``
+        ``strategy``: papers similar to any of the seeds, or to what all of them share. ``limit``
         and ``cursor`` are as in ``search``.
         """
         params = requests.given(
@@ -123,7 +123,7 @@ class Client(Resources):
             negatives=seeds_of(negatives) or None,
             unlike=unlike,
             facet=facet,
-            akin_to=akin_to,
+            strategy=strategy,
             negative_weight=negative_weight,
             filters=filters,
             limit=limit,

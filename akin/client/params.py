@@ -125,7 +125,7 @@ class RecommendationsShape(Results, total=False):
     """
 
     negatives: Sequence[str | Seed]
-    akin_to: Literal["some", "all"]
+    strategy: Literal["any", "all"]
     negative_weight: float
     words: float
     specificity: float
@@ -215,7 +215,7 @@ class BatchRequest(SearchShape, total=False):
     """Many searches: ``queries``, each with its own keywords; or ``seeds``, which share all others.
 
     Or many recommendations: ``recommendations``, each with its own keywords, or ``profiles``, names of sets
-    of papers (``None``: those kept under the name), which share ``negatives``, ``akin_to``,
+    of papers (``None``: those kept under the name), which share ``negatives``, ``strategy``,
     ``negative_weight`` and what to return. Or a ``match``, of which each submission is a query.
     """
 
@@ -225,5 +225,5 @@ class BatchRequest(SearchShape, total=False):
     recommendations: Sequence[NamedRecommendations]
     profiles: Mapping[str, Sequence[str] | None]
     negatives: Sequence[str | Seed]
-    akin_to: Literal["some", "all"]
+    strategy: Literal["any", "all"]
     negative_weight: float

@@ -99,9 +99,9 @@ class Tools:
         texts: Annotated[
             list[str] | None, Field(description="Claims, or a few words each, to start from as well.")
         ] = None,
-        akin_to: Annotated[
-            Literal["some", "all"], Field(description="Akin to some of them, or to what all share.")
-        ] = "some",
+        strategy: Annotated[
+            Literal["any", "all"], Field(description="Similar to any of them, or to what all of them share.")
+        ] = "any",
         facet: Facets = None,
         year_from: YearFrom = None,
         year_to: YearTo = None,
@@ -114,7 +114,7 @@ class Tools:
             seeds=[_given(paper_id=paper_id, facet=facet) for paper_id in positive]
             + [_given(text=text, facet=facet) for text in texts or ()],
             negatives=[{"paper_id": paper_id} for paper_id in negative or ()],
-            akin_to=akin_to,
+            strategy=strategy,
             filters=filters or None,
             words=words,
             limit=limit,

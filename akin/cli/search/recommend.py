@@ -60,10 +60,10 @@ def recommend(
     facet: Annotated[
         list[Facet] | None, typer.Option(help="Count the seeds' sentences of this facet; may be repeated.")
     ] = None,
-    akin_to: Annotated[
-        Literal["some", "all"],
+    strategy: Annotated[
+        Literal["any", "all"],
         typer.Option(help="Similar to any of the seeds, or to what all of them share."),
-    ] = "some",
+    ] = "any",
     negative_weight: Annotated[
         float | None, typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.")
     ] = None,
@@ -100,7 +100,7 @@ def recommend(
                 **given(
                     negatives=_all(*_parted(unlike), collection),
                     filters=filters_of(year_from, year_to, author, venue, field, has_facet),
-                    akin_to=akin_to,
+                    strategy=strategy,
                     negative_weight=negative_weight,
                     words=words,
                     specificity=specificity,

@@ -119,7 +119,7 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
     options = [
         DEMO[3]["id"],
         *("--like", library, "--unlike", DEMO[50]["id"], "--unlike", negative, "--facet", "method"),
-        *("--akin-to", "all", "--negative-weight", "0.3", "--words", "0.5", "--specificity", "1"),
+        *("--strategy", "all", "--negative-weight", "0.3", "--words", "0.5", "--specificity", "1"),
         *("--limit", "4", "--year-from", "2015", "--text", "Rivers flood towns."),
     ]
     names = [DEMO[place]["id"] for place in (3, 5, 7)]
@@ -131,7 +131,7 @@ def test_recommendations_are_those_of_the_interface(data: Path, address: str, li
             {"title": "A draft", "abstract": DRAFT, "facet": ["method"]},
         ],
         "negatives": [{"paper_id": DEMO[50]["id"]}, {"paper_id": DEMO[40]["id"]}],
-        "akin_to": "all",
+        "strategy": "all",
         "negative_weight": 0.3,
         "words": 0.5,
         "specificity": 1,

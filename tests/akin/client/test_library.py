@@ -119,7 +119,7 @@ def test_a_collection_answers_as_its_service_does(collection: Collection, client
             each.search(START, facet="method", unlike={"facet": "background"}, limit=4),
             each.search(title="A draft", abstract=DRAFT, sentences=[1], filters={"year_from": 2020}),
             each.search(text="graph networks", words=0.0),
-            each.recommend(seeds, negatives=["demo:p01-m07"], akin_to="all", limit=3),
+            each.recommend(seeds, negatives=["demo:p01-m07"], strategy="all", limit=3),
             each.search_sentences("We release our code.", facet="method", limit=3),
             each.analyze(DRAFT, title="A draft"),
             each.compare(START, {"title": "A draft", "abstract": DRAFT}),
