@@ -3,15 +3,13 @@
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
 
 from akin.client.parsing import read_answer
 from models.errors import InputError
-from service.api.schemas.base import where
 from service.cache.store import open_cache
 from service.collection.cursors import Cursors
 from service.collection.generations import Engines, open_engine
@@ -20,32 +18,10 @@ from service.saved.saved_queries import SavedQueries
 from service.search.engine import SearchEngine
 from service.secret import secret_of_process
 from service.settings import settings_of
+from service.validation import faults_of, sentence, where
 
 _Answer = TypeVar("_Answer")
 _Body = TypeVar("_Body")
-# What pydantic finds, by its names.
-_SAID: Final = {
-    "missing": "is missing",
-    "string_type": "is no text",
-    "list_type": "is no list",
-    "int_type": "is no whole number",
-    "float_type": "is no number",
-    "bool_type": "is neither True nor False",
-    "dict_type": "is no dictionary",
-    "model_type": "is no dictionary",
-    "model_attributes_type": "is no dictionary",
-    "too_short": "has fewer entries than {min_length}",
-    "too_long": "has more entries than {max_length:,}",
-    "string_too_short": "has fewer characters than {min_length}",
-    "string_too_long": "has more characters than {max_length:,}",
-    "greater_than": "is not above {gt}",
-    "greater_than_equal": "is below {ge}",
-    "less_than": "is not below {lt}",
-    "less_than_equal": "is above {le}",
-    "finite_number": "is no finite number",
-    "enum": "is none of {expected}",
-    "literal_error": "is none of {expected}",
-}
 
 
 class OpenFolder:
@@ -109,21 +85,8 @@ def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: s
     try:
         return adapter.validate_python(body)
     except ValidationError as error:
-        raise InputError(f"{what} cannot be used: {_reason(error.errors(include_url=False)[0])}.") from error
-
-
-def _reason(first: ErrorDetails) -> str:
-    """What is wrong, and where, in words for somebody who writes Python."""
-    place = where(first["loc"])
-    limits = first.get("ctx", {})
-    if limits.get("min_length") == 1:
-        return f"{place or 'it'} is empty"
-    if (said := _SAID.get(first["type"])) is not None:
-        return f"{place or 'it'} {said.format(**limits)}"
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    if reason.startswith("holds "):
-        return f"{place or 'it'} {reason}"
-    return f"{place}: {reason}" if place else reason
+        first = faults_of(error.errors(include_url=False))[0]
+        raise InputError(f"{what} cannot be used: {sentence(where(first.loc), first.said)}.") from error
 
 
 def as_answer(kind: type[_Answer], out: BaseModel) -> _Answer:
