@@ -26,10 +26,10 @@ class Shown(StrEnum):
     JSON = "json"
 
 
-Json = Annotated[Path | None, typer.Option("--json", help="Write the figures here.", dir_okay=False)]
-Format = Annotated[
-    Shown, typer.Option("--format", help="Print tables for the terminal, for a document, or JSON.")
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write the figures to this JSON file.", dir_okay=False)
 ]
+Format = Annotated[Shown, typer.Option("--format", help="Print tables, Markdown, LaTeX or JSON.")]
 
 
 def show(

@@ -12,7 +12,7 @@ def convert(
     source: Annotated[
         Path, typer.Argument(help="A folder with pytorch_model.bin.", exists=True, file_okay=False)
     ],
-    target: Annotated[Path, typer.Argument(help="The folder to write.", file_okay=False)],
+    target: Annotated[Path, typer.Argument(help="The folder to write to.", file_okay=False)],
     like: Annotated[str, typer.Option(help="Pool as this named checkpoint does, e.g. specter.")] = "",
 ) -> None:
     """Convert a checkpoint to safetensors, the only format Akin loads."""
