@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import DOCUMENTS, ROOT
+from tests.support.builds import ROOT
+from tests.support.documents import DOCUMENTS
 
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 NAMED = re.compile(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:toml|md|lock))`")

@@ -12,7 +12,8 @@ from benchmarks.suite.report import page, picture
 from evaluation.suite.figures import read_sections
 from evaluation.suite.listing import SUITE
 from evaluation.suite.page import filled
-from tests.support.documents import DOCUMENTS, ROOT
+from tests.support.builds import ROOT
+from tests.support.documents import DOCUMENTS
 
 # What the service does, as a system of the suite.
 DEFAULT = "minilm:ot:focus:words"
@@ -61,8 +62,8 @@ def test_the_figures_of_the_first_page_are_those_measured() -> None:
         found = leads[other].difference
         assert f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}] {said}" in first
     n_compared = len({each.key for each in section.figures.compared})
-    assert f"With all {n_compared} comparisons of that table counted, the lead over BM25 holds" in first
-    assert "and that over SPECTER does not" in first
+    assert f"Corrected for all {n_compared} comparisons (Holm), the lead over BM25 is significant" in first
+    assert "that over SPECTER is not" in first
     assert (True, False) == (leads["bm25"].holds, leads["specter (published)"].holds)
 
 

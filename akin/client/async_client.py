@@ -7,7 +7,7 @@ from typing import Self, TypeVar, Unpack, cast
 import anyio
 import httpx
 
-from akin.client import parsing, requests
+from akin.client import requests
 from akin.client.base_client import DEFAULT_URL
 from akin.client.batch_results import ResultsReader
 from akin.client.client import Client
@@ -28,6 +28,7 @@ from akin.client.params import (
     SentenceRequest,
 )
 from akin.client.requests import Request
+from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
 from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
 from akin.client.responses.papers import Paper, PaperList, PapersAccepted, TitlesAnswer

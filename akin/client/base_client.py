@@ -6,9 +6,9 @@ from typing import Self, TypeVar
 
 import httpx
 
-from akin.client import parsing
 from akin.client.pagination import Pages
 from akin.client.requests import Request
+from akin.client.responses import parsing
 from akin.client.responses.papers import PaperList
 from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
 from akin.client.retries import Retries

@@ -6,10 +6,11 @@ from typing import Unpack
 
 import httpx
 
-from akin.client import parsing, requests
+from akin.client import requests
 from akin.client.base_client import BaseClient
 from akin.client.batch_results import ResultsReader
 from akin.client.params import BatchRequest, RecommendationsRequest, SearchRequest
+from akin.client.responses import parsing
 from akin.client.responses.batches import Batch, BatchResult
 from akin.client.responses.matches import Profile, ProfileHead
 from akin.client.responses.saved import News, SavedQuery, SavedQueryHead

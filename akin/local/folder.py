@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from akin.client.parsing import read_answer
+from akin.client.responses.parsing import read_answer
 from models.errors import InputError
 from service.cache.store import open_cache
 from service.collection.cursors import Cursors

@@ -24,8 +24,8 @@ from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
 from tests.support.commands import flat, parsed, run
-from tests.support.examples import aspire_vectors
-from tests.support.examples.tiny_bert import write_frozen_bert
+from tests.support.examples.models import aspire_vectors
+from tests.support.examples.models.tiny_bert import write_frozen_bert
 from tests.support.servers.loopback import free_port
 
 

@@ -25,8 +25,8 @@ from service.search.aspect import Part
 from service.search.candidates import find_candidates, list_candidates
 from service.search.engine import SearchEngine
 from service.settings import Settings
+from tests.support.answers import warned
 from tests.support.examples.long_lists import N_PAPERS, build_many
-from tests.support.warned import warned
 
 SHARED = SecretStr("0123456789abcdef" * 2)
 BODY: dict[str, Any] = {"query": {"paper_id": "many/17"}}

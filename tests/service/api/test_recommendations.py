@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
-from tests.support.scores import explained
+from tests.support.answers import explained
 
 ID = "demo:p03-m07"
 TEXT = {"title": "A draft", "abstract": "Rivers flood towns. We fit a graph network to gauges."}

@@ -13,9 +13,9 @@ from service import settings
 from service.api.errors import status_of
 from service.app import create_app
 from service.settings import Settings
+from tests.support.answers import explained
 from tests.support.builds import ROOT
 from tests.support.clients import search
-from tests.support.scores import explained
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from service.resolve.analysis import Analysis
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
-from tests.support.warned import warned
+from tests.support.answers import warned
 
 
 class ShortSighted:

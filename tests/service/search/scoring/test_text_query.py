@@ -25,9 +25,8 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support import clients
 from tests.support.annotators import KeywordTagger
-from tests.support.scores import explained
+from tests.support.answers import explained, warned
 from tests.support.sentence_engines import Whole, small_engine
-from tests.support.warned import warned
 
 ID = "demo:p03-m07"
 CLAIM = "Graph networks forecast floods better than gauges do."

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.support.examples.tiny_bert import WORDS, write_tiny_bert
+from tests.support.examples.models.tiny_bert import WORDS, write_tiny_bert
 
 CONFIG = """
 encoder = "encoder"

@@ -22,7 +22,7 @@ from tests.support.builds import (
     published_files,
     write_corpus,
 )
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 TWENTIES, SEVENS = Bounds(part=20), Bounds(part=7)
 OWN = {"id": "own", "title": "t", "abstract": ["Lakes rise.", "We propose a dam."]}

@@ -3,7 +3,7 @@ let matches; // by number of a query sentence: [sentence of a card, level]
 let choices; // by number: the query sentence
 let lit = [];
 
-export function light(main) {
+export function highlight(main) {
   matches = new Map();
   choices = new Map([...main.querySelectorAll(".choice")].map((each) => [each.dataset.q, each]));
   lit = [];

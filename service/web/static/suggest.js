@@ -6,7 +6,7 @@ const LEAST = 200;
 const GAP = 8;
 let boxes = 0;
 
-export function find(box, go) {
+export function suggest(box, go) {
   if (box.getAttribute("role") === "combobox") return;
   const list = document.createElement("ul");
   list.className = "titles";

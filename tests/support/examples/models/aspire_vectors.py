@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support.examples.tiny_bert import LONG, paper
-from tests.support.examples.tiny_bert import PAPERS as TINY_PAPERS
+from tests.support.examples.models.tiny_bert import LONG, paper
+from tests.support.examples.models.tiny_bert import PAPERS as TINY_PAPERS
 
 _FIXED = ("plain", "sep in title", "single words", "empty title", "cut in a sentence", "exactly full")
 PAPERS = {
