@@ -12,6 +12,12 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     expect(page.get_by_role("heading", name="saved queries Queries kept")).to_be_visible()
     expect(page.get_by_text("Start with POST /v1/search")).to_be_visible()
     expect(page.get_by_role("link", name="Akin: find papers on the page")).to_have_attribute("href", "/")
+    # The ground of code covers none of the lines beside it.
+    line, code = page.locator(".info li").first.evaluate(
+        "each => [parseFloat(getComputedStyle(each).lineHeight),"
+        " each.querySelector('code').getClientRects()[0].height]"
+    )
+    assert line >= code
     search = page.locator("#operations-search-search_v1_search_post")
     search.get_by_role("button").first.click()
     expect(search.get_by_role("option", name="The method kept, the problem left")).to_be_attached()
