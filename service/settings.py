@@ -45,6 +45,7 @@ from indexer.catalog.catalog import CATALOG_FILE
 from indexer.collection.build import KEEP
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
+from service.validation import faults_of, sentence
 
 
 class Keyless(StrEnum):
@@ -123,5 +124,6 @@ def settings_of(**given: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error
+        first = faults_of(error.errors())[0]
+        variable = f"AKIN_{first.loc[0]}".upper()
+        raise InputError(f"{sentence(variable, first.said)}.") from error

@@ -19,7 +19,8 @@ from models.checksums import digest_of
 from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
 
-# Of a segment: it bounds what writing one takes, and what a kill may cost (docs/why.md).
+# Of a segment: it bounds what writing one takes, and what a kill may cost:
+# docs/decisions/collections/segment-size.md.
 MOST_ROWS: Final = 1_000_000
 NOTHING: Final = np.empty(0, dtype=np.int64)
 

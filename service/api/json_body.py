@@ -75,4 +75,5 @@ def _is_json(content_type: str) -> bool:
 
 
 def _no_json(error: json.JSONDecodeError) -> dict[str, Any]:
-    return {"type": "json_invalid", "loc": (*_WHERE, error.pos), "msg": "JSON decode error", "input": {}}
+    said = f"is not valid JSON from character {error.pos} on"
+    return {"type": "not_json", "loc": _WHERE, "msg": said, "input": {}}

@@ -9,7 +9,7 @@ from models.checkpoints.checkpoints import Pooling, write_pooling
 from models.encoder import ENCODERS, WEIGHTLESS, Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import Unit
-from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert
+from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
 
 
 def contract_encoder(kind, tmp_path):

@@ -17,7 +17,7 @@ from models.encoder import load_encoder
 from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 # How often: each file some times, and in the long trial each many times.
 TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(5_000, marks=pytest.mark.trial)])

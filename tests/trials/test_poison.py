@@ -45,7 +45,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             "seeds": [INDEXED, {**PASTED, "sentences": [0], "weight": 2.0}],
             "negatives": [{"paper_id": "demo:p00-m03", "facet": "method"}],
             "negative_weight": 0.3,
-            "akin_to": "all",
+            "strategy": "all",
             "filters": {"year_from": 1990},
             "limit": 2,
         }

@@ -1,4 +1,4 @@
-"""``akin index --fetch``: entries of which only the name is known, asked of public services."""
+"""``akin index --fetch``: looks up entries without an abstract in public services."""
 
 from collections.abc import Sequence
 from pathlib import Path

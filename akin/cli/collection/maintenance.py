@@ -1,4 +1,4 @@
-"""Commands on a collection that was indexed: delete, purge, compact, backup, migrate, upgrade, snapshot."""
+"""Commands on an indexed collection: delete, purge, compact, backup, migrate, upgrade, snapshot."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from akin.cli.collection.ids import read_ids
-from akin.cli.collection.indexing import catalog_place
+from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data, Device, Keep
 from akin.cli.progress import show_progress

@@ -1,4 +1,4 @@
-"""The steps of ``akin train functions``: sentences with known functions, their features, the weights file."""
+"""The steps of ``akin train functions``: read labelled sentences, compute features, train, write weights."""
 
 import hashlib
 import io

@@ -110,7 +110,7 @@ class MatchIn(MatchShapeIn):
         if n_told * self.reasons > MOST_REASONS:
             raise ValueError(
                 f"{len(self.submissions)} submissions x {n_told // len(self.submissions)} profiles x "
-                f"{self.reasons} reasons are more than {MOST_REASONS}; lower limit or reasons"
+                f"{self.reasons} reasons are more than {MOST_REASONS}; give a lower limit or fewer reasons"
             )
         return self
 

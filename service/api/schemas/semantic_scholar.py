@@ -118,8 +118,8 @@ def _known_fields(given: str) -> str:
     for number, name in enumerate(given.split(","), start=1):
         if name.strip(" ") and name.strip(" ").partition(".")[0] not in ScholarPaper.model_fields:
             raise ValueError(
-                f"name {number} of the fields is none that papers have; "
-                f"there are {', '.join(ScholarPaper.model_fields)}"
+                f"name {number} is not a field of papers; the fields are "
+                f"{', '.join(ScholarPaper.model_fields)}"
             )
     return given
 

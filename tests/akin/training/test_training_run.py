@@ -20,7 +20,7 @@ from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
 from models.training.loop import LoopSettings, rate_at
 from models.types import unseen
-from tests.support.examples.training_sets import LOW_RANK, write_run
+from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
 OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
 

@@ -31,7 +31,7 @@ from models.types import EncodedPaper, Facet, Paper, Sentence
 from service.search.engine import SearchEngine
 from tests.support.annotators import KEYWORDS, KeywordTagger, annotated
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 N_PAPERS = 30
 TENS = Bounds(part=10)

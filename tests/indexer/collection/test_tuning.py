@@ -17,7 +17,7 @@ from models.encoder import Encoder
 from models.errors import InputError
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.commands import flat
-from tests.support.examples.clusters import clustered
+from tests.support.examples.models.clusters import clustered
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from models.checkpoints.checkpoints import DocumentPooling, Pooling, locate_chec
 from models.encoder import load_encoder
 from models.errors import EncoderError
 from models.types import Precision, Unit
-from tests.support.examples import aspire_vectors
-from tests.support.examples.tiny_bert import (
+from tests.support.examples.models import aspire_vectors
+from tests.support.examples.models.tiny_bert import (
     PAPERS,
     PlainEncoder,
     paper,

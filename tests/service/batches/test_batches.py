@@ -169,7 +169,7 @@ def test_recommendations_are_answered_each_as_alone(client: TestClient) -> None:
             "negatives": [IDS[9]],
             "limit": 3,
         },
-        {"seeds": IDS[2:6], "akin_to": "all", "filters": {"year_from": 2020}},
+        {"seeds": IDS[2:6], "strategy": "all", "filters": {"year_from": 2020}},
         {"seeds": ["nobody"]},
     ]
     asked = [bodies[0] | {"name": "ada"}, *bodies[1:]]

@@ -21,7 +21,7 @@ from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.builds import many_papers, quiet, write_corpus
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 from tests.support.servers.patience import soon
 
 N_PAPERS = 20

@@ -28,8 +28,8 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support import clients
 from tests.support.annotators import KeywordTagger
+from tests.support.answers import warned
 from tests.support.builds import many_papers, write_corpus
-from tests.support.warned import warned
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,12 @@ from service.api.schemas.search.search import (
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
-    Kinship,
     Reason,
     SearchAnswer,
     SearchQuery,
     Seed,
     SeedReason,
+    Strategy,
     UnresolvedSeed,
 )
 
@@ -37,9 +37,9 @@ class RecommendationsShapeIn(ResultsIn):
     negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
         default_factory=list, description="Papers that results should be unlike; they are not returned."
     )
-    akin_to: Annotated[Kinship, Field(strict=False)] = Field(
-        default=Kinship.SOME,
-        description="To some of the seeds, for a list of several interests; to all, for what they share.",
+    strategy: Annotated[Strategy, Field(strict=False)] = Field(
+        default=Strategy.ANY,
+        description="Papers similar to any of the seeds (several interests), or to what all seeds share.",
     )
     negative_weight: Annotated[float, Field(gt=0, le=1)] = Field(
         default=DEFAULT_NEGATIVE_WEIGHT,
@@ -53,7 +53,7 @@ class RecommendationsShapeIn(ResultsIn):
         return SearchQuery(
             seeds=tuple(seeds),
             negatives=tuple(to_seed(seed) for seed in self.negatives),
-            akin_to=self.akin_to,
+            strategy=self.strategy,
             negative_weight=self.negative_weight,
             words=self.words,
             specificity=self.specificity,

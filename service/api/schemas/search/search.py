@@ -119,7 +119,7 @@ class UnlikeFacetIn(_UnlikeIn):
 
 UnlikeIn = Annotated[
     Annotated[UnlikeSentencesIn, Tag(tag("sentences"))] | Annotated[UnlikeFacetIn, Tag(tag("facet"))],
-    kind_of("sentences", "facet", problem="unlike takes sentences or a facet, one of the two"),
+    kind_of("sentences", "facet", problem="give either sentences or a facet"),
 ]
 
 # In the words of JSON Schema what AspectIn checks: sentences or a facet, or neither.
@@ -157,7 +157,7 @@ class AspectIn(Strict):
     @model_validator(mode="after")
     def _one_aspect(self) -> "AspectIn":
         if self.sentences is not None and self.facet is not None:
-            raise ValueError("choose sentences or a facet, not both")
+            raise ValueError("give sentences or a facet, not both")
         return self
 
     def to_aspect(self) -> Aspect:

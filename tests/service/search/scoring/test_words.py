@@ -22,9 +22,8 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.search.words import QueryVectors, QueryWords
 from service.settings import Settings
+from tests.support.answers import explained, warned
 from tests.support.builds import build_quietly, many_papers, write_corpus
-from tests.support.scores import explained
-from tests.support.warned import warned
 
 ID = "demo:p03-m07"
 
