@@ -30,7 +30,7 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
 
 
 def follows_the_theme(page: Page) -> None:
-    """It is dark where the reader's system is, from the start and once it changes; the way back can be read."""
+    """It is dark where the system is, from the start and once that changes; the way back can be read."""
     page.emulate_media(color_scheme="dark")
     page.reload()
     expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()
