@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
@@ -137,6 +138,7 @@ def create_app(
 
     app = DocumentedAPI(
         title="Akin",
+        version=version("akin"),
         summary="Papers akin to yours, in the respect you choose.",
         description=DESCRIPTION,
         openapi_tags=TAGS,

@@ -81,7 +81,12 @@ def prepare(
     """
     check_backend(arguments.backend, arguments.device)
     with storage_errors(data):
-        _expect_own_catalog(data, catalog)
+        if not catalog.count():
+            raise InputError(
+                "The catalog holds no paper to encode; name the collection's own with --catalog, or index a "
+                "corpus."
+            )
+        expect_catalog_of_served(data, catalog)
         like = new_manifest(annotator, arguments)
         found = _found(data, like, catalog)
         if found is None:
@@ -190,23 +195,22 @@ def publish_prepared(
     """
     like, work = prepared.snapshot.manifest, _work(data)
 
-    def encoded_of(changed: Mapping[str, str | None]) -> EncodedVersions:
+    def made_of(changed: Mapping[str, str | None]) -> tuple[EncodedVersions, Sequence[NewSegment]]:
         wanted = [(key, digest) for key, digest in changed.items() if digest is not None]
         known = KnownVersions(data, like, readable_snapshot(data), into=work)
-        return encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
+        encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
+        return encoded, prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
 
     while True:
         changed = catalog.changed_since(like.change)
-        encoded = encoded_of(changed)
-        new = prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
+        encoded, new = made_of(changed)
         with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
             # What others publish they take from the catalog, so from here on nothing newer can be served.
             last, now = catalog.last_change(), catalog.changed_since(like.change)
             if now != changed:
                 if len(now.items() - changed.items()) > _FEW_PAPERS:
                     continue
-                encoded = encoded_of(now)
-                new = prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
+                encoded, new = made_of(now)
             hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
             quarantined = [*prepared.quarantined, *encoded.quarantined]
             # Read only where some are in quarantine.
@@ -225,12 +229,3 @@ def _hashes(segment: Segment) -> Iterator[str]:
 
 def _work(data: Path) -> Path:
     return data / "building" / "reindex"
-
-
-def _expect_own_catalog(data: Path, catalog: Catalog) -> None:
-    if not catalog.count():
-        raise InputError(
-            "The catalog holds no paper to encode; name the collection's own with --catalog, or index a "
-            "corpus."
-        )
-    expect_catalog_of_served(data, catalog)

@@ -1,6 +1,6 @@
 """Describes a collection: papers, segments, pending work, generations and disk use."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,11 +120,7 @@ def _generations(data: Path) -> Iterator[GenerationStatus]:
 
 def _catalog_size(place: str | Path) -> int:
     file = sqlite_file(place)
-    return 0 if file is None else sum(map(_size, _with_journals(file)))
-
-
-def _with_journals(file: Path) -> Sequence[Path]:
-    return [file, file.with_name(f"{file.name}-wal"), file.with_name(f"{file.name}-shm")]
+    return 0 if file is None else sum(_size(Path(f"{file}{ending}")) for ending in ("", "-wal", "-shm"))
 
 
 def _size(path: Path) -> int:

@@ -37,7 +37,7 @@ def json_rows(lines: Lines, to_paper: Callable[[JsonObject], RawPaper]) -> Itera
 
     ``to_paper`` raises InputError for one it cannot use.
     """
-    for line, text in array_elements(lines) if _is_array(lines.peek()) else _each_line(lines):
+    for line, text in array_elements(lines) if _is_array(lines.peek()) else each_line(lines):
         try:
             yield Row(line, to_paper(_object(text)))
         except InputError as error:
@@ -56,7 +56,8 @@ def _is_array(begin: bytes) -> bool:
     return not rest.strip()
 
 
-def _each_line(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
+def each_line(lines: Lines) -> Iterator[tuple[int, bytes | InputError]]:
+    """Yield each line that is not blank, or why it cannot be used, with its number."""
     while True:
         try:
             line = next(lines)

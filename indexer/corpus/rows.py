@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from models.errors import InputError
 from models.text.sentences import sentences_from_list, split_sentences
@@ -105,18 +106,9 @@ def completed(raw: RawPaper, found: RawPaper | None) -> RawPaper:
     """Return ``raw`` with what it lacks taken from ``found``, and with its abstract; the id stays."""
     if found is None:
         return raw
-    return replace(
-        raw,
-        abstract=found.abstract,
-        facets=found.facets,
-        title=raw.title or found.title,
-        year=raw.year or found.year,
-        venue=raw.venue or found.venue,
-        authors=raw.authors or found.authors,
-        url=raw.url or found.url,
-        doi=raw.doi or found.doi,
-        fields=raw.fields or found.fields,
-    )
+    names = ("title", "year", "venue", "authors", "url", "doi", "fields")
+    lacking: dict[str, Any] = {name: getattr(found, name) for name in names if not getattr(raw, name)}
+    return replace(raw, abstract=found.abstract, facets=found.facets, **lacking)
 
 
 def clean(text: str) -> str:

@@ -123,13 +123,9 @@ def _of_one(annotated: AnnotatedPaper, dtype: str) -> _Embedded:
     paper, functions = annotated.paper, annotated.functions
     return _Embedded(
         _rounded(annotated.encoded.sentences, dtype, paper),
-        [_code(sentence) for sentence in paper.sentences],
+        [NO_FACET if each.facet is None else FACETS.index(each.facet) for each in paper.sentences],
         None if functions is None else _rounded(functions, "float16", paper),
     )
-
-
-def _code(sentence: Sentence) -> int:
-    return NO_FACET if sentence.facet is None else FACETS.index(sentence.facet)
 
 
 def _rounded(vectors: np.ndarray, dtype: str, paper: Paper) -> np.ndarray:

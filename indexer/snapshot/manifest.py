@@ -85,9 +85,10 @@ class Manifest:
 
     @property
     def models_key(self) -> str:
-        """SHA-256 (hex) of all that decides the vectors of a paper: its models and the number formats."""
-        precision = Precision(self.arguments["precision"])
-        return models_key(self.encoder, self.tagger, self.functions, dtype=self.dtype, precision=precision)
+        """SHA-256 (hex) of all that decides vectors and facets besides the paper: models, number formats."""
+        functions = self.functions and self.functions.fingerprint
+        formats = (Precision(self.arguments["precision"]).value, self.dtype)
+        return digest_of({"models": (self.encoder.fingerprint, *formats, self.tagger.fingerprint, functions)})
 
     def has_models_of(self, other: "Manifest") -> bool:
         """Whether the same models read a query for both."""
@@ -173,20 +174,6 @@ class Manifest:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SnapshotCorruptError(f"{path}: not a manifest ({error}); {REMEDY}") from error
-
-
-def models_key(
-    encoder: EncoderSpec,
-    tagger: TaggerSpec,
-    functions: FunctionSpec | None,
-    *,
-    dtype: str,
-    precision: Precision,
-) -> str:
-    """SHA-256 (hex) of all that decides the vectors and facets of a paper besides the paper."""
-    own_functions = None if functions is None else functions.fingerprint
-    decisive = (encoder.fingerprint, precision.value, dtype, tagger.fingerprint, own_functions)
-    return digest_of({"models": decisive})
 
 
 def _named(spec: FunctionSpec) -> str:

@@ -1,5 +1,9 @@
-"""Writers killed at the steps they take: readers find the older or the newer state, and writing goes on."""
+"""Writers killed at the steps they take: readers find the older or the newer state, and writing goes on.
 
+The long trial kills AKIN_TRIALS writers, drawn anew for every AKIN_SEED.
+"""
+
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -12,7 +16,8 @@ from rich.table import Table
 from tests.support.trials.crashes import OPERATIONS, Outcome, make_collection, spread, trial, unkilled
 
 SAMPLE = 3  # of the steps of each operation
-TRIALS = 7_500
+TRIALS = int(os.environ.get("AKIN_TRIALS", "7500"))
+SEED = int(os.environ.get("AKIN_SEED", "0"))
 
 pytestmark = pytest.mark.forks
 
@@ -36,10 +41,11 @@ def test_a_killed_writer_leaves_nothing_torn_lost_or_come_back(
 
 @pytest.mark.trial
 def test_thousands_of_killed_writers(template: Path, tmp_path: Path) -> None:
-    """The same at every step of every operation, and from then on at random moments."""
+    """The same at the steps of every operation in any order, and after the last at random moments."""
     whole = {operation: unkilled(template, tmp_path, operation) for operation in OPERATIONS}
     steps = [(operation, step) for operation in OPERATIONS for step in range(1, whole[operation].n_steps + 1)]
-    rng, outcomes = random.Random(0), list[Outcome]()
+    rng, outcomes = random.Random(SEED), list[Outcome]()
+    rng.shuffle(steps)
     for i in track(range(TRIALS), "Killing"):
         operation, step = steps[i % len(steps)]
         if i < len(steps):
@@ -49,7 +55,9 @@ def test_thousands_of_killed_writers(template: Path, tmp_path: Path) -> None:
             outcomes.append(trial(template, tmp_path, operation, after_s=after_s))
     killed = Counter(outcome.operation for outcome in outcomes if outcome.killed)
     wrong = [outcome for outcome in outcomes if outcome.wrong]
-    table = Table("operation", "steps", "killed", "wrong", title=f"{TRIALS:,} writers to be killed")
+    table = Table(
+        "operation", "steps", "killed", "wrong", title=f"{TRIALS:,} writers to be killed, seed {SEED}"
+    )
     for operation in OPERATIONS:
         n_wrong = sum(outcome.operation == operation for outcome in wrong)
         table.add_row(operation, str(whole[operation].n_steps), str(killed[operation]), str(n_wrong))

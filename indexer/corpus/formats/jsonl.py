@@ -9,6 +9,7 @@ from indexer.corpus.records import JsonObject, first_record, json_rows
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
 
+_KEYS = ("id", "title", "abstract", "year", "venue", "authors", "url", "doi", "fields", "facets")
 # Keys that other formats have beside an id: a file with one of them is theirs.
 _FOREIGN_KEYS = frozenset(
     {"abstract_inverted_index", "authors_parsed", "versions", "corpusid", "paper_id"}
@@ -35,15 +36,4 @@ class JsonlReader:
 
 
 def _raw(record: JsonObject) -> RawPaper:
-    return RawPaper(
-        id=record.get("id"),
-        title=record.get("title"),
-        abstract=record.get("abstract"),
-        year=record.get("year"),
-        venue=record.get("venue"),
-        authors=record.get("authors"),
-        url=record.get("url"),
-        doi=record.get("doi"),
-        fields=record.get("fields"),
-        facets=record.get("facets"),
-    )
+    return RawPaper(**{name: record.get(name) for name in _KEYS})

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from indexer.corpus.library.names import doi_in, reference_of
+from indexer.corpus.records import each_line
 from indexer.corpus.rows import RawPaper, Row
 from indexer.corpus.source import Lines
-from models.errors import BrokenFileError, InputError
+from models.errors import InputError
 
 # Lines that are looked at to recognise a list.
 _LOOKED_AT = 20
@@ -26,18 +27,11 @@ class IdsReader:
 
     def rows(self, lines: Lines) -> Iterator[Row]:
         """One row for each line."""
-        while True:
-            try:
-                line = next(lines).decode(errors="replace")
-            except StopIteration:
-                return
-            except BrokenFileError:  # the file ends here, not a row of it
-                raise
-            except InputError as error:
-                yield Row(lines.number, error)
-                continue
-            if line.strip() and not _is_note(line):
-                yield Row(lines.number, _row(line))
+        for number, line in each_line(lines):
+            if isinstance(line, InputError):
+                yield Row(number, line)
+            elif (text := line.decode(errors="replace")).strip() and not _is_note(text):
+                yield Row(number, _row(text))
 
 
 def _is_note(line: str) -> bool:

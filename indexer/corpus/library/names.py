@@ -1,10 +1,11 @@
 """The id of an entry of a library, and the name by which a public service knows it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-_DOI = re.compile(r"(?<![\w.])10\.\d{4,9}/[^\s\"<>{}]+")
+_DOI = re.compile(r"(?<![\w.])(10\.\d{4,9}/[^\s\"<>{}]+)")
 _ARXIV_NUMBER = r"(\d{4}\.\d{4,5}|[a-z]{2,8}(?:-[a-z]{2,3})?(?:\.[A-Za-z]{2})?/\d{7})(?:v\d{1,3})?"
 _ARXIV_BARE = re.compile(_ARXIV_NUMBER)
 _ARXIV_NAMED = re.compile(
@@ -87,18 +88,14 @@ def name_of(text: str) -> str | None:
 
 def doi_in(*texts: str | None) -> str | None:
     """The first DOI of these texts."""
-    for text in texts:
-        if text and (found := _DOI.search(unquote(text[:_MAX_CHARS]))):
-            return found[0].rstrip(_NOT_AT_THE_END)
-    return None
+    found = _first(_DOI, [text and unquote(text[:_MAX_CHARS]) for text in texts])
+    return found and found.rstrip(_NOT_AT_THE_END)
 
 
 def arxiv_in(*texts: str | None) -> str | None:
     """The first arXiv id of these texts that is said to be one, without its version."""
-    for text in texts:
-        if text and (found := _ARXIV_NAMED.search(text[:_MAX_CHARS])):
-            return found[1].lower()
-    return None
+    found = _first(_ARXIV_NAMED, texts)
+    return found and found.lower()
 
 
 def bare_arxiv(text: str) -> str | None:
@@ -109,18 +106,18 @@ def bare_arxiv(text: str) -> str | None:
 
 def acl_in(*texts: str | None) -> str | None:
     """``acl:…`` for the first of these texts that is an address of the ACL Anthology."""
-    for text in texts:
-        if text and (found := _ACL.search(text[:_MAX_CHARS])):
-            return f"acl:{found[1]}"
-    return None
+    found = _first(_ACL, texts)
+    return found and f"acl:{found}"
 
 
 def pmid_in(*texts: str | None) -> str | None:
     """The first PubMed number of these texts that is said to be one."""
-    for text in texts:
-        if text and (found := _PMID_NAMED.search(text[:_MAX_CHARS])):
-            return found[1]
-    return None
+    return _first(_PMID_NAMED, texts)
+
+
+def _first(pattern: "re.Pattern[str]", texts: Sequence[str | None]) -> str | None:
+    """What the first of these texts that has it says in the pattern's group."""
+    return next((found[1] for text in texts if text and (found := pattern.search(text[:_MAX_CHARS]))), None)
 
 
 def usual_order(name: str) -> str:

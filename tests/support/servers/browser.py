@@ -1,11 +1,11 @@
-"""A real browser for tests of the page: one Chromium per test module, and one tab for its plain visits.
+"""A real browser for tests of the page: one Chromium for all of them, and one tab for their plain visits.
 
 Which program it is, in this order: the path in ``AKIN_CHROMIUM``, the system's Chromium or Chrome. Without
 one such tests are skipped, but where ``CI`` is set they fail. A test fails, too, if the pages that it opened
 asked anything of another origin, broke their Content-Security-Policy or left an exception uncaught.
 
-One browser per module, not per session: while Playwright's own loop runs, no other loop can run in the
-thread, and tests of other modules need theirs. To open a tab costs more than to load a page, so the first
+One browser per package, not per session: while Playwright's own loop runs, no other loop can run in the
+thread, and tests of other packages need theirs. To open a tab costs more than to load a page, so the first
 plain visit of every test goes to the same one; what a test changes beyond its page (the clock, permissions,
 how long the history is) needs a context of its own, from ``visit_at``.
 """
@@ -65,7 +65,7 @@ def launch_arguments() -> list[str]:
     return [*_ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     """A running browser."""
     program = find_chromium()
@@ -151,7 +151,7 @@ class Tab:
         return faults
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def tab(chromium: Browser, site: str) -> Tab:
     """A tab for visits to the service over the demo corpus."""
     context = chromium.new_context(base_url=site, reduced_motion="reduce")
@@ -170,7 +170,7 @@ def visit(visit_at: VisitFn, tab: Tab, site: str) -> Iterator[VisitFn]:
     assert [] == tab.give_back()
 
 
-@pytest.fixture(scope="module")  # tests of crashes fork: no service may run then
+@pytest.fixture(scope="package")
 def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service over the demo corpus, with a catalog of its own."""
     with served_collection(copytree(hashed_data, tmp_path_factory.mktemp("site") / "data")) as address:
