@@ -123,7 +123,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
     reader = _reader(name)
     collection = _limited(reader.load(path), request.limit_queries)
     if request.limit_queries is not None and isinstance(reader, MeasuresVectors):
-        note = "The limit of queries does not apply to what is no ranking of papers."
+        note = "--limit-queries applies only to rankings of papers."
         collection = replace(collection, notes=(*collection.notes, note))
     snapshot = None if request.data is None else open_snapshot(request.data)
     open_source = _source_opener(request, snapshot, on_progress)
@@ -146,7 +146,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
         sources = [systems.source(encoder) for encoder in encoders]
         rows += reader.figures(path, sources, rows, functions=request.functions)
     if not rows:
-        raise InputError(f"None of the systems asked for can be measured on {name}; leave out --system.")
+        raise InputError(f"None of the systems given can be measured on {name}; leave out --system.")
     best = best_run(runs, rows, collection)
     return Measurement(
         collection,

@@ -101,4 +101,4 @@ def _fields(line: bytes, place: str) -> tuple[str, str, float, str]:
     try:
         return query_id, paper_id, float(score), name
     except ValueError as error:
-        raise InputError(f"{place}: the score {score!r} is no number; repair the line.") from error
+        raise InputError(f"{place}: the score {score!r} is not a number; repair the line.") from error

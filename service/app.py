@@ -139,7 +139,7 @@ def create_app(
     app = DocumentedAPI(
         title="Akin",
         version=version("akin"),
-        summary="Papers akin to yours, in the respect you choose.",
+        summary="Papers similar to yours, in the respect you choose.",
         description=DESCRIPTION,
         openapi_tags=TAGS,
         lifespan=lifespan,

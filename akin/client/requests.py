@@ -85,7 +85,7 @@ def match(
     body = _match_body(submissions, profiles, params)
     quotas = body.pop("quotas", {})
     if unknown := set(quotas) - set(profiles):
-        raise InputError(f"Quotas name {len(unknown)} profiles that are none of those given; drop them.")
+        raise InputError(f"Quotas name {len(unknown)} profiles that were not given; remove them.")
     for profile in body["profiles"]:
         if profile["name"] in quotas:
             profile["quota"] = quotas[profile["name"]]

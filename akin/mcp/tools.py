@@ -16,7 +16,7 @@ from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
 _INSTRUCTIONS = (
-    "Akin finds scientific papers akin to one you give it, in the respect you choose. Give a paper by its "
+    "Akin finds scientific papers similar to one you give it, in the respect you choose. Give a paper by its "
     "id, which find_papers knows by its title, or paste its title and abstract, or start from a few words; "
     "choose a facet (background, method, result) or sentences by their numbers; each result shows the "
     "sentences that match and their share of the match, and the shared words that count most. Scores are "

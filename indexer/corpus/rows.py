@@ -151,7 +151,7 @@ def year_of(given: object) -> int | None:
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not MIN_YEAR <= given <= MAX_YEAR:
-        raise InputError(f"the year {str(given)[:50]!r} is no whole number from {MIN_YEAR} to {MAX_YEAR}")
+        raise InputError(f"the year {str(given)[:50]!r} is not a whole number from {MIN_YEAR} to {MAX_YEAR}")
     return given
 
 

@@ -55,7 +55,7 @@ def cards_of(
     return rendered(
         "notebook.html",
         cards=make_cards(shown, Asked(), first_rank=1, n_chosen=max(1, n_chosen), sources=sources),
-        head=f"{len(results):,}{of_all} papers akin to “{title}”{more}",
+        head=f"{len(results):,}{of_all} papers similar to “{title}”{more}",
         notes=notes,
         style=_style(),
     )

@@ -107,7 +107,7 @@ def _usual(data: Path, encoder: str) -> BuildArguments | None:
             return None
         raise SnapshotCorruptError(
             "What the collection was made with cannot be read: name its encoder with --encoder, and what "
-            f"else was given when it was begun. ({error})"
+            f"else was given when it was created. ({error})"
         ) from error
 
 

@@ -84,7 +84,7 @@ def _choice(sentences: str, facets: Sequence[Facet] | None, *, option: str) -> d
         return {"sentences": [int(number) for number in sentences.split(",")]}
     except ValueError as error:
         raise InputError(
-            f"{option} {sentences[:40]!r}: give numbers from 0, parted by commas, as 0,3"
+            f"{option} {sentences[:40]!r}: give numbers from 0, separated by commas, such as 0,3"
         ) from error
 
 

@@ -100,7 +100,7 @@ def read_config(path: Path) -> RunConfig:
     try:
         config = RunConfig.model_validate(tomllib.loads(content.decode("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
     except ValidationError as error:
         faults = [sentence(".".join(map(str, one.loc)), one.said) for one in faults_of(error.errors())]
         raise InputError(

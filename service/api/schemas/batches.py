@@ -158,7 +158,7 @@ class LargeMatchIn(MatchShapeIn):
     )
     limit: Annotated[int, Field(ge=0, le=MOST_PROFILES), WHOLE] = Field(
         default=10,
-        description="The nearest profiles told of each submission; with `reasons` 0 it may be all of them.",
+        description="The nearest profiles to list per submission; with `reasons` 0 it may be all of them.",
     )
 
 

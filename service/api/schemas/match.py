@@ -78,7 +78,7 @@ class MatchShapeIn(Strict):
     """The profiles to match submissions with, and what to tell of each."""
 
     reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
-        default=1, description="The papers told of each of them, nearest first."
+        default=1, description="The papers listed for each of them, nearest first."
     )
     own_conflicts: bool = Field(
         default=True,
@@ -102,7 +102,7 @@ class MatchIn(MatchShapeIn):
     )
     assign: AssignIn | None = Field(default=None, description="Whether, and how, to assign profiles.")
     limit: Annotated[int, Field(ge=0, le=100), WHOLE] = Field(
-        default=10, description="The nearest profiles told of each submission, beside those assigned."
+        default=10, description="The nearest profiles listed for each submission, besides those assigned."
     )
 
     @model_validator(mode="after")

@@ -213,7 +213,7 @@ def test_layers_keep_their_norms(minilm):
 
 def test_layers_that_are_not_there_are_refused(tiny):
     """A number past the last layer, and one that counts from the end."""
-    with pytest.raises(EncoderError, match=r"\[3\] were asked for; .*tiny' has layers 0 .* to 2"):
+    with pytest.raises(EncoderError, match=r"\[3\] were requested; .*tiny' has layers 0 .* to 2"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
     with pytest.raises(EncoderError, match=r"\[-1\]"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(-1,))
