@@ -1,4 +1,4 @@
-"""One measurement: a collection, the runs of the systems asked for, every figure with its interval."""
+"""Measures systems on a collection: their runs, and every figure with its interval."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,8 @@ from evaluation.statistics.summary import ALL, Comparison, Row, compare, summari
 from evaluation.systems.system import VectorSystem, parse
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource, present_encoders
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.registry import resolve

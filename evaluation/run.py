@@ -1,4 +1,4 @@
-"""A run: what one system answers to every query of a collection, kept in the TREC run format."""
+"""A run: a system's ranking for every query of a collection, in the TREC run format."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Warnings of an answer: what its reader should know of it, a code for programs and a sentence for people."""
+"""Warnings of an answer: a code for programs and a sentence for people."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -109,7 +109,7 @@ def hashed_data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> P
 @pytest.fixture
 def hashed_snapshot(hashed_data: Path) -> Snapshot:
     """The demo corpus under the hashing encoder, opened anew."""
-    from indexer.snapshot.snapshot import open_snapshot
+    from indexer.snapshot.opening import open_snapshot
 
     return open_snapshot(hashed_data)
 

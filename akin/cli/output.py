@@ -58,7 +58,7 @@ def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperLi
     from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
 
     if form in _TABLES and not isinstance(answer, PaperList):
-        from service.api.schemas.search.search import ResultOut
+        from service.api.schemas.search.results import ResultOut
         from service.web.tables import TABLES
 
         return TABLES[_TABLES[form]][1]([ResultOut.model_validate(each) for each in answer])

@@ -44,8 +44,10 @@ from service.api.schemas.match import MatchIn, MatchOut
 from service.api.schemas.papers import FetchedOut, ListOut, PapersIn, PapersOut
 from service.api.schemas.search.compare import CompareIn, CompareOut
 from service.api.schemas.search.filters import AddressFiltersIn
+from service.api.schemas.search.query import PastedIn, QueryIn
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
-from service.api.schemas.search.search import PastedIn, QueryIn, SearchIn, SearchOut
+from service.api.schemas.search.results import SearchOut
+from service.api.schemas.search.search import SearchIn
 from service.api.schemas.search.sentences import AnalyzeOut, SentenceSearchIn, SentenceSearchOut
 from service.api.schemas.titles import TitlesOut
 from service.api.schemas.vectors import (

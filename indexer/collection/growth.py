@@ -1,4 +1,4 @@
-"""Growth: segments are written beside the lock; under it they become part of a generation, and others go."""
+"""Writes segments outside the lock and adds them to a generation under it."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace

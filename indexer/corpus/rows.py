@@ -1,4 +1,4 @@
-"""What all corpus formats have in common: the caps and the cleaning that turn a row into a paper."""
+"""Limits and cleaning that turn a row of any corpus format into a paper."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Where an encoder computes: which device, how much at once, and how to tell that its memory is full."""
+"""Devices of encoders: choice, batch sizes, and out-of-memory detection."""
 
 import torch
 

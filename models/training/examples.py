@@ -1,4 +1,4 @@
-"""What retrieval training learns from: texts, and which of them belong together."""
+"""Training examples: texts, and which of them belong together."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

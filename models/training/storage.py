@@ -1,4 +1,4 @@
-"""The state of a run as one safetensors file: what is written at once is there whole or not at all."""
+"""The state of a training run as one safetensors file, written atomically."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says for people: what the service is, what its parts do, and examples to try."""
+"""Descriptions and examples of the OpenAPI document."""
 
 from typing import Any, Final
 

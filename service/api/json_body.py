@@ -1,4 +1,4 @@
-"""JSON bodies of requests: read and checked in a thread, so that others are answered meanwhile."""
+"""Reads and validates JSON bodies in a thread, outside the event loop."""
 
 import json
 from collections.abc import Callable, Coroutine

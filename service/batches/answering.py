@@ -1,4 +1,4 @@
-"""Answers what a chunk of a batch asks for, one query after another."""
+"""Answers the queries of a chunk, one after another."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

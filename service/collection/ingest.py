@@ -1,4 +1,4 @@
-"""Writes: papers go into the catalog, which acknowledges them, and from there into what is served."""
+"""Ingest: stores papers in the catalog and publishes them."""
 
 import time
 from collections.abc import Callable, Sequence

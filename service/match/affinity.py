@@ -1,4 +1,4 @@
-"""Affinity: how near a submission is to a profile, which is a set of papers, and by which of them.
+"""Affinity: how near a submission is to a profile of papers, and why.
 
 A submission's distance from a profile is the mean over the N_NEAREST papers of it that are nearest, and its
 affinity is how much less that is than the submission's usual distance, over a sample of the collection: 1 for

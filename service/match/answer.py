@@ -1,4 +1,4 @@
-"""A match as it is asked of a collection: papers beside profiles, the nearest profiles of each, and why."""
+"""Answers a match: the nearest profiles of each submission, and why."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence

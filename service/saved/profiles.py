@@ -1,4 +1,4 @@
-"""Profiles: named sets of papers, such as what a reviewer has written, kept in the catalog's database."""
+"""Profiles: named sets of papers in the catalog's database."""
 
 import json
 from collections.abc import Sequence

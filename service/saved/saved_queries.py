@@ -1,4 +1,4 @@
-"""Saved queries: kept under a name in the catalog's database, with how much of their news has been seen.
+"""Saved queries in the catalog's database, and which of their new papers were seen.
 
 What is new is counted in changes of the collection, not in time: of the papers that one transaction added
 none is passed over, whichever process publishes them, and whenever.

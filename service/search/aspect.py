@@ -1,4 +1,4 @@
-"""The aspect of a query: which sentences to be like, which unlike, and how the first are turned."""
+"""Selects the sentences that count, applies the focus, and adds the contrast."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A query and its answer: papers to start from, what of them matters; ranked and explained papers, in pages.
+"""The types of queries and answers.
 
 The ranked list is the same however it is cut into pages after the first and however far it is read. It is
 made of stretches of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves, then

@@ -1,4 +1,4 @@
-"""Strength: how good a match is beside those that the collection's own papers have in it.
+"""Strength: compares a match with the usual matches in the collection.
 
 A distance says little by itself: some queries are near to everything. So a result's ``reach`` is its distance
 as a share of the query's usual one, over a sample of the collection (rerank.py); and the scale that reaches

@@ -1,4 +1,4 @@
-"""The words that a query and a paper share: which of the query's count, how much, and which count most."""
+"""Shared words of a query and a paper: their weights and their distance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

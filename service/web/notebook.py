@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from markupsafe import Markup
 
 from service.api.schemas.search.recommendations import RecommendationOut
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.web.address.asked import Asked
 from service.web.assets import FOLDER
 from service.web.render import rendered

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from service.api.schemas.search.search import WordsOut
+from service.api.schemas.search.results import WordsOut
 
 NO_WORDS: Final = WordsOut(weight=0.0, distance=0.0, terms=())
 

@@ -12,7 +12,7 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
 from indexer.snapshot.folder import current_generation, generations
-from indexer.snapshot.snapshot import open_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
 from models.encoder import load_encoder
 from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns

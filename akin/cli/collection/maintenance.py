@@ -26,7 +26,7 @@ from indexer.collection.purge import purge_papers
 from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(

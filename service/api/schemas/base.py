@@ -1,4 +1,4 @@
-"""What all shapes are built on: papers and facets in requests, papers and sentences in every answer."""
+"""Shared by all schemas: papers, facets, sentences, warnings."""
 
 import re
 from difflib import get_close_matches

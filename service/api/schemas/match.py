@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field, model_validator
 from models.errors import QueryError
 from service.api.schemas.base import WHOLE, Out, PaperName, Strict, WarningOut
 from service.api.schemas.saved.profiles import MOST_PAPERS, Papers, ProfileName, Quota
-from service.api.schemas.search.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
+from service.api.schemas.search.query import QueryIn
+from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.api.schemas.search.sentences import PaperHeadOut
 from service.match.affinity import N_NEAREST
 from service.match.answer import (

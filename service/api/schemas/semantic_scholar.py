@@ -1,4 +1,4 @@
-"""Semantic Scholar's shapes: papers with the fields asked for, and the bodies of its batch calls."""
+"""The schemas of Semantic Scholar's interface."""
 # ruff: noqa: N815 - the names are Semantic Scholar's
 
 from collections.abc import Iterable

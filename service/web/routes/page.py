@@ -1,4 +1,4 @@
-"""``GET /``: the page where people ask, and see what matches and why; ``GET /results.bib`` and the like."""
+"""``GET /``: the search page and its results; ``GET /results.bib`` and other files."""
 
 from typing import Any
 

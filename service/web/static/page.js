@@ -1,7 +1,6 @@
-// The page is whole without any script; what is here only makes it quicker to use.
-// Nothing is drawn here: the same page is fetched from the service and its parts are put in place.
-import { bindCopies, send } from "./actions.js";
-import { drop } from "./drop.js";
+// The page works without any script; this only makes it quicker to use.
+// It renders nothing: it fetches the same page from the service and replaces the parts that changed.
+import { bindCopies, drop, send } from "./actions.js";
 import { highlight } from "./highlight.js";
 import { suggest } from "./suggest.js";
 

@@ -17,7 +17,7 @@ from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot.folder import current_generation, generations
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from service.api.exports import CSV_COLUMNS, Feed, to_atom, to_bibtex, to_csv, to_ris
 from service.api.schemas.base import PaperOut
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from tests.support.answers import NO_WORDS
 from tests.support.examples.bibtex import entries, typeset
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from indexer.index.vector_index import VectorIndex
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.types import Hits
 from service.app import create_app

@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.snapshot.folder import generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
 from service.access.api_keys import Keys, Scope

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP, BuildArguments, build
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import load_annotator
 from models.errors import SnapshotCorruptError
 from service.app import create_app

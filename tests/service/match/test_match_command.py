@@ -11,7 +11,7 @@ import pytest
 
 from akin.cli.search import match
 from indexer.files.durable import folder_lock
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 from tests.support.builds import DEMO_CORPUS

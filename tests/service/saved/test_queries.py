@@ -11,7 +11,7 @@ from defusedxml import ElementTree
 from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.search.engine import SearchEngine

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.snapshot.columns import allowed_papers, papers_to_table
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from service.search.aspect import Part
 from service.search.candidates import list_candidates
 from service.search.query import Strategy

@@ -24,7 +24,7 @@ from indexer.collection.build import Bounds
 from indexer.collection.changes import delete_papers
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import Part
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Filters
 from service.cluster.shards import Shards

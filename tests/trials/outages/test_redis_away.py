@@ -10,7 +10,7 @@ from typing import Self
 import httpx
 import pytest
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from service.app import create_app
 from service.cache.redis import RedisStore
 from service.cache.store import Cache

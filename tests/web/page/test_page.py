@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Paper, Sentence
 from service.access.api_keys import Keys, Scope

@@ -1,4 +1,4 @@
-"""``/v1/queries``: queries kept under a name, what is new to them, and their feeds: ``/v1/feeds``."""
+"""``/v1/queries``: saved queries, their new papers, and their feeds (``/v1/feeds``)."""
 
 from collections.abc import Callable
 from dataclasses import replace

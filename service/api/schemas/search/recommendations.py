@@ -7,15 +7,9 @@ from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
 from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
-from service.api.schemas.search.search import (
-    AlignmentOut,
-    ResultOut,
-    ResultsIn,
-    SeedIn,
-    SpecificityIn,
-    WordsIn,
-    to_seed,
-)
+from service.api.schemas.search.query import SeedIn, to_seed
+from service.api.schemas.search.results import AlignmentOut, ResultOut
+from service.api.schemas.search.search import ResultsIn, SpecificityIn, WordsIn
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,

@@ -1,4 +1,4 @@
-"""Results as cards: each sentence with its weight, what it meets in the query, and where one may go on."""
+"""Results as cards: sentences with their weights, matches, and links."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from models.types import Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.search import ResultOut, StrengthOut
+from service.api.schemas.search.results import ResultOut, StrengthOut
 from service.web.address.asked import Asked
 from service.web.address.further import Further, held
 from service.web.address.links import Link

@@ -1,4 +1,4 @@
-"""What the page shows of an answer: its results, and where to go on from them."""
+"""The view of an answer: results and links to the next searches."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import orjson
 
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.search.query import Reason
 from service.web.address.asked import Asked, Order, View
 from service.web.address.links import Link

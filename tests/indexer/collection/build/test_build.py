@@ -12,7 +12,7 @@ from shutil import copytree, ignore_patterns
 import pytest
 
 from indexer.collection.build import Bounds
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import (

@@ -7,7 +7,7 @@ import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import Bounds
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, MissingVectorsError
 from models.facets import FACETS, NO_FACET

@@ -12,7 +12,7 @@ import pytest
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import BuildArguments, build
 from indexer.snapshot.folder import generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
 from models.types import EncodedPaper, Paper

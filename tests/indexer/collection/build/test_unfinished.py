@@ -10,7 +10,7 @@ from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP, Bounds, BuildArguments
 from indexer.collection.changes import absorb
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Paper, Sentence
 from tests.support.annotators import annotated

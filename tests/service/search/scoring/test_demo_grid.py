@@ -13,7 +13,7 @@ from functools import cache
 
 import pytest
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.facets import load_tagger
 from models.transport import Scorer
