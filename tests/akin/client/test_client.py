@@ -24,7 +24,7 @@ from akin.client.responses import sentences as sentence_answers
 from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers
-from service.api.schemas.search import recommendations, search, sentences
+from service.api.schemas.search import recommendations, results, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -328,7 +328,7 @@ def test_importing_is_light() -> None:
 
 
 PAIRS: list[tuple[type, type[BaseModel]]] = [
-    (ranked.SearchAnswer, search.SearchOut),
+    (ranked.SearchAnswer, results.SearchOut),
     (paper_answers.PaperAnswer, base.PaperAnswerOut),
     (paper_answers.FetchedPapers, papers.FetchedOut),
     (paper_answers.PaperList, papers.ListOut),
