@@ -24,7 +24,7 @@ from akin.client.responses import sentences as sentence_answers
 from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers
-from service.api.schemas.search import recommendations, results, sentences
+from service.api.schemas.search import recommendations, results, search, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
