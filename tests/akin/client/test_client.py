@@ -24,7 +24,7 @@ from akin.client.responses import sentences as sentence_answers
 from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers
-from service.api.schemas.search import recommendations, results, search, sentences
+from service.api.schemas.search import filters, query, recommendations, results, search, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -374,12 +374,12 @@ def test_requests_have_the_fields_of_the_service() -> None:
     """Every keyword of a search is one the service takes, and the other way round."""
     names = set(search.SearchIn.model_fields) - {"query"} | query_fields(search.SearchIn)
     assert names == set(params.SearchRequest.__annotations__)
-    assert set(search.FiltersIn.model_fields) == set(params.Filters.__annotations__)
-    assert names_in(search.UnlikeIn) == set(params.Unlike.__annotations__)
+    assert set(filters.FiltersIn.model_fields) == set(params.Filters.__annotations__)
+    assert names_in(query.UnlikeIn) == set(params.Unlike.__annotations__)
     assert set(recommendations.RecommendationsIn.model_fields) == set(
         params.RecommendationsRequest.__annotations__
     )
-    assert names_in(search.SeedIn) == set(params.Seed.__annotations__)
+    assert names_in(query.SeedIn) == set(params.Seed.__annotations__)
     names = set(sentences.SentenceSearchIn.model_fields) - {"query"}
     names |= query_fields(sentences.SentenceSearchIn)
     assert names == set(params.SentenceRequest.__annotations__)
