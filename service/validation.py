@@ -34,7 +34,7 @@ _EXPECTED: Final = {
     "too_long": "must have at most {max_length:,} entries",
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length:,} characters",
-    "string_pattern_mismatch": "has a character that is not allowed there",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
     "greater_than": "must be greater than {gt}",
     "greater_than_equal": "must be at least {ge}",
     "less_than": "must be less than {lt}",
