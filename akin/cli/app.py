@@ -72,6 +72,9 @@ class _Commands(TyperGroup):
         try:
             with needed("The command"):  # what it imports only now
                 return super().invoke(ctx)
+        except typer.BadParameter as error:  # typer leaves the words to pydantic
+            error.message = error.message.removeprefix("Value error, ").replace("Input should", "it must", 1)
+            raise
         except AkinError as error:
             stderr.print("error:", style="bold red", end=" ")
             stderr.print(str(error), markup=False, soft_wrap=True)

@@ -279,3 +279,17 @@ def test_ids_to_delete_come_from_a_file(hashed_data: Path, tmp_path: Path) -> No
     assert "Nothing was deleted; generation 000002 is served as before." in flat(shown)
     ids.write_bytes(b"demo:p00-m02\xff\n")
     assert "not UTF-8 text (byte 12)" in flat(run("delete", "--data", data, "--from-file", ids, status=1))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--facet", "methods", "'methods' is not one of 'background'"),
+        ("--tau", "-1", "it must be greater than or equal to 0.001"),
+        ("--limit", "many", "it must be a valid integer"),
+    ],
+)
+def test_a_wrong_value_is_named_in_plain_words(option: str, value: str, said: str) -> None:
+    """What was given, or what it must be, without the words of the library that found it."""
+    error = flat(run("search", "--data", "x", "--paper", "y", option, value, status=2).replace("│", ""))
+    assert f"Invalid value for '{option}': {said}" in error
