@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from akin.client.async_client import AsyncClient
     from akin.client.client import Client
-    from akin.client.sending import Retries
+    from akin.client.retries import Retries
     from akin.local.collection import Collection
     from akin.local.collection import open_collection as open  # noqa: A004 - akin.open
     from akin.local.indexing import index
@@ -27,7 +27,7 @@ _HOMES: Final = {
     "AsyncClient": ("akin.client.async_client", "AsyncClient"),
     "Client": ("akin.client.client", "Client"),
     "Collection": ("akin.local.collection", "Collection"),
-    "Retries": ("akin.client.sending", "Retries"),
+    "Retries": ("akin.client.retries", "Retries"),
     "ServiceError": ("models.errors", "ServiceError"),
     "index": ("akin.local.indexing", "index"),
     "open": ("akin.local.collection", "open_collection"),

@@ -39,8 +39,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     }
     pages["tutorial.md"] = _tutorial((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))
     pages["reference/commands.md"] = "\n".join(_commands())
-    pages |= _decisions((ROOT / "docs" / "why.md").read_text(encoding="utf-8"))
-    files.remove(files.src_uris["why.md"])
     for path, content in pages.items():
         files.append(File.generated(config, path, content=content))
     return files
@@ -53,13 +51,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return _moved(markdown, f"docs/{page.file.src_uri}")
 
 
-def _moved(text: str, source: str, *, into: str = "") -> str:
-    """The text of a file with its links as they are on the site; what is no page there is named alone.
-
-    It is a page of the folder ``into``, where that is not the one it is in.
-    """
+def _moved(text: str, source: str) -> str:
+    """The text of a file with the links of the site; a link to anything else becomes plain text."""
     here = (ROOT / source).parent
-    up = "../" * (1 if into else 0 if source in _PAGES else source.count("/") - 1)
+    up = "../" * (0 if source in _PAGES else source.count("/") - 1)
 
     def on_site(target: str) -> str | None:
         path = (here / target).resolve().relative_to(ROOT).as_posix()
@@ -70,8 +65,6 @@ def _moved(text: str, source: str, *, into: str = "") -> str:
 
     def moved(link: re.Match[str]) -> str:
         words, target, anchor = link[1], on_site(link[2]), link[3] or ""
-        if target == f"{up}why.md" and anchor:
-            target, anchor = f"{up}why/{anchor[1:]}.md", ""
         return words if target is None else f"[{words}]({target}{anchor})"
 
     text = _PICTURE.sub(lambda each: f'{each[1]}="{on_site(each[2])}"', text)
@@ -82,24 +75,6 @@ def _tutorial(content: str) -> str:
     """The cells of the notebook as a page."""
     cells = [("".join(cell["source"]), cell["cell_type"]) for cell in json.loads(content)["cells"]]
     return "\n\n".join(text if kind == "markdown" else f"```python\n{text}\n```" for text, kind in cells)
-
-
-def _decisions(content: str) -> dict[str, str]:
-    """A page for each decision, and the first page as their index."""
-    first, *sections = re.split(r"^## ", content, flags=re.MULTILINE)
-    pages, lines = {}, [first.strip(), ""]
-    for section in sections:
-        heading, _, text = section.partition("\n")
-        path = f"why/{_slug(heading)}.md"
-        page = f"# {heading}\n" + text.replace("\n### ", "\n## ")
-        pages[path] = _moved(page, "docs/why.md", into="why")
-        lines.append(f"- [{heading}]({path})")
-    return {**pages, "why.md": "\n".join(lines)}
-
-
-def _slug(heading: str) -> str:
-    """What a link to a heading ends in."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _commands() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""One measurement: a collection, the runs of the systems asked for, every figure with its interval."""
+"""Measures systems on a collection: their runs, and every figure with its interval."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,8 @@ from evaluation.statistics.summary import ALL, Comparison, Row, compare, summari
 from evaluation.systems.system import VectorSystem, parse
 from evaluation.systems.systems import Systems
 from evaluation.systems.vectors import VectorSource, present_encoders
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import load_encoder
 from models.errors import InputError
 from models.registry import resolve
@@ -122,7 +123,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
     reader = _reader(name)
     collection = _limited(reader.load(path), request.limit_queries)
     if request.limit_queries is not None and isinstance(reader, MeasuresVectors):
-        note = "The limit of queries does not apply to what is no ranking of papers."
+        note = "--limit-queries applies only to rankings of papers."
         collection = replace(collection, notes=(*collection.notes, note))
     snapshot = None if request.data is None else open_snapshot(request.data)
     open_source = _source_opener(request, snapshot, on_progress)
@@ -145,7 +146,7 @@ def measure(name: str, path: Path, request: Request, *, on_progress: ProgressFn)
         sources = [systems.source(encoder) for encoder in encoders]
         rows += reader.figures(path, sources, rows, functions=request.functions)
     if not rows:
-        raise InputError(f"None of the systems asked for can be measured on {name}; leave out --system.")
+        raise InputError(f"None of the systems given can be measured on {name}; leave out --system.")
     best = best_run(runs, rows, collection)
     return Measurement(
         collection,

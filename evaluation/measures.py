@@ -1,4 +1,4 @@
-"""Measures of a ranking, in percent: the field's through ir-measures, CSFCube's own beside them."""
+"""Measures of a ranking, in percent: those of ir-measures, and CSFCube's own."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""A run: what one system answers to every query of a collection, kept in the TREC run format."""
+"""A run: a system's ranking for every query of a collection, in the TREC run format."""
 
 import math
 from collections.abc import Mapping
@@ -101,4 +101,4 @@ def _fields(line: bytes, place: str) -> tuple[str, str, float, str]:
     try:
         return query_id, paper_id, float(score), name
     except ValueError as error:
-        raise InputError(f"{place}: the score {score!r} is no number; repair the line.") from error
+        raise InputError(f"{place}: the score {score!r} is not a number; repair the line.") from error

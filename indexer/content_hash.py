@@ -1,4 +1,4 @@
-"""The hash by which the content of a paper is known, wherever it stands."""
+"""The hash of a paper's content."""
 
 import hashlib
 import json

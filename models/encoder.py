@@ -50,7 +50,7 @@ def refuse_layers(spec: EncoderSpec, layers: Sequence[int]) -> None:
     """For an encoder whose sentences have no hidden layers: raises EncoderError where some are asked for."""
     if layers:
         raise EncoderError(
-            f"Hidden layers {list(layers)} were asked for, but {spec.name!r} has none for its sentences; "
+            f"Hidden layers {list(layers)} were requested, but {spec.name!r} has none for its sentences; "
             "use a contextual encoder, such as minilm."
         )
 
@@ -61,7 +61,9 @@ def states_of(paper: EncodedPaper, places: Sequence[int]) -> Float32[np.ndarray,
     Raises EncoderError where the encoder gave no layers.
     """
     if paper.layers is None or paper.openings is None:
-        raise EncoderError("The encoder gave no hidden layers although they were asked for; a fault in it.")
+        raise EncoderError(
+            "The encoder returned no hidden layers although they were requested; this is a bug in it."
+        )
     chosen = list(places)
     return np.concatenate([paper.layers[chosen], paper.openings[chosen]])
 

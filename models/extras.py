@@ -1,4 +1,4 @@
-"""Parts of Akin that need more than the client does: what to install where one of them is not there.
+"""Optional parts of Akin: which extra to install if a package is missing.
 
 Nothing here needs anything itself, so that whatever lacks a package can say so.
 """

@@ -1,4 +1,4 @@
-"""The function encoder: a vector of what a sentence does in its abstract, whatever its topic.
+"""The function encoder: a vector of a sentence's rhetorical function, independent of its topic.
 
 After Sugimoto and Aizawa (SDP 2022; semantics 4.4), but as a linear map of hidden layers of the encoder
 that also gives the sentences' own vectors, so it needs no pass of its own;

@@ -1,4 +1,4 @@
-"""Whether anybody still waits for what is computed or asked for, and how long the asked may be silent."""
+"""Deadlines and cancellation of running work."""
 
 import math
 from collections.abc import Callable, Iterator

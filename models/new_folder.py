@@ -1,4 +1,4 @@
-"""A folder that is there whole or not at all."""
+"""Creates a folder completely or not at all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Warnings of an answer: what its reader should know of it, a code for programs and a sentence for people."""
+"""Warnings of an answer: a code for programs and a sentence for people."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ _MESSAGES: Final = {
     "is shorter than it might be; narrow it with filters to find others.",
     WarningCode.WORDS_NOT_INDEXED: "Shared words do not count, as the collection was made before they did "
     "and lacks those of {all} papers; run `akin compact` once to add them.",
-    WarningCode.NO_GOOD_MATCH: "There is no good match here, as even the first result is {all}; ask in other "
+    WarningCode.NO_GOOD_MATCH: "There is no good match, since even the first result is {all}; try other "
     "words, or add papers.",
     WarningCode.PARTIAL_COVERAGE: "Only {all} % of the collection could be searched, as machines that hold "
     "the rest do not answer; ask again later for all of it.",

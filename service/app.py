@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 from anyio import to_thread
 from fastapi import Depends, FastAPI
@@ -137,7 +138,8 @@ def create_app(
 
     app = DocumentedAPI(
         title="Akin",
-        summary="Papers akin to yours, in the respect you choose.",
+        version=version("akin"),
+        summary="Papers similar to yours, in the respect you choose.",
         description=DESCRIPTION,
         openapi_tags=TAGS,
         lifespan=lifespan,

@@ -1,4 +1,4 @@
-"""Work that goes on beside the requests: in a thread of its own, again and again until the service ends."""
+"""Runs a task again and again in a background thread until the service stops."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""What the request under way carries with it: its deadline, and what its stages took.
+"""The context of the current request: its deadline and the time of each stage.
 
 ``with stage("rerank"):`` times a stage for the metrics, the log and the trace. Work must end when its time is
 up or its client has gone: loops call ``check_deadline``. Neither is a parameter: they would run through every

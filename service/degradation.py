@@ -1,4 +1,4 @@
-"""What does not work while the service goes on without it: told while it lasts, logged once."""
+"""Degraded parts of the service: reported while they last, logged once."""
 
 from dataclasses import dataclass
 from threading import Lock

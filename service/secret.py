@@ -1,4 +1,4 @@
-"""The secret that signs what clients hand back: given, or made once and kept in the data folder."""
+"""The secret that signs cursors: configured, or created once and stored in the data folder."""
 
 import errno
 import os

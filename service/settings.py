@@ -9,6 +9,7 @@
 | `AKIN_KEYLESS`      | `read`      | name     | this machine, without keys: `off`, `read` or `write`       |
 | `AKIN_HOST`         | `127.0.0.1` | address  | where to listen                                            |
 | `AKIN_PORT`         | `8000`      | port     | where to listen                                            |
+| `AKIN_PUBLIC_URL`   | empty       | URL      | where others reach it, for links; empty: as they asked it  |
 | `AKIN_ENCODER`      | empty       | name     | encoder for pasted papers; empty: the snapshot's own       |
 | `AKIN_TAGGER`       | empty       | file     | facet weights for pasted papers; empty: the snapshot's own |
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
@@ -44,6 +45,7 @@ from indexer.catalog.catalog import CATALOG_FILE
 from indexer.collection.build import KEEP
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
+from service.validation import faults_of, sentence
 
 
 class Keyless(StrEnum):
@@ -70,6 +72,7 @@ class Settings(BaseSettings):
     keyless: Keyless = Keyless.READ
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
+    public_url: str = Field(default="", pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$")
     encoder: str = ""
     tagger: Path | None = None
     functions: Path | None = None
@@ -121,5 +124,6 @@ def settings_of(**given: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise InputError(f"Setting AKIN_{str(first['loc'][0]).upper()}: {first['msg']}.") from error
+        first = faults_of(error.errors())[0]
+        variable = f"AKIN_{first.loc[0]}".upper()
+        raise InputError(f"{sentence(variable, first.said)}.") from error

@@ -1,4 +1,4 @@
-"""A store of the catalog's database that is opened when it is first needed."""
+"""A database store that is opened on first use."""
 
 from collections.abc import Callable
 from pathlib import Path

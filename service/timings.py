@@ -1,4 +1,4 @@
-"""How often a service looks at things and how long it waits, where no place needs a setting for it."""
+"""Intervals and timeouts of the service that are not settings."""
 
 from dataclasses import dataclass
 from typing import Final

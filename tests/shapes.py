@@ -1,7 +1,7 @@
 """Checks, while tests run, that arrays have the shapes and types that signatures state.
 
 Only functions that state some are wrapped: the import hook of jaxtyping wraps all others too. Of each, the
-first calls of a test are checked and every tenth after them: to check all took a third of the time of the
+first calls of a test are checked and every fiftieth after them: to check all took a third of the time of the
 service's tests.
 """
 
@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from beartype import beartype
 from jaxtyping import jaxtyped
 
-FIRST_CALLS = 5
-ONE_OF = 10
+FIRST_CALLS = 2
+ONE_OF = 50
 
 
 class CheckedLoader(SourceFileLoader):

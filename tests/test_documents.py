@@ -1,28 +1,18 @@
 """What the documents point to."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-import akin
-from benchmarks.relevance import objectives_page
-from benchmarks.suite.report import page, picture
-from evaluation.suite.figures import read_sections
-from evaluation.suite.listing import SUITE
-from evaluation.suite.page import filled
+from tests.support.builds import ROOT
+from tests.support.documents import DOCUMENTS
 
-ROOT = Path(akin.__file__).parents[1]
-DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
-# What the service does, as a system of the suite.
-DEFAULT = "minilm:ot:focus:words"
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 NAMED = re.compile(r"`([\w./-]+/[\w.-]*|[\w-]+\.(?:toml|md|lock))`")
 FOLDERS = {"akin", "benchmarks", "docker", "docs", "evaluation", "indexer", "models", "service", "tests"}
+# The first line of a decision below its title.
+DECIDED = re.compile(r"\A# .+\n\nDecided on \d{4}-\d\d-\d\d\.")
 # Pages of package registries: they show how to install a package, and its own documentation how to use it.
 REGISTRY = re.compile(
     r"(?i)\b(?:[\w.-]+\.)?(?:pypi\.org|pypi\.python\.org|pythonhosted\.org|anaconda\.org|npmjs\.(?:com|org)"
@@ -80,58 +70,6 @@ def test_no_table_of_the_first_page_is_long() -> None:
     assert 12 >= max(table.count("\n") for table in tables)
 
 
-def test_the_figures_of_the_first_page_are_those_measured() -> None:
-    """The default's NDCG%20 and its leads, as the suite's file has them: they were once left behind."""
-    first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    section = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"]
-    (default,) = [
-        row.value
-        for row in section.figures.rows
-        if (row.system, row.measure, row.facet, row.fold) == (DEFAULT, "NDCG%20", "all", "all")
-    ]
-    assert f"reaches NDCG%20 {default:.1f} with" in first
-    assert f"aspect queries, {section.day})" in first
-    leads = {
-        each.b: each.comparison
-        for each in section.figures.compared
-        if (each.a, each.comparison.measure) == (DEFAULT, "NDCG%20")
-    }
-    for other, said in (("bm25", "above BM25"), ("specter (published)", "above SPECTER")):
-        found = leads[other].difference
-        assert f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}] {said}" in first
-    n_compared = len({each.key for each in section.figures.compared})
-    assert f"With all {n_compared} comparisons of that table counted, the lead over BM25 holds" in first
-    assert "and that over SPECTER does not" in first
-    assert (True, False) == (leads["bm25"].holds, leads["specter (published)"].holds)
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_tables_of_quality_are_made_from_the_suites_file(path: Path) -> None:
-    """What stands between the marks of a page is what `akin evaluate suite --pages` writes there."""
-    text = path.read_text(encoding="utf-8")
-    assert filled(text, read_sections(ROOT / "docs" / "measured" / "evaluation.json")) == text
-
-
-def test_the_page_of_quality_holds_a_table_of_every_part_that_was_measured() -> None:
-    """A part that nobody shows is measured for nothing."""
-    text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
-    sections = read_sections(ROOT / "docs" / "measured" / "evaluation.json")
-    assert len(sections) > 5
-    assert [] == [name for name in sections if f"<!-- figures: {name}" not in text]
-
-
-def test_the_page_of_quality_shows_every_part_or_says_that_it_was_not_measured() -> None:
-    """Each part of the suite has a table or is named at the end; each section before the end has a table."""
-    text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
-    *sections, rest = text.split("\n## ")[1:]
-    assert rest.startswith("Not measured here\n")
-    assert [] == [each.partition("\n")[0] for each in sections if "\n<!-- figures: " not in each]
-    named = re.sub(r"[^a-z0-9]", "", rest.lower())
-    left = [name for name in SUITE if f"<!-- figures: {name}" not in text]
-    assert left
-    assert [] == [name for name in left if re.sub(r"[^a-z0-9]", "", name).removesuffix("s") not in named]
-
-
 def test_the_newcomers_map_is_true() -> None:
     """Every file and folder that CONTRIBUTING names is there."""
     named = NAMED.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
@@ -159,16 +97,13 @@ def test_paths_of_the_repository_are_told_from_others() -> None:
     assert ["tests/test_documents.py", "models/text/"] == repository_paths(text)
 
 
-def test_the_page_of_speed_is_made_from_its_figures() -> None:
-    """Every figure of performance.md, and its picture, stands in performance.json beside it."""
-    told = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
-    assert page(told) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
-    drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
-    assert picture(told) == drawn
-
-
-def test_the_page_of_objectives_is_made_from_its_figures() -> None:
-    """Every figure of objectives.md stands in objectives.json beside it."""
-    measured = ROOT / "docs" / "measured"
-    told = json.loads((measured / "objectives.json").read_text(encoding="utf-8"))
-    assert objectives_page.page(told) == (measured / "objectives.md").read_text(encoding="utf-8")
+def test_every_decision_is_in_the_index() -> None:
+    """Each is a page of its own with its date, in a folder of at most a dozen."""
+    folder = ROOT / "docs" / "decisions"
+    pages = sorted(folder.glob("*/*.md"))
+    index = (folder / "index.md").read_text(encoding="utf-8")
+    assert len(pages) > 60
+    assert [] == [page.stem for page in pages if f"({page.relative_to(folder).as_posix()})" not in index]
+    undated = [page for page in pages if not DECIDED.search(page.read_text(encoding="utf-8"))]
+    assert [] == undated
+    assert 12 >= max(len(list(each.iterdir())) for each in folder.iterdir() if each.is_dir())

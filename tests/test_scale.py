@@ -1,11 +1,16 @@
 """The page on larger collections says what the measured figures give."""
 
-from benchmarks.indexing.scale import ROOT, page, tables
+import json
+
+from benchmarks.indexing.scale import ROOT, page, picture, tables
 
 
 def test_the_page_is_made_from_the_measured_figures() -> None:
     """If this fails: python -m benchmarks.indexing.scale, and read the text between the tables again."""
-    assert page(ROOT / "docs") == (ROOT / "docs" / "measured" / "scale.md").read_text(encoding="utf-8")
+    measured = ROOT / "docs" / "measured"
+    assert page(ROOT / "docs") == (measured / "scale.md").read_text(encoding="utf-8")
+    sizes = json.loads((measured / "sizes.json").read_text(encoding="utf-8"))
+    assert picture(sizes) == (measured / "scale.svg").read_text(encoding="utf-8")
 
 
 def test_the_arithmetic_is_that_of_a_line() -> None:
@@ -19,10 +24,15 @@ def test_the_arithmetic_is_that_of_a_line() -> None:
         for papers in (1_000, 10_000)
     }
     rows = [{"what": "other", "ours": 0.0}, {"what": "encode some", "ours": 72.0, "theirs": 36.0}]
-    memory, building, asking = tables(sizes, {"rows": rows})
+    memory, building, asking, engines = tables(sizes, {"rows": rows})
     assert "| vectors, float16 | 768 | 6,144 | 0.77 | 77 | 768 |" in memory
     assert "| encode, float32 (72 ms a paper) | 2.5 | 250 | 2,500 |" in building
     assert "| `akin compact`, once | 3 | 300 | 3,000 |" in building
     assert "10 ms and 10.0 ns a sentence | 0.02 s | 1 s | 10 s |" in asking
     assert "| cores that share it to answer in 0.2 s | 1 | 6 | 53 |" in asking
     assert "1 bytes a sentence" in asking
+    assert "| Akin, `ivfpq` and the service's own memory | 121 | 0.12 | 12 | 121 | 1 |" in engines
+    assert (
+        "| Qdrant, float32 in memory: 4 bytes a number, times 1.5 | 2,304 | 2.3 | 230 | 2,304 | 18 |"
+        in engines
+    )

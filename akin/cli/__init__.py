@@ -1,1 +1,1 @@
-"""The command line: a module for each command, and what several of them share."""
+"""The command line: one module for each command, and what they share."""

@@ -1,4 +1,4 @@
-"""The command line: ``akin index``, ``serve``, ``search``, ``sentences``, ``analyze`` and the others."""
+"""The program ``akin``: finds the command, runs it, and prints errors."""
 
 from difflib import get_close_matches
 from importlib.metadata import version

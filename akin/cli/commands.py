@@ -1,4 +1,4 @@
-"""The commands, each with what it does in a line, so that all can be listed without loading any."""
+"""The list of commands with a summary of each; listing them imports none of them."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,16 +14,17 @@ class Listed:
 
 _SEARCH: Final = "akin.cli.search"
 _COLLECTION: Final = "akin.cli.collection"
+_SERVING: Final = "akin.cli.serving"
 
 # By what they are about, in the order in which help shows them.
 PANELS: Final[dict[str, dict[str, Listed]]] = {
     "Search": {
         "search": Listed(
-            f"{_SEARCH}.searching:search",
+            f"{_SEARCH}.search:search",
             "Find papers similar to a paper or a short text, and see which sentences match.",
         ),
         "recommend": Listed(
-            f"{_SEARCH}.recommending:recommend",
+            f"{_SEARCH}.recommend:recommend",
             "Find papers similar to several papers or a library file, and unlike others.",
         ),
         "sentences": Listed(
@@ -35,25 +36,25 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             "List or count the papers of a collection, or find one by its title.",
         ),
         "compare": Listed(
-            f"{_SEARCH}.comparing:compare",
+            f"{_SEARCH}.compare:compare",
             "Compare two papers side by side: shared sentences, facets and words, and what differs.",
         ),
         "analyze": Listed(
-            f"{_SEARCH}.analyzing:analyze",
+            f"{_SEARCH}.analyze:analyze",
             "Show the facet of each sentence of an abstract. No index is needed.",
         ),
         "watch": Listed(
-            f"{_SEARCH}.watching:watch",
+            f"{_SEARCH}.watch:watch",
             "Show new matches of saved queries: papers added since the query was last marked as seen.",
         ),
         "match": Listed(
-            f"{_SEARCH}.matching:match",
+            f"{_SEARCH}.match:match",
             "Find reviewers for submissions by their papers, assign them, and explain each assignment.",
         ),
     },
     "Collection": {
         "index": Listed(
-            f"{_COLLECTION}.indexing:index",
+            f"{_COLLECTION}.index:index",
             "Add new or changed papers from CORPORA to the collection in --data, or create it.",
         ),
         "delete": Listed(
@@ -69,7 +70,7 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             "Show a collection's papers, segments, pending and quarantined papers, generations and disk use.",
         ),
         "reindex": Listed(
-            f"{_COLLECTION}.reindexing:reindex",
+            f"{_COLLECTION}.reindex:reindex",
             "Encode every paper again, compare the new answers with the old ones, and switch over.",
         ),
         "compact": Listed(
@@ -77,7 +78,7 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             "Merge segments (up to a million vectors each) and remove deleted papers from them.",
         ),
         "tune": Listed(
-            f"{_COLLECTION}.tuning:tune",
+            f"{_COLLECTION}.tune:tune",
             "Measure the recall of an approximate index and set the search effort that reaches --recall.",
         ),
         "backup": Listed(
@@ -97,26 +98,26 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             "Upgrade a collection of an older version of Akin to the current format, without encoding again.",
         ),
         "embed": Listed(
-            f"{_COLLECTION}.indexing:embed",
+            f"{_COLLECTION}.index:embed",
             "Print a JSON line for each paper: its sentences, their facets and vectors, and its own vector.",
         ),
     },
     "Serve": {
         "demo": Listed(
-            f"{_COLLECTION}.serving:demo",
+            f"{_SERVING}.serve:demo",
             "Index the demo corpus (invented papers) if it is not indexed yet, then serve it.",
         ),
         "serve": Listed(
-            f"{_COLLECTION}.serving:serve",
+            f"{_SERVING}.serve:serve",
             "Serve the collection in --data over HTTP. AKIN_* variables set options that are not given.",
         ),
         "worker": Listed(
-            f"{_COLLECTION}.worker:worker",
+            f"{_SERVING}.worker:worker",
             "Process queued batches until interrupted; run several workers, on any machines, in parallel.",
         ),
-        "keys": Listed(f"{_COLLECTION}.keys:app", "Create, list and revoke the API keys of a data folder."),
+        "keys": Listed(f"{_SERVING}.keys:app", "Create, list and revoke the API keys of a data folder."),
         "mcp": Listed(
-            f"{_SEARCH}.mcp:mcp",
+            f"{_SERVING}.mcp:mcp",
             "Serve search to language models as read-only tools over the Model Context Protocol (MCP).",
         ),
     },
@@ -130,7 +131,7 @@ PANELS: Final[dict[str, dict[str, Listed]]] = {
             "Train an encoder (akin train CONFIG.toml), a facet tagger or a function encoder.",
         ),
         "convert": Listed(
-            "akin.cli.training.conversion:convert",
+            "akin.cli.training.convert:convert",
             "Convert a checkpoint to safetensors, the only format Akin loads.",
         ),
     },

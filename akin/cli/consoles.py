@@ -1,4 +1,4 @@
-"""Where commands print: as wide as the terminal, and in a file or a pipe as wide as what is printed."""
+"""The consoles that commands print to; a file or pipe gets lines of any width."""
 
 from typing import Final
 

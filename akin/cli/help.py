@@ -1,4 +1,4 @@
-"""How a command's ``--help`` looks, where typer's own look would mislead."""
+"""Corrects typer's ``--help`` where its layout would mislead."""
 
 import inspect
 from collections.abc import Iterable

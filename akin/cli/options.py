@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -56,7 +56,7 @@ Device = Annotated[
     ),
 ]
 TaggerFile = Annotated[
-    Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
+    Path | None, typer.Option(help="Weights of your own facet tagger (akin train facets).", dir_okay=False)
 ]
 CatalogUrl = Annotated[
     str,

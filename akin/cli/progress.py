@@ -1,4 +1,4 @@
-"""Long work: its progress (bars on a terminal, lines in a log, rate and time left), room for its files."""
+"""Progress of long commands: bars on a terminal, log lines elsewhere; and checks of free disk space."""
 
 import time
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""The client of a running service, for programs: requests, answers, retries."""
+"""The Python client of a running service."""

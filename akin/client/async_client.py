@@ -7,20 +7,13 @@ from typing import Self, TypeVar, Unpack, cast
 import anyio
 import httpx
 
-from akin.client import calls, responses
-from akin.client.adding import Papers
-from akin.client.answers.batches import Batch, BatchResult
-from akin.client.answers.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
-from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.answers.saved import News, SavedQuery, SavedQueryHead
-from akin.client.answers.sentences import Analysis, SentenceAnswer
-from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
-from akin.client.calls import Call, ResultsReader
+from akin.client import requests
+from akin.client.base_client import DEFAULT_URL
+from akin.client.batch_results import ResultsReader
 from akin.client.client import Client
 from akin.client.library import seeds_of, with_libraries
-from akin.client.paging import Pages
-from akin.client.queries import (
+from akin.client.pagination import Pages
+from akin.client.params import (
     BatchRequest,
     Draft,
     ListFilters,
@@ -34,8 +27,18 @@ from akin.client.queries import (
     SentenceKeywords,
     SentenceRequest,
 )
-from akin.client.sending import DEFAULT_URL, Retries
+from akin.client.requests import Request
+from akin.client.responses import parsing
+from akin.client.responses.batches import Batch, BatchResult
+from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileHead
+from akin.client.responses.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.saved import News, SavedQuery, SavedQueryHead
+from akin.client.responses.sentences import Analysis, SentenceAnswer
+from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
+from akin.client.retries import Retries
 from akin.client.signatures import all_spelt, same_as
+from akin.client.uploads import Papers
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
@@ -55,7 +58,7 @@ class AsyncClient:
         retries: Retries | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._http = httpx.AsyncClient(**responses.options(url, key, timeout_s), transport=transport)
+        self._http = httpx.AsyncClient(**parsing.options(url, key, timeout_s), transport=transport)
         self._retries = retries or Retries()
 
     async def __aenter__(self) -> Self:
@@ -71,87 +74,87 @@ class AsyncClient:
         await self._http.aclose()
 
     @same_as(Client.search)
-    async def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
+    async def search(self, paper_id: str | None = None, **params: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
-        return await self._listed(Pages(calls.search, calls.given(paper_id=paper_id, **asked)))
+        return await self._listed(Pages(requests.search, requests.given(paper_id=paper_id, **params)))
 
     @same_as(Client.recommend)
     async def recommend(
-        self, seeds: str | Seed | Sequence[str | Seed] = (), **asked: Unpack[RecommendKeywords]
+        self, seeds: str | Seed | Sequence[str | Seed] = (), **params: Unpack[RecommendKeywords]
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
-        reading = with_libraries({**asked, "seeds": seeds_of(seeds)})
+        reading = with_libraries({**params, "seeds": seeds_of(seeds)})
         try:
             names = next(reading)
             while True:
                 names = reading.send(await self.papers(names))
         except StopIteration as done:
-            return await self._listed(Pages(calls.recommend, done.value))
+            return await self._listed(Pages(requests.recommend, done.value))
 
     @same_as(Client.search_sentences)
     async def search_sentences(
-        self, text: str | None = None, **asked: Unpack[SentenceKeywords]
+        self, text: str | None = None, **params: Unpack[SentenceKeywords]
     ) -> SentenceAnswer:
         """As ``Client.search_sentences``."""
-        request = calls.given(text=text, **asked)
-        return await self._send(calls.search_sentences(cast(SentenceRequest, request)))
+        request = requests.given(text=text, **params)
+        return await self._send(requests.search_sentences(cast(SentenceRequest, request)))
 
     async def match(
         self,
         submissions: Sequence[str | Seed],
         profiles: Mapping[str, Sequence[str] | None],
-        **asked: Unpack[MatchRequest],
+        **params: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``."""
-        return await self._send(calls.match(submissions, profiles, asked))
+        return await self._send(requests.match(submissions, profiles, params))
 
     async def put_profile(
         self, name: str, papers: Sequence[str], *, conflicts: Sequence[str] = (), quota: int | None = None
     ) -> Profile:
         """As ``Client.put_profile``."""
-        return await self._send(calls.put_profile(name, papers, conflicts, quota))
+        return await self._send(requests.put_profile(name, papers, conflicts, quota))
 
     async def profiles(self) -> AsyncIterator[ProfileHead]:
         """As ``Client.profiles``."""
         after: str | None = ""
         while after is not None:
-            page = await self._send(calls.profiles(after))
+            page = await self._send(requests.profiles(after))
             for head in page.profiles:
                 yield head
             after = page.next_after
 
     async def delete_profile(self, name: str) -> None:
         """As ``Client.delete_profile``."""
-        await self._send(calls.delete_profile(name))
+        await self._send(requests.delete_profile(name))
 
     async def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""
-        return await self._send(calls.embed(papers))
+        return await self._send(requests.embed(papers))
 
     async def vectors(self, name: str) -> PaperVectorsAnswer:
         """As ``Client.vectors``."""
-        return await self._send(calls.vectors(name))
+        return await self._send(requests.vectors(name))
 
     async def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """As ``Client.compare``."""
-        return await self._send(calls.compare(a, b))
+        return await self._send(requests.compare(a, b))
 
     async def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
-        return await self._send(calls.analyze(title, abstract))
+        return await self._send(requests.analyze(title, abstract))
 
     async def paper(self, paper_id: str) -> Paper:
         """As ``Client.paper``."""
-        return (await self._send(calls.paper(paper_id))).paper
+        return (await self._send(requests.paper(paper_id))).paper
 
     async def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
-        return (await self._send(calls.papers(names))).papers
+        return (await self._send(requests.papers(names))).papers
 
     @same_as(Client.list_papers)
-    async def list_papers(self, **asked: Unpack[ListRequest]) -> PaperList:
+    async def list_papers(self, **params: Unpack[ListRequest]) -> PaperList:
         """As ``Client.list_papers``."""
-        return await self._listed(Pages(calls.list_papers, {"limit": 100, **asked}))
+        return await self._listed(Pages(requests.list_papers, {"limit": 100, **params}))
 
     async def count_papers(self, **filters: Unpack[ListFilters]) -> int:
         """As ``Client.count_papers``."""
@@ -159,16 +162,16 @@ class AsyncClient:
 
     async def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """As ``Client.find_papers``."""
-        return await self._send(calls.find_papers(title, limit))
+        return await self._send(requests.find_papers(title, limit))
 
     async def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:
         """As ``Client.add``."""
-        return await self._send(calls.add(papers, wait=wait))
+        return await self._send(requests.add(papers, wait=wait))
 
     async def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
-        for each in calls.ids_of(paper_id):
-            await self._send(calls.delete(each))
+        for each in requests.ids_of(paper_id):
+            await self._send(requests.delete(each))
 
     async def save_query(
         self,
@@ -178,43 +181,43 @@ class AsyncClient:
         recommendations: RecommendationsRequest | None = None,
     ) -> SavedQuery:
         """As ``Client.save_query``."""
-        return await self._send(calls.save_query(name, search, recommendations))
+        return await self._send(requests.save_query(name, search, recommendations))
 
     async def saved_queries(self) -> tuple[SavedQueryHead, ...]:
         """As ``Client.saved_queries``."""
-        return (await self._send(calls.saved_queries())).queries
+        return (await self._send(requests.saved_queries())).queries
 
     async def saved_query(self, query_id: str) -> SavedQuery:
         """As ``Client.saved_query``."""
-        return await self._send(calls.saved_query(query_id))
+        return await self._send(requests.saved_query(query_id))
 
     async def delete_query(self, query_id: str) -> None:
         """As ``Client.delete_query``."""
-        await self._send(calls.delete_query(query_id))
+        await self._send(requests.delete_query(query_id))
 
     async def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
         """As ``Client.new_papers``."""
-        return await self._send(calls.new_papers(query_id, limit, weak=weak))
+        return await self._send(requests.new_papers(query_id, limit, weak=weak))
 
     async def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
         """As ``Client.mark_seen``."""
-        return await self._send(calls.mark_seen(query_id, up_to))
+        return await self._send(requests.mark_seen(query_id, up_to))
 
     async def open_feed(self, query_id: str) -> str:
         """As ``Client.open_feed``."""
-        return calls.feed_address(self._http.base_url, await self._send(calls.open_feed(query_id)))
+        return requests.feed_address(self._http.base_url, await self._send(requests.open_feed(query_id)))
 
     async def close_feed(self, query_id: str) -> None:
         """As ``Client.close_feed``."""
-        await self._send(calls.close_feed(query_id))
+        await self._send(requests.close_feed(query_id))
 
-    async def batch(self, *, idempotency_key: str | None = None, **asked: Unpack[BatchRequest]) -> Batch:
+    async def batch(self, *, idempotency_key: str | None = None, **params: Unpack[BatchRequest]) -> Batch:
         """As ``Client.batch``."""
-        return await self._send(calls.batch(asked, idempotency_key))
+        return await self._send(requests.batch(params, idempotency_key))
 
     async def get_batch(self, batch_id: str) -> Batch:
         """As ``Client.get_batch``."""
-        return await self._send(calls.get_batch(batch_id))
+        return await self._send(requests.get_batch(batch_id))
 
     async def batch_results(
         self, batch_id: str, *, start: int = 0, poll_s: float = 1.0
@@ -227,14 +230,14 @@ class AsyncClient:
                 async with self._http.stream(**reader.request()) as response:
                     if response.is_error:
                         await response.aread()
-                        raise responses.problem(response)
+                        raise parsing.problem(response)
                     async for content in response.aiter_bytes():
                         for answer in reader.answers(content):
                             yield answer
                     reader.end(response)
             except httpx.TransportError as broken:
                 wait_s = self._retries.next_wait_s(
-                    reader.attempt, responses.unreachable(broken, self._http.base_url)
+                    reader.attempt, parsing.unreachable(broken, self._http.base_url)
                 )
             except ServiceError as problem:
                 wait_s = self._retries.next_wait_s(reader.attempt, problem)
@@ -243,24 +246,26 @@ class AsyncClient:
 
     async def cancel_batch(self, batch_id: str) -> None:
         """As ``Client.cancel_batch``."""
-        await self._send(calls.cancel_batch(batch_id))
+        await self._send(requests.cancel_batch(batch_id))
 
     async def _listed(self, pages: Pages[_List]) -> _List:
-        while (call := pages.next_call()) is not None:
-            pages.take(await self._send(call))
+        while (request := pages.next_request()) is not None:
+            pages.take(await self._send(request))
         return pages.answer()
 
-    async def _send(self, call: Call[_Answer]) -> _Answer:
+    async def _send(self, request: Request[_Answer]) -> _Answer:
         attempt = 0
         while True:
             attempt += 1
             try:
-                return responses.received(
-                    call,
-                    await self._http.request(call.method, call.path, json=call.body, headers=call.headers),
+                return parsing.received(
+                    request,
+                    await self._http.request(
+                        request.method, request.path, json=request.body, headers=request.headers
+                    ),
                 )
             except httpx.TransportError as broken:
-                error = responses.unreachable(broken, self._http.base_url)
+                error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem
-            await anyio.sleep(self._retries.next_wait_s(attempt, error, repeatable=call.repeatable))
+            await anyio.sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))

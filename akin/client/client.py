@@ -10,17 +10,10 @@ with akin.Client("http://127.0.0.1:8000") as client:
 from collections.abc import Mapping, Sequence
 from typing import Literal, Unpack, cast
 
-from akin.client import calls
-from akin.client.adding import Papers
-from akin.client.answers.matches import ComparedPapers, MatchAnswer
-from akin.client.answers.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.answers.sentences import Analysis, SentenceAnswer
-from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
-from akin.client.keeping import Keeping
+from akin.client import requests
 from akin.client.library import Files, looked_up, seeds_of, with_libraries
-from akin.client.paging import Pages
-from akin.client.queries import (
+from akin.client.pagination import Pages
+from akin.client.params import (
     DetailName,
     Draft,
     FacetName,
@@ -32,11 +25,18 @@ from akin.client.queries import (
     SentenceRequest,
     Unlike,
 )
+from akin.client.resources import Resources
+from akin.client.responses.matches import ComparedPapers, MatchAnswer
+from akin.client.responses.papers import Paper, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.sentences import Analysis, SentenceAnswer
+from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.signatures import all_spelt
+from akin.client.uploads import Papers
 
 
 @all_spelt
-class Client(Keeping):
+class Client(Resources):
     """A client of the service at ``url``; use it in a ``with`` block, or ``close`` it. Threads may share it.
 
     ``key`` is an API key, where the service wants one; ``timeout_s`` bounds the wait for each answer. Every
@@ -70,7 +70,7 @@ class Client(Keeping):
         papers should differ. ``limit`` may be any number: lists are read page by page, and end after 10,000
         papers. ``cursor`` goes on where an answer ended.
         """
-        asked = calls.given(
+        params = requests.given(
             paper_id=paper_id,
             title=title,
             abstract=abstract,
@@ -89,7 +89,7 @@ class Client(Keeping):
             max_alignments=max_alignments,
             cursor=cursor,
         )
-        return self._listed(Pages(calls.search, asked))
+        return self._listed(Pages(requests.search, params))
 
     def recommend(
         self,
@@ -99,7 +99,7 @@ class Client(Keeping):
         negatives: str | Seed | Sequence[str | Seed] = (),
         unlike: Files | None = None,
         facet: FacetName | Sequence[FacetName] | None = None,
-        akin_to: Literal["some", "all"] | None = None,
+        strategy: Literal["any", "all"] | None = None,
         negative_weight: float | None = None,
         filters: Filters | None = None,
         limit: int = 10,
@@ -114,16 +114,16 @@ class Client(Keeping):
         Seeds are names of papers, or ``Seed``s with what counts of each; a library is a file as reference
         managers write it (``.bib``, ``.ris`` and others), or several. ``negatives`` and the library
         ``unlike`` are papers to keep away from. ``facet`` counts of every seed that chooses nothing itself.
-        ``akin_to`` says whether papers should be akin to some of the seeds or to what all share. ``limit``
+        ``strategy``: papers similar to any of the seeds, or to what all of them share. ``limit``
         and ``cursor`` are as in ``search``.
         """
-        asked = calls.given(
+        params = requests.given(
             seeds=seeds_of(seeds),
             like=like,
             negatives=seeds_of(negatives) or None,
             unlike=unlike,
             facet=facet,
-            akin_to=akin_to,
+            strategy=strategy,
             negative_weight=negative_weight,
             filters=filters,
             limit=limit,
@@ -133,7 +133,7 @@ class Client(Keeping):
             max_alignments=max_alignments,
             cursor=cursor,
         )
-        return self._listed(Pages(calls.recommend, looked_up(with_libraries(asked), self.papers)))
+        return self._listed(Pages(requests.recommend, looked_up(with_libraries(params), self.papers)))
 
     def search_sentences(
         self,
@@ -150,7 +150,7 @@ class Client(Keeping):
 
         Near are those that say the same or, by ``function``, do the same in their abstracts.
         """
-        asked = calls.given(
+        params = requests.given(
             text=text,
             paper_id=paper_id,
             sentence=sentence,
@@ -159,43 +159,43 @@ class Client(Keeping):
             filters=filters,
             limit=limit,
         )
-        return self._send(calls.search_sentences(cast(SentenceRequest, asked)))
+        return self._send(requests.search_sentences(cast(SentenceRequest, params)))
 
     def embed(self, papers: Sequence[Draft]) -> Embedding:
         """The vectors of drafts, sentence by sentence and of the whole; at most 32."""
-        return self._send(calls.embed(papers))
+        return self._send(requests.embed(papers))
 
     def vectors(self, name: str) -> PaperVectorsAnswer:
         """The vectors of a paper's sentences as they are indexed, and that of the whole."""
-        return self._send(calls.vectors(name))
+        return self._send(requests.vectors(name))
 
     def compare(self, a: str | Seed, b: str | Seed) -> ComparedPapers:
         """Two papers side by side, each by name or pasted (``title`` and ``abstract``)."""
-        return self._send(calls.compare(a, b))
+        return self._send(requests.compare(a, b))
 
     def match(
         self,
         submissions: Sequence[str | Seed],
         profiles: Mapping[str, Sequence[str] | None],
-        **asked: Unpack[MatchRequest],
+        **params: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """How near profiles, sets of papers by name, are to submissions, and which to assign to which.
 
         Papers of ``None`` are those kept under the name.
         """
-        return self._send(calls.match(submissions, profiles, asked))
+        return self._send(requests.match(submissions, profiles, params))
 
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """The sentences of an abstract and what each does."""
-        return self._send(calls.analyze(title, abstract))
+        return self._send(requests.analyze(title, abstract))
 
     def paper(self, paper_id: str) -> Paper:
         """A paper of the collection."""
-        return self._send(calls.paper(paper_id)).paper
+        return self._send(requests.paper(paper_id)).paper
 
     def papers(self, names: Sequence[str]) -> tuple[Paper | None, ...]:
         """The papers with these ids, DOIs, arXiv ids, addresses or titles, at most 500, in this order."""
-        return self._send(calls.papers(names)).papers
+        return self._send(requests.papers(names)).papers
 
     def list_papers(
         self,
@@ -214,7 +214,7 @@ class Client(Keeping):
         Years are inclusive; of several names any one suffices. ``next_cursor`` of the answer, given as
         ``cursor`` with the same filters, leads to those behind.
         """
-        asked = calls.given(
+        params = requests.given(
             limit=limit,
             cursor=cursor,
             year_from=year_from,
@@ -224,7 +224,7 @@ class Client(Keeping):
             authors=authors,
             has_facets=has_facets,
         )
-        return self._listed(Pages(calls.list_papers, asked))
+        return self._listed(Pages(requests.list_papers, params))
 
     def count_papers(self, **filters: Unpack[ListFilters]) -> int:
         """How many papers pass filters, which are those of ``list_papers``."""
@@ -232,7 +232,7 @@ class Client(Keeping):
 
     def find_papers(self, title: str, *, limit: int = 10) -> TitlesAnswer:
         """Papers by a title as it is remembered, misspelt or cut short, the most alike first."""
-        return self._send(calls.find_papers(title, limit))
+        return self._send(requests.find_papers(title, limit))
 
     def add(self, papers: Papers, *, wait: bool = False) -> PapersAccepted:
         """Add papers, or replace those with their ids: all, or none; at most 1,000.
@@ -242,9 +242,9 @@ class Client(Keeping):
 
         With ``wait`` they are in answers when this returns, unless that takes more than five seconds.
         """
-        return self._send(calls.add(papers, wait=wait))
+        return self._send(requests.add(papers, wait=wait))
 
     def delete(self, paper_id: str | Sequence[str]) -> None:
         """Delete a paper, or several, one after the other; nothing happens where there is none."""
-        for each in calls.ids_of(paper_id):
-            self._send(calls.delete(each))
+        for each in requests.ids_of(paper_id):
+            self._send(requests.delete(each))

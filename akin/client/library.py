@@ -1,4 +1,4 @@
-"""Papers to start from, read from a library: as the collection has them, or as the library does."""
+"""Turns the entries of a library file into seeds: papers of the collection, or the library's own text."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from warnings import warn
 
-from akin.client.answers.papers import Paper
+from akin.client.responses.papers import Paper
 from models.errors import InputError
 from models.extras import needed
 
 if TYPE_CHECKING:
-    from akin.client.queries import Seed
+    from akin.client.params import Seed
     from indexer.corpus.library.entries import Entry
 
 MOST_SEEDS: Final = 500  # that recommendations take
@@ -91,17 +91,17 @@ def _known(entries: "Sequence[Entry]") -> Reading[list[Paper | None]]:
     known: list[Paper | None] = [None] * len(entries)
     most = max((len(entry.names) for entry in entries), default=0)
     for nth in (*range(most), _TITLE):
-        asked = {place: name for place, entry in enumerate(entries) if (name := _nth(entry, nth))}
-        places = [place for place in asked if known[place] is None]
+        wanted = {place: name for place, entry in enumerate(entries) if (name := _nth(entry, nth))}
+        places = [place for place in wanted if known[place] is None]
         if places:
-            papers = yield [asked[place] for place in places]
+            papers = yield [wanted[place] for place in places]
             for place, paper in zip(places, papers, strict=True):
                 known[place] = paper
     return known
 
 
 def _nth(entry: "Entry", nth: int) -> str:
-    """A name of an entry by its number, or its title; empty where there is none that can be asked for."""
+    """A name of an entry by its number, or its title; empty where there is none that can be looked up."""
     from indexer.corpus.rows import MAX_TITLE_CHARS  # noqa: PLC0415
 
     if nth == _TITLE:
@@ -110,13 +110,13 @@ def _nth(entry: "Entry", nth: int) -> str:
     return name if len(name) <= MAX_TITLE_CHARS else ""
 
 
-def with_libraries(asked: Mapping[str, Any]) -> Reading[dict[str, Any]]:
+def with_libraries(params: Mapping[str, Any]) -> Reading[dict[str, Any]]:
     """Recommendations whose libraries ``like`` and ``unlike`` are seeds and negatives, as they are sent.
 
     ``facet`` counts for every seed that names none of its own. Raises InputError where there is no seed,
     CorpusError, StorageError; warns of entries that do not count.
     """
-    sent = dict(asked)
+    sent = dict(params)
     facet = sent.pop("facet", None)
     for files, name in (("like", "seeds"), ("unlike", "negatives")):
         given = sent.pop(files, None)

@@ -1,4 +1,4 @@
-"""Methods that are the same in several classes, written once; and what is said of a misspelt keyword."""
+"""Copies a method's signature to its other classes, and suggests the keyword that a misspelt one meant."""
 
 import inspect
 from collections.abc import Callable

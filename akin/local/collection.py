@@ -1,4 +1,4 @@
-"""A collection in this process, with the methods and the answers of ``akin.Client``."""
+"""A collection in this process, with the methods and answers of ``akin.Client``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,24 +7,11 @@ from typing import Any, Final, Unpack, cast
 
 from pydantic import TypeAdapter
 
-from akin.client import calls
-from akin.client.adding import Papers
-from akin.client.answers.matches import ComparedPapers, MatchAnswer
-from akin.client.answers.papers import (
-    FetchedPapers,
-    Paper,
-    PaperAnswer,
-    PaperList,
-    PapersAccepted,
-    TitlesAnswer,
-)
-from akin.client.answers.ranked import RecommendationsAnswer, SearchAnswer
-from akin.client.answers.sentences import Analysis, SentenceAnswer
-from akin.client.answers.vectors import Embedding, PaperVectorsAnswer
+from akin.client import requests
 from akin.client.client import Client
 from akin.client.library import looked_up, seeds_of, with_libraries
-from akin.client.paging import Pages
-from akin.client.queries import (
+from akin.client.pagination import Pages
+from akin.client.params import (
     Draft,
     ListFilters,
     ListRequest,
@@ -34,18 +21,33 @@ from akin.client.queries import (
     SentenceKeywords,
     SentenceRequest,
 )
-from akin.client.queries import Seed as PaperSeed
+from akin.client.params import Seed as PaperSeed
+from akin.client.responses.matches import ComparedPapers, MatchAnswer
+from akin.client.responses.papers import (
+    FetchedPapers,
+    Paper,
+    PaperAnswer,
+    PaperList,
+    PapersAccepted,
+    TitlesAnswer,
+)
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.sentences import Analysis, SentenceAnswer
+from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
 from akin.client.signatures import all_spelt, same_as, spelt
-from akin.local.opened import as_answer, checked
-from akin.local.saved import WithSavedQueries
+from akin.client.uploads import Papers
+from akin.local.folder import as_answer, checked
+from akin.local.saved_queries import WithSavedQueries
 from models.errors import InputError
 from service.api.schemas.base import PaperAnswerOut, PaperOut
 from service.api.schemas.match import MatchIn, MatchOut
 from service.api.schemas.papers import FetchedOut, ListOut, PapersIn, PapersOut
 from service.api.schemas.search.compare import CompareIn, CompareOut
 from service.api.schemas.search.filters import AddressFiltersIn
+from service.api.schemas.search.query import PastedIn, QueryIn
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
-from service.api.schemas.search.search import PastedIn, QueryIn, SearchIn, SearchOut
+from service.api.schemas.search.results import SearchOut
+from service.api.schemas.search.search import SearchIn
 from service.api.schemas.search.sentences import AnalyzeOut, SentenceSearchIn, SentenceSearchOut
 from service.api.schemas.titles import TitlesOut
 from service.api.schemas.vectors import (
@@ -102,9 +104,9 @@ class Collection(WithSavedQueries):
     @same_as(Client.search)
     def search(self, paper_id: str | None = None, **asked: Unpack[SearchKeywords]) -> SearchAnswer:
         """As ``Client.search``."""
-        pages = Pages(calls.search, calls.given(paper_id=paper_id, **asked))
-        while (call := pages.next_call()) is not None:
-            body = checked(_SEARCH, call.body)
+        pages = Pages(requests.search, requests.given(paper_id=paper_id, **asked))
+        while (request := pages.next_request()) is not None:
+            body = checked(_SEARCH, request.body)
             found, cursor = self._page(body)
             pages.take(as_answer(SearchAnswer, SearchOut.of(found, next_cursor=cursor)))
         return pages.answer()
@@ -115,9 +117,9 @@ class Collection(WithSavedQueries):
     ) -> RecommendationsAnswer:
         """As ``Client.recommend``."""
         sent = looked_up(with_libraries({**asked, "seeds": seeds_of(seeds)}), self.papers)
-        pages = Pages(calls.recommend, sent)
-        while (call := pages.next_call()) is not None:
-            body = checked(_RECOMMENDATIONS, call.body)
+        pages = Pages(requests.recommend, sent)
+        while (request := pages.next_request()) is not None:
+            body = checked(_RECOMMENDATIONS, request.body)
             found, cursor = self._page(body)
             pages.take(as_answer(RecommendationsAnswer, RecommendationsOut.of(found, next_cursor=cursor)))
         return pages.answer()
@@ -137,8 +139,8 @@ class Collection(WithSavedQueries):
     @same_as(Client.search_sentences)
     def search_sentences(self, text: str | None = None, **asked: Unpack[SentenceKeywords]) -> SentenceAnswer:
         """As ``Client.search_sentences``."""
-        request = cast(SentenceRequest, calls.given(text=text, **asked))
-        body = checked(_SENTENCES, calls.search_sentences(request).body)
+        request = cast(SentenceRequest, requests.given(text=text, **asked))
+        body = checked(_SENTENCES, requests.search_sentences(request).body)
         return as_answer(
             SentenceAnswer, SentenceSearchOut.of(search_sentences(self._engine, body.to_query()))
         )
@@ -146,13 +148,13 @@ class Collection(WithSavedQueries):
     @same_as(Client.analyze)
     def analyze(self, abstract: str | list[str], *, title: str = "") -> Analysis:
         """As ``Client.analyze``."""
-        body = checked(_DRAFT, calls.analyze(title, abstract).body)
+        body = checked(_DRAFT, requests.analyze(title, abstract).body)
         return as_answer(Analysis, AnalyzeOut.of(analyze(self._engine.annotator, body.to_paper())))
 
     @same_as(Client.compare)
     def compare(self, a: str | PaperSeed, b: str | PaperSeed) -> ComparedPapers:
         """As ``Client.compare``."""
-        body = checked(_COMPARE, calls.compare(a, b).body)
+        body = checked(_COMPARE, requests.compare(a, b).body)
         compared = side_by_side(self._engine, body.a.to_seed(), body.b.to_seed())
         return as_answer(ComparedPapers, CompareOut.of(compared))
 
@@ -164,7 +166,7 @@ class Collection(WithSavedQueries):
         **asked: Unpack[MatchRequest],
     ) -> MatchAnswer:
         """As ``Client.match``, of profiles that are given with their papers."""
-        body = checked(_MATCH, calls.match(submissions, profiles, asked).body)
+        body = checked(_MATCH, requests.match(submissions, profiles, asked).body)
         if body.named:
             raise InputError(
                 f"Give the papers of the profile {body.named[0][:60]!r}: a service keeps profiles."
@@ -174,7 +176,7 @@ class Collection(WithSavedQueries):
     @same_as(Client.embed)
     def embed(self, papers: Sequence[Draft]) -> Embedding:
         """As ``Client.embed``."""
-        body = checked(_DRAFTS, calls.embed(papers).body)
+        body = checked(_DRAFTS, requests.embed(papers).body)
         embedding = embed(self._engine.annotator.encoder, [paper.to_paper() for paper in body.papers])
         return as_answer(Embedding, EmbedOut.of(embedding, body.encoding))
 
@@ -193,7 +195,7 @@ class Collection(WithSavedQueries):
     @same_as(Client.add)
     def add(self, papers: Papers, *, wait: bool = True) -> PapersAccepted:
         """As ``Client.add``; unless another process publishes at the moment, they are in answers at once."""
-        given = checked(_PAPERS, calls.add(papers, wait=wait).body, what="The papers").to_papers()
+        given = checked(_PAPERS, requests.add(papers, wait=wait).body, what="The papers").to_papers()
         change = self._ingest.add(given)
         self._ingest.absorb()
         if wait:
@@ -209,7 +211,7 @@ class Collection(WithSavedQueries):
     @same_as(Client.delete)
     def delete(self, paper_id: str | Sequence[str]) -> None:
         """As ``Client.delete``."""
-        changes = {each: self._ingest.delete(each) for each in calls.ids_of(paper_id)}
+        changes = {each: self._ingest.delete(each) for each in requests.ids_of(paper_id)}
         deleted = {each: change for each, change in changes.items() if change is not None}
         if deleted:
             self._ingest.absorb()

@@ -1,4 +1,4 @@
-"""``akin.index``: papers of a program, or files of them, into a collection."""
+"""``akin.index``: indexes papers from Python values or files."""
 
 import warnings
 from collections.abc import Iterable
@@ -8,9 +8,9 @@ from typing import Literal
 
 import orjson
 
-from akin.client.adding import parts_of
-from akin.client.queries import NewPaper
+from akin.client.params import NewPaper
 from akin.client.signatures import spelt
+from akin.client.uploads import parts_of
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, arguments_for, build, load_models
 from indexer.files.durable import storage_errors

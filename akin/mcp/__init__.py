@@ -1,1 +1,1 @@
-"""``akin mcp``: the search as tools for language models (Model Context Protocol)."""
+"""``akin mcp``: search as tools for language models (Model Context Protocol)."""

@@ -1,4 +1,4 @@
-"""The search as read-only tools for language models (Model Context Protocol)."""
+"""The read-only tools that ``akin mcp`` serves."""
 
 from collections.abc import Awaitable
 from importlib.metadata import version
@@ -10,13 +10,13 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from akin.client.async_client import AsyncClient
-from akin.client.queries import FacetName
-from akin.mcp import digest
+from akin.client.params import FacetName
+from akin.mcp import formatting
 from models.errors import ServiceError
 
 _Answer = TypeVar("_Answer")
 _INSTRUCTIONS = (
-    "Akin finds scientific papers akin to one you give it, in the respect you choose. Give a paper by its "
+    "Akin finds scientific papers similar to one you give it, in the respect you choose. Give a paper by its "
     "id, which find_papers knows by its title, or paste its title and abstract, or start from a few words; "
     "choose a facet (background, method, result) or sentences by their numbers; each result shows the "
     "sentences that match and their share of the match, and the shared words that count most. Scores are "
@@ -90,7 +90,7 @@ class Tools:
             words=words,
             limit=limit,
         )
-        return digest.of_search(await _answered(self._client.search(**asked)))
+        return formatting.of_search(await _answered(self._client.search(**asked)))
 
     async def recommend(
         self,
@@ -99,9 +99,9 @@ class Tools:
         texts: Annotated[
             list[str] | None, Field(description="Claims, or a few words each, to start from as well.")
         ] = None,
-        akin_to: Annotated[
-            Literal["some", "all"], Field(description="Akin to some of them, or to what all share.")
-        ] = "some",
+        strategy: Annotated[
+            Literal["any", "all"], Field(description="Similar to any of them, or to what all of them share.")
+        ] = "any",
         facet: Facets = None,
         year_from: YearFrom = None,
         year_to: YearTo = None,
@@ -114,12 +114,12 @@ class Tools:
             seeds=[_given(paper_id=paper_id, facet=facet) for paper_id in positive]
             + [_given(text=text, facet=facet) for text in texts or ()],
             negatives=[{"paper_id": paper_id} for paper_id in negative or ()],
-            akin_to=akin_to,
+            strategy=strategy,
             filters=filters or None,
             words=words,
             limit=limit,
         )
-        return digest.of_recommendations(await _answered(self._client.recommend(**asked)))
+        return formatting.of_recommendations(await _answered(self._client.recommend(**asked)))
 
     async def find_sentences(
         self,
@@ -135,7 +135,7 @@ class Tools:
     ) -> str:
         """The sentences of the collection nearest to one, with their papers."""
         asked = _given(text=text, by=by, facet=facet, limit=limit)
-        return digest.of_sentences(await _answered(self._client.search_sentences(**asked)))
+        return formatting.of_sentences(await _answered(self._client.search_sentences(**asked)))
 
     async def analyze_text(
         self,
@@ -143,7 +143,7 @@ class Tools:
         title: Annotated[str, Field(description="Its title.")] = "",
     ) -> str:
         """The sentences of an abstract, numbered, and what each does: background, method, result ..."""
-        return digest.of_analysis(await _answered(self._client.analyze(abstract, title=title)))
+        return formatting.of_analysis(await _answered(self._client.analyze(abstract, title=title)))
 
     async def find_papers(
         self,
@@ -151,11 +151,11 @@ class Tools:
         limit: Limit = 5,
     ) -> str:
         """Papers of the collection by title, the most alike first, with their ids."""
-        return digest.of_titles(await _answered(self._client.find_papers(title, limit=limit)))
+        return formatting.of_titles(await _answered(self._client.find_papers(title, limit=limit)))
 
     async def get_paper(self, paper_id: PaperId) -> str:
         """A paper with its abstract, sentence by sentence."""
-        return digest.of_paper(await _answered(self._client.paper(paper_id)))
+        return formatting.of_paper(await _answered(self._client.paper(paper_id)))
 
 
 def make_server(client: AsyncClient) -> MCPServer[Any]:

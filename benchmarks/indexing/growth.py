@@ -19,7 +19,8 @@ from rich.table import Table
 from indexer.collection.build import KEEP, BuildArguments, build
 from indexer.collection.merging import compact
 from indexer.index.backends.exact import ExactIndex
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator, load_annotator
 from service.search.candidates import find_candidates
 from service.search.engine import SearchEngine

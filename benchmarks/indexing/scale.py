@@ -1,7 +1,7 @@
 """What a larger collection costs, by arithmetic from measured runs: python -m benchmarks.indexing.scale
 
-It writes the tables of docs/measured/scale.md from docs/measured/sizes.json (commands and queries at
-10,000 to 1,000,000 papers) and docs/measured/performance.json (the encoder).
+It writes the tables of docs/measured/scale.md and its chart from docs/measured/sizes.json (commands and
+queries at 10,000 to 1,000,000 papers) and docs/measured/performance.json (the encoder).
 """
 
 import json
@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from benchmarks.indexing.sizes_chart import Line, chart
 
 ROOT: Final = Path(__file__).parents[2]
 DIM: Final = 384  # minilm
@@ -26,11 +28,59 @@ PARTS: Final[Mapping[str, float]] = {
     "`hnsw`: codes of dim, and links": 656,
     "`flat` on a GPU: float32, and a norm": 4 * (DIM + 1),
 }
+# Bytes of memory a sentence by the rules that each engine's documents give for sizing, 2026-11.
+ENGINES: Final[Mapping[str, float]] = {
+    "Qdrant, float32 in memory: 4 bytes a number, times 1.5": 4 * DIM * 1.5,
+    "Qdrant, int8 in memory, float32 on disk: 1 byte a number, times 1.5": DIM * 1.5,
+    "Milvus, HNSW: 4 bytes a number, 32 links of 4": 4 * (DIM + 32),
+    "Milvus, IVF_SQ8: 1 byte a number, 2 for its list": DIM + 2,
+    "Milvus, DiskANN: a quarter of float32": DIM,
+    "Vespa, HNSW over bfloat16: 2 bytes a number, times 1.2 / 0.65": 2 * DIM * 1.2 / 0.65,
+}
+_MACHINE_GB: Final = 128.0
 
 
 def tables(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> list[str]:
-    """The three tables, in Markdown: memory, building, asking."""
-    return [_memory(), _building(sizes, performance), _asking(sizes)]
+    """The four tables, in Markdown: memory, building, asking, other engines."""
+    return [_memory(), _building(sizes, performance), _asking(sizes), _engines(sizes)]
+
+
+def picture(sizes: Mapping[str, Any]) -> str:
+    """Memory and time of a query against the number of sentences, as SVG: lines by the same arithmetic."""
+    fixed_s, slope_s, own_bytes = _query_line(sizes)
+    at = [10**power for power in range(6, 10)]
+
+    def memory(name: str, n_bytes: float) -> Line:
+        return Line(name, [(n, n * n_bytes / _GB) for n in at])
+
+    return chart(
+        [
+            (
+                "GB of memory",
+                [
+                    memory(
+                        "ivfpq and the service's own",
+                        PARTS["`ivfpq`: codes of dim / 4, numbers, padding and lists"] + own_bytes,
+                    ),
+                    memory("vectors in float16, mapped", 2 * DIM),
+                    *(
+                        memory(name.partition(":")[0], n_bytes)
+                        for name, n_bytes in list(ENGINES.items())[:3:2]
+                    ),
+                    memory("Vespa, HNSW over bfloat16", list(ENGINES.values())[-1]),
+                ],
+            ),
+            (
+                "processor seconds of a query",
+                [
+                    Line("all on one core", [(n, fixed_s + slope_s * n) for n in at]),
+                    Line("each of ten shards", [(n, fixed_s + slope_s * n / 10) for n in at]),
+                ],
+            ),
+        ],
+        title="What a collection takes against its sentences, by arithmetic",
+        of="sentences",
+    )
 
 
 def _memory() -> str:
@@ -64,17 +114,18 @@ def _building(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> str:
     return _table(["hours of one core", *(_power(n) for n in TARGETS)], rows)
 
 
+def _query_line(sizes: Mapping[str, Any]) -> tuple[float, float, float]:
+    """By the two largest runs: seconds of every query, seconds a sentence, own bytes a sentence."""
+    few, many = ((SENTENCES * int(n), sizes[n]["queries"]) for n in sorted(sizes, key=int)[-2:])
+    more = many[0] - few[0]
+    slope = (many[1]["processor_s"] - few[1]["processor_s"]) / more
+    own = 2**20 * (many[1]["private_mib"] - few[1]["private_mib"]) / more
+    return few[1]["processor_s"] - slope * few[0], slope, own
+
+
 def _asking(sizes: Mapping[str, Any]) -> str:
     """By the line through the two largest runs: what does not grow, and what each sentence adds."""
-    (few, few_s), (many, many_s) = (
-        (SENTENCES * int(n), sizes[n]["queries"]["processor_s"]) for n in sorted(sizes, key=int)[-2:]
-    )
-    slope = (many_s - few_s) / (many - few)
-    fixed = few_s - slope * few
-    (_, few_mib), (_, many_mib) = (
-        (n, sizes[n]["queries"]["private_mib"]) for n in sorted(sizes, key=int)[-2:]
-    )
-    sentence_bytes = 2**20 * (many_mib - few_mib) / (many - few)
+    fixed, slope, own_bytes = _query_line(sizes)
     seconds = [fixed + slope * n for n in TARGETS]
     return _table(
         ["", *(_power(n) for n in TARGETS)],
@@ -88,11 +139,28 @@ def _asking(sizes: Mapping[str, Any]) -> str:
                 *(str(_cores(s - fixed, 0.2 - fixed)) for s in seconds),
             ],
             [
-                f"own memory of the service, {sentence_bytes:.0f} bytes a sentence",
-                *(_size(n * sentence_bytes / _GB) + " GB" for n in TARGETS),
+                f"own memory of the service, {own_bytes:.0f} bytes a sentence",
+                *(_size(n * own_bytes / _GB) + " GB" for n in TARGETS),
             ],
         ],
     )
+
+
+def _engines(sizes: Mapping[str, Any]) -> str:
+    """Memory in GB, and machines of 128 GB, of Akin and of three engines."""
+    ivfpq = PARTS["`ivfpq`: codes of dim / 4, numbers, padding and lists"]
+    least = ivfpq + _query_line(sizes)[2]
+    akin = {
+        "Akin, `ivfpq` and the service's own memory": least,
+        "the same, and vectors in float16": least + 2 * DIM,
+    }
+    rows = []
+    for name, n_bytes in {**akin, **ENGINES}.items():
+        sizes_gb = [n * n_bytes / _GB for n in TARGETS]
+        machines = math.ceil(sizes_gb[-1] / _MACHINE_GB)
+        rows.append([name, f"{n_bytes:,.0f}", *map(_size, sizes_gb), str(machines)])
+    head = ["memory, GB", "bytes a sentence", *(_power(n) for n in TARGETS)]
+    return _table([*head, "machines of 128 GB for 10^9"], rows)
 
 
 def _cores(shared_s: float, left_s: float) -> int:
@@ -134,7 +202,10 @@ def page(documents: Path) -> str:
 
 def main() -> None:
     """Write them."""
-    (ROOT / "docs" / "measured" / "scale.md").write_text(page(ROOT / "docs"), encoding="utf-8")
+    measured = ROOT / "docs" / "measured"
+    (measured / "scale.md").write_text(page(ROOT / "docs"), encoding="utf-8")
+    sizes = json.loads((measured / "sizes.json").read_text(encoding="utf-8"))
+    (measured / "scale.svg").write_text(picture(sizes), encoding="utf-8")
 
 
 if __name__ == "__main__":

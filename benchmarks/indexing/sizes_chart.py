@@ -34,22 +34,27 @@ class Line:
     points: Sequence[tuple[int, float]]
 
 
-def chart(panels: Sequence[tuple[str, Sequence[Line]]]) -> str:
-    """The panels, each with its title, one below the other."""
+def chart(
+    panels: Sequence[tuple[str, Sequence[Line]]],
+    *,
+    title: str = "What commands cost against the size of the collection",
+    of: str = "papers",
+) -> str:
+    """The panels, each with its title, one below the other; sizes are numbers ``of`` something."""
     height = len(panels) * (_PANEL + _GAP)
     svg = ET.Element(
         "svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {_WIDTH:g} {height:g}", role="img"
     )
-    ET.SubElement(svg, "title").text = "What commands cost against the size of the collection"
+    ET.SubElement(svg, "title").text = title
     told = [
-        f"{title}: "
+        f"{name}: "
         + "; ".join(f"{line.name} " + ", ".join(f"{y:.3g}" for _, y in line.points) for line in lines)
-        for title, lines in panels
+        for name, lines in panels
     ]
     ET.SubElement(svg, "desc").text = ". ".join(told) + "."
     ET.SubElement(svg, "style").text = _STYLE
-    for number, (title, lines) in enumerate(panels):
-        _panel(svg, title, lines, top=24 + number * (_PANEL + _GAP))
+    for number, (name, lines) in enumerate(panels):
+        _panel(svg, f"{name}, by {of}", lines, top=24 + number * (_PANEL + _GAP))
     return ET.tostring(svg, encoding="unicode") + "\n"
 
 
@@ -65,7 +70,7 @@ def _panel(svg: ET.Element, title: str, lines: Sequence[Line], *, top: float) ->
     def up(value: float) -> float:
         return top + _PANEL - (math.log10(value) - low) / max(high - low, 1) * _PANEL
 
-    _text(svg, _LEFT, top - 8, f"{title}, by papers")
+    _text(svg, _LEFT, top - 8, title)
     for power in range(low, high + 1):
         _line(svg, "grid", (_LEFT, up(10.0**power)), (_WIDTH - _RIGHT, up(10.0**power)))
         _text(svg, 6, up(10.0**power) + 4, f"{10.0**power:g}")
@@ -74,7 +79,7 @@ def _panel(svg: ET.Element, title: str, lines: Sequence[Line], *, top: float) ->
             svg, across(size), top + _PANEL + 16, f"{size:,}", anchor="end" if size == sizes[-1] else "middle"
         )
     ends = []
-    for colour, line in zip(_COLOURS, lines, strict=True):
+    for colour, line in zip(_COLOURS, lines, strict=False):
         places = [(across(size), up(value)) for size, value in line.points]
         ET.SubElement(svg, "path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places), stroke=colour)
         ends.append((places[-1], line.name))

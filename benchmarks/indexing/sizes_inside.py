@@ -21,7 +21,7 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb
 from indexer.collection.merging import TIERS, merge
 from indexer.corpus.read import read_corpus
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import load_annotator
 from models.types import unseen
 from service.collection.generations import open_engine

@@ -13,7 +13,7 @@ from indexer.index.backends.faiss_codes import ALWAYS_SCAN_ROWS
 from indexer.index.backends.nearest import nearest_rows
 from indexer.index.vector_index import VectorIndex, build_index, load_index
 from models.types import Hits
-from tests.support.examples.clusters import clustered
+from tests.support.examples.models.clusters import clustered
 
 K, SENTENCES, MANY = 100, 8, 512
 

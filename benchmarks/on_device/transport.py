@@ -10,7 +10,7 @@ from benchmarks.on_device.rows import Row, Sizes, same_top, seconds
 from models.transport import Scorer, score_papers
 from models.transport.whole import WholeCollection
 from models.types import PackedVectors
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 
 def rows(device: str, sizes: Sizes) -> Iterator[Row]:

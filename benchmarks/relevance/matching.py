@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from indexer.corpus.read import read_corpus
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import load_annotator
 from models.types import Paper
 from service.match.assignment import Aim

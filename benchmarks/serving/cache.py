@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 
 from benchmarks.serving.overload import serve
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.types import Paper
 from tests.support.servers.redis import HOW_TO_GET_ONE, RedisServer, find_program
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.types import Facet
 from service.cluster.shards import Shards

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from tests.support.servers.browser import HOW_TO_GET_ONE, find_chromium, launch_arguments
 from tests.support.servers.processes import akin_process
 

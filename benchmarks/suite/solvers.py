@@ -18,7 +18,7 @@ import torch
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
 from models.transport import REFERENCE, SERVING, Scorer, best_papers, score_papers
 from models.transport.tensor import score_batch
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 PAIRS, DIM, BEST = 1_000, 384, 20
 

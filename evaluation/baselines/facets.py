@@ -1,4 +1,4 @@
-"""What a facet tagger has to beat: logistic regressions on position, on sentence vectors, on n-grams."""
+"""Baselines for facet taggers: logistic regression on position, sentence vectors or n-grams."""
 
 from collections.abc import Callable, Sequence
 from types import MappingProxyType

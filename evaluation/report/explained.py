@@ -1,4 +1,4 @@
-"""Rankings of single queries, explained: which sentences of each paper matched, and how relevant it is."""
+"""Explains the rankings of single queries: which sentences of each paper matched, and its relevance."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -62,5 +62,5 @@ def _cell(paper_id: str) -> tuple[str, str]:
     """The row and the column of a paper."""
     match = _CELL.fullmatch(paper_id)
     if match is None:
-        raise InputError(f"Paper {paper_id!r} is no cell of the demo grid; ids look like 'demo:p03-m07'.")
+        raise InputError(f"Paper {paper_id!r} is not a paper of the demo grid; ids look like 'demo:p03-m07'.")
     return match[1], match[2]

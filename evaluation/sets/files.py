@@ -46,7 +46,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, JsonObject]]:
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError as error:
-            raise BrokenRowError(str(path), number, f"no valid JSON: {error.msg}") from error
+            raise BrokenRowError(str(path), number, f"not valid JSON: {error.msg}") from error
         if not isinstance(record, dict):
             raise BrokenRowError(str(path), number, "no JSON object {...}, as every line should hold")
         yield number, record
@@ -58,7 +58,7 @@ def json_document(path: Path) -> JsonObject:
         try:
             document = orjson.loads(stream.read())
         except orjson.JSONDecodeError as error:
-            raise CorpusFormatError(f"{path} is no valid JSON ({error}). Fetch it again.") from error
+            raise CorpusFormatError(f"{path} is not valid JSON ({error}). Fetch it again.") from error
     if not isinstance(document, dict):
         raise CorpusFormatError(f"{path} holds no JSON object {{...}}, as it should. Fetch it again.")
     return document
@@ -114,6 +114,8 @@ def read_qrels(path: Path, *, header: bool = False) -> dict[str, dict[str, int]]
         try:
             grade = int(fields[-1])
         except ValueError as error:
-            raise BrokenRowError(str(path), number, f"the grade {fields[-1]!r} is no whole number") from error
+            raise BrokenRowError(
+                str(path), number, f"the grade {fields[-1]!r} is not a whole number"
+            ) from error
         qrels.setdefault(fields[0], {})[fields[-2]] = max(grade, 0)
     return qrels

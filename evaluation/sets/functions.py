@@ -1,4 +1,4 @@
-"""Sentence retrieval by discourse function: does a sentence find others that do what it does?"""
+"""Sentence retrieval by rhetorical function: does a sentence find others with the same function?"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

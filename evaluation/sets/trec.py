@@ -62,7 +62,7 @@ class TrecSet:
         qrels = {query.id: qrels[query.id] for query in queries}
         absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
         refused = tuple(
-            f"{report.broken:,} rows of {corpus.name} hold no usable paper; the last told of: {row}."
+            f"{report.broken:,} rows of {corpus.name} hold no usable paper; the last: {row}."
             for row in report.broken_rows[-1:]
         )
         return Collection(
@@ -124,7 +124,7 @@ def _json_topic(record: JsonObject, path: Path, line: int) -> _Topic:
     if facet is not None and sentences is None and facet not in set(Facet):
         raise BrokenRowError(str(path), line, f"unknown facet {facet!r}; known: {', '.join(Facet)}")
     if sentences is not None and not (isinstance(sentences, list) and all(type(s) is int for s in sentences)):
-        raise BrokenRowError(str(path), line, "sentences is no list of numbers")
+        raise BrokenRowError(str(path), line, "sentences is not a list of numbers")
     return _Topic(topic_id, text, paper_id, None if sentences is None else tuple(sentences), facet)
 
 
@@ -149,7 +149,7 @@ def _xml_topics(text: str, path: Path) -> Iterator[_Topic]:
     try:
         root = fromstring(text)
     except (ParseError, DefusedXmlException) as error:
-        raise CorpusFormatError(f"{path} is no XML with topics ({error}). Fetch it again.") from error
+        raise CorpusFormatError(f"{path} is not XML with topics ({error}). Fetch it again.") from error
     for topic in root.iter("topic"):
         query = topic.findtext("query") or topic.findtext("title")
         if not topic.get("number") or not query:

@@ -1,4 +1,4 @@
-"""How sure a mean over queries is: percentile intervals, query papers resampled, differences paired."""
+"""Bootstrap intervals of a mean over queries: query papers are resampled, differences are paired."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass

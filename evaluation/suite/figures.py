@@ -1,4 +1,4 @@
-"""What one part of the suite measured, and the file that holds all parts: one line a figure, in order."""
+"""The figures of the suite's parts, and the JSON file that holds them."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Measures the parts whose collections are here, and keeps in the file what was measured of the others."""
+"""Runs the parts of the suite whose collections are present; keeps the figures of the others."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The systems of a table, ranking one collection; what several of them need is computed once."""
+"""Ranks one collection with several systems; shared work is done once."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Facets in a query's stead and beside it: those that a tagger gives, and those of the papers it ranks."""
+"""Systems that use facets predicted by a tagger instead of the collection's labels."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Agreement: how far two generations of a collection answer alike, and what each answer costs."""
+"""Agreement: compares the answers and the speed of two generations of a collection."""
 
 import time
 from collections.abc import Iterable, Sequence

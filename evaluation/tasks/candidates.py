@@ -1,4 +1,4 @@
-"""The candidate stage on a real snapshot: how much of what it should propose it does propose."""
+"""Evaluates the candidate stage: the recall of what it proposes."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,8 @@ from evaluation.statistics.bootstrap import interval
 from evaluation.statistics.summary import ALL, Figures, Row
 from evaluation.tasks.task import How
 from indexer.index.vector_index import build_index
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.transport import SERVING, TransportSettings, score_papers
 from models.types import Filters, ProgressFn

@@ -1,4 +1,4 @@
-"""SciDocs' classification: how well a linear classifier tells a paper's class from its vector."""
+"""SciDocs' classification: a linear classifier on paper vectors."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Facet tagging: how often a tagger gives sentences the facets that people gave them."""
+"""Evaluates facet tagging against labels by people."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Known items: papers of a collection asked for through the service's engine, by title or by a question."""
+"""Known items: searches for given papers by title or by a question."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

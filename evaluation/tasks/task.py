@@ -1,4 +1,4 @@
-"""The task seam: what is measured of an encoder on what lies in a folder; its settings are its fields."""
+"""The Task protocol: what is measured, on the contents of a folder, for one encoder."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that wait no longer than whoever asked for the answer.
+"""Connections to PostgreSQL with a deadline: none waits longer than its request.
 
 A server that is frozen, or overloaded beyond use, keeps its connections and answers nothing on them.
 """

@@ -1,4 +1,4 @@
-"""What the catalog, the keys and the jobs have in common: rows of one database, opened and closed."""
+"""What the catalog, keys and jobs share: rows of one database, opened and closed."""
 
 from pathlib import Path
 from types import TracebackType

@@ -1,4 +1,4 @@
-"""Versions of papers as rows of the catalog: their hashes, how they get in, and how they come out again."""
+"""Versions of papers as rows of the catalog: insert, hash and read."""
 
 import re
 import time

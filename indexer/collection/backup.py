@@ -12,7 +12,8 @@ from indexer.collection.changes import expect_own_catalog
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
 from indexer.snapshot.folder import point_at, segment_folder, snapshot_folder, verify
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.checksums import is_whole
 from models.errors import InputError, StorageError
 

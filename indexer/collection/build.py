@@ -39,7 +39,8 @@ from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import BuildLockedError, SnapshotMissingError
 from models.text.sentences import SPLITTER_VERSION

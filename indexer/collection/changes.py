@@ -1,4 +1,4 @@
-"""Changes: brings what is served in line with the catalog, which papers are added to and deleted from first.
+"""Applies the catalog's changes to the served generation: additions first, then deletions.
 
 The catalog holds what was acknowledged; a generation says up to which change of it it has come. Whatever
 stops a process in between, the next call goes on from there.
@@ -18,7 +18,8 @@ from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_ver
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
 from models.types import ProgressFn

@@ -1,4 +1,4 @@
-"""Growth: segments are written beside the lock; under it they become part of a generation, and others go."""
+"""Writes segments outside the lock and adds them to a generation under it."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +19,8 @@ from models.checksums import digest_of
 from models.text.words import RULES
 from models.types import ProgressFn, Unit, unseen
 
-# Of a segment: it bounds what writing one takes, and what a kill may cost (docs/why.md).
+# Of a segment: it bounds what writing one takes, and what a kill may cost:
+# docs/decisions/collections/segment-size.md.
 MOST_ROWS: Final = 1_000_000
 NOTHING: Final = np.empty(0, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Merging: several segments become one beside the writer's lock, which is held only to put it in their place.
+"""Merges segments outside the writer's lock, which is held only to swap in the result.
 
 A query costs a search in every segment. Additions leave segments of many sizes; neighbours of like size are
 merged into one of the next, as log-structured stores do, so that their number grows with the logarithm of
@@ -21,9 +21,10 @@ from indexer.collection.publishing import LOCK_WAIT_S, clear_away, publish
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import compare_files, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.segment_writer import KeptPart
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.types import ProgressFn, unseen
 
 _KEPT_PAPERS: Final = 10_000  # taken over from a segment at once

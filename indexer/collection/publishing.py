@@ -1,4 +1,4 @@
-"""Publishing: how segments and generations come to stand in the data folder, and how they leave it again.
+"""Publishes generations and segments in the data folder, and removes old ones.
 
 Whoever calls these holds the writer's lock.
 """
@@ -33,7 +33,7 @@ from indexer.snapshot.folder import (
     snapshot_folder,
 )
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 

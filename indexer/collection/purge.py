@@ -23,8 +23,9 @@ from indexer.collection.publishing import LOCK_WAIT_S, publish, remove_generatio
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.snapshot.folder import compare_files, generations, read_manifest, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.checksums import hash64
 from models.errors import SnapshotCorruptError
 from models.types import ProgressFn, unseen

@@ -1,4 +1,4 @@
-"""Encoding a collection anew, with other models or formats: beside what is served, then in its place.
+"""Encodes a collection again with other models or formats, then swaps it in.
 
 The papers are those of the catalog, so no corpus is needed. What was done is kept in
 ``DATA/building/reindex`` until it is published; a run that was killed, or was only to compare, is taken up

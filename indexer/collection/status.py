@@ -1,4 +1,4 @@
-"""What a collection is made of: papers, segments, what waits, generations and disk. Nothing is changed."""
+"""Describes a collection: papers, segments, pending work, generations and disk use."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +13,7 @@ from indexer.collection.changes import differing_papers, expect_own_catalog
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.errors import SnapshotError
 
 _NAMED: Final = 10  # of the papers in quarantine

@@ -1,4 +1,4 @@
-"""How hard the approximate indexes of a collection are searched: as little as finds what is wished."""
+"""Tunes the search effort of approximate indexes to a target recall."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,8 @@ from indexer.index.backends.exact import ExactIndex
 from indexer.index.backends.faiss_codes import FaissCodesIndex
 from indexer.index.vector_index import JoinedIndex, VectorIndex
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.errors import InputError
 from models.types import ProgressFn, unseen
 

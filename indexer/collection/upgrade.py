@@ -20,8 +20,8 @@ from indexer.files.durable import discard_folder, link_or_copy, storage_errors, 
 from indexer.files.kept import keep as keep_folder
 from indexer.snapshot.folder import compare_files, segment_folder
 from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import PAPERS
-from indexer.snapshot.snapshot import open_snapshot
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, sha256_of
 from models.text.words import RULES

@@ -78,9 +78,9 @@ def _object(line: bytes | InputError) -> JsonObject:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise InputError(f"no valid JSON: {error.msg} at character {error.pos + 1}") from error
+        raise InputError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from error
     if not isinstance(record, dict):
-        raise InputError("what stands here is no JSON object {...}")
+        raise InputError("this is not a JSON object {...}")
     return record
 
 

@@ -1,4 +1,4 @@
-"""What all corpus formats have in common: the caps and the cleaning that turn a row into a paper."""
+"""Limits and cleaning that turn a row of any corpus format into a paper."""
 
 import re
 from collections.abc import Sequence
@@ -151,7 +151,7 @@ def year_of(given: object) -> int | None:
     if isinstance(given, float) and given.is_integer():
         given = int(given)
     if isinstance(given, bool) or not isinstance(given, int) or not MIN_YEAR <= given <= MAX_YEAR:
-        raise InputError(f"the year {str(given)[:50]!r} is no whole number from {MIN_YEAR} to {MAX_YEAR}")
+        raise InputError(f"the year {str(given)[:50]!r} is not a whole number from {MIN_YEAR} to {MAX_YEAR}")
     return given
 
 

@@ -1,4 +1,4 @@
-"""Section labels that stand in an abstract ("METHODS: We ..."): what each sentence does, by its section."""
+"""Section labels in an abstract ("METHODS: We ..."), which give sentences their facets."""
 
 import re
 from collections.abc import Iterator

@@ -80,7 +80,7 @@ def open_source(path: Path) -> Iterator[io.BufferedReader]:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise StorageError(f"{path} is no file; give the corpus files one by one.")
+            raise StorageError(f"{path} is not a file; give the corpus files one by one.")
         with path.open("rb") as file:
             gzipped = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -129,7 +129,7 @@ def read_head(path: Path) -> str:
         raise CorpusFormatError(f"{path} is empty; give a file with papers in it.")
     if b"\0" in head:
         raise CorpusFormatError(
-            f"{path} is no text (it holds NUL bytes); give UTF-8 text, plain or gzipped, not a PDF."
+            f"{path} is not text (it has NUL bytes); give UTF-8 text, plain or gzipped, not a PDF."
         )
     return head.decode(errors="replace")
 

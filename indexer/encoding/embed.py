@@ -1,4 +1,4 @@
-"""Papers to what a snapshot keeps of them besides their text, in bounded batches."""
+"""Turns papers into vectors and facets in bounded batches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Parts: up to 1,000 papers, encoded, in a folder that is whole or not there: a segment without an index.
+"""Parts: up to 1,000 encoded papers in a folder that is complete or absent: a segment without an index.
 
 DATA/building/WORK/part-DIGEST/     the digest covers the papers and every model; files as in
                                     indexer/snapshot/segment.py, and kept.json (indexer/files/kept.py), which

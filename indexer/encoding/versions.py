@@ -1,4 +1,4 @@
-"""Versions of papers to vectors, by content hash: what is encoded already, whoever did it, is taken over."""
+"""Encodes versions of papers by content hash; reuses what any process has encoded."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What file system a folder is on, and what of Akin works there."""
+"""Detects the file system of a folder, and what Akin can do on it."""
 
 import os
 from pathlib import Path

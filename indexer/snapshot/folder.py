@@ -1,4 +1,4 @@
-"""The data folder: where generations and segments stand, which is served, whether they are as written.
+"""The data folder: paths of generations and segments, the served one, and checksums.
 
 DATA/
   CURRENT                        the SHA-256 of the served generation's manifest and the generation's name,

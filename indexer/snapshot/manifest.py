@@ -1,4 +1,4 @@
-"""The manifest: what a snapshot says of itself, written last and checked first."""
+"""The manifest of a snapshot, written last and checked first."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -1,32 +1,19 @@
 """The snapshot: one generation of a collection, open for reading; the service answers from it."""
 
-import fcntl
-import os
-import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float16, Float32, Int8, Int64
 
-from indexer.files.durable import storage_errors
 from indexer.index.vector_index import JoinedIndex, VectorIndex
-from indexer.snapshot.folder import (
-    current_generation,
-    deleted_file,
-    read_manifest,
-    segment_folder,
-    snapshot_folder,
-    verify,
-)
-from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
+from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import ID_HASHES, Segment
 from indexer.words.collection import CollectionWords
-from models.errors import AkinError, PaperNotFoundError, SnapshotCorruptError
+from models.errors import PaperNotFoundError
 from models.facets import FACETS, counted_as
 from models.types import Facet, Filters, Paper, Unit, rows_of
 
@@ -317,116 +304,3 @@ def _bounds(lengths: Sequence[int] | Int64[np.ndarray, " k"]) -> Int64[np.ndarra
     bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
-
-
-def open_snapshot(
-    data: Path,
-    generation: str | None = None,
-    *,
-    device: str = "cpu",
-    beside: Snapshot | None = None,
-    reread: bool = True,
-) -> Snapshot:
-    """Open a generation (the served one by default) after comparing every file with its checksum.
-
-    Segments that it has in common with ``beside`` are shared, not opened and compared again; without
-    ``reread`` neither are files that were compared before and have not changed since. As long as the
-    snapshot is in use, clearing away older generations leaves it alone.
-
-    Raises SnapshotMissingError, SnapshotCorruptError.
-    """
-    name = generation or current_generation(data)
-    lease = lease_generation(data, name)
-    while lease is None and generation is None:  # superseded and cleared away since CURRENT was read
-        superseded, name = name, current_generation(data)
-        lease = lease_generation(data, name)
-        if name == superseded:
-            break
-    if lease is None:
-        raise SnapshotCorruptError(f"{snapshot_folder(data, name)}: no manifest.json; {REMEDY}")
-    try:
-        snapshot = _opened(data, name, device, () if beside is None else beside.segments, reread=reread)
-    except AkinError:
-        os.close(lease)
-        raise
-    weakref.finalize(snapshot, os.close, lease)
-    return snapshot
-
-
-def open_segments(
-    data: Path, generation: str, names: Collection[str], *, device: str, known: Mapping[str, Segment]
-) -> tuple[Manifest, dict[str, Segment]]:
-    """The segments of a generation with these ``names``, those that are ``known`` shared, and its manifest.
-
-    For processes beside the one that has compared all files, and leased the generation: what has not changed
-    since is not read again. Raises SnapshotCorruptError, StorageError.
-    """
-    manifest = read_manifest(data, generation)
-    wanted = [entry for entry in manifest.segments if entry.name in names]
-    others = [entry for entry in manifest.segments if entry.name not in names]
-    same = {
-        entry.name: known[entry.name]
-        for entry in wanted
-        if entry.name in known and known[entry.name].serves(entry, effort=manifest.effort)
-    }
-    verify(data, generation, known=[*others, *(segment.entry for segment in same.values())], reread=False)
-    with storage_errors(data):
-        return manifest, {
-            entry.name: same.get(entry.name) or _segment(data, manifest, entry, device) for entry in wanted
-        }
-
-
-def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot | None:
-    """The served generation for whoever adds to it, or ``None`` where nothing is indexed yet.
-
-    As ``open_snapshot`` without ``reread`` gives it.
-    """
-    if not (data / "CURRENT").is_file():
-        return None
-    if beside is not None and beside.generation == current_generation(data):
-        return beside
-    return open_snapshot(data, beside=beside, reread=False)
-
-
-def lease_generation(data: Path, generation: str) -> int | None:
-    """A descriptor that keeps a generation from being cleared away until it is closed.
-
-    It holds a shared lock on the manifest; ``None`` where the generation is not there. Raises StorageError.
-    """
-    path = snapshot_folder(data, generation) / "manifest.json"
-    with storage_errors(path):
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        # Whoever cleared it away held the lock until it was gone.
-        if path.exists():
-            return descriptor
-        os.close(descriptor)
-        return None
-
-
-def _opened(
-    data: Path, generation: str, device: str, known: Collection[Segment], *, reread: bool
-) -> Snapshot:
-    manifest = verify(data, generation, known=[segment.entry for segment in known], reread=reread)
-    with storage_errors(data):
-        segments = [
-            next((segment for segment in known if segment.serves(entry, effort=manifest.effort)), None)
-            or _segment(data, manifest, entry, device)
-            for entry in manifest.segments
-        ]
-        deleted = [_deleted(data, generation, entry) for entry in manifest.segments]
-    return Snapshot(manifest, segments, deleted)
-
-
-def _segment(data: Path, manifest: Manifest, entry: SegmentEntry, device: str) -> Segment:
-    folder = segment_folder(data, entry.name)
-    return Segment(folder, entry, unit=manifest.encoder.unit, device=device, effort=manifest.effort)
-
-
-def _deleted(data: Path, generation: str, entry: SegmentEntry) -> Int64[np.ndarray, " n_deleted"]:
-    if not entry.n_deleted:
-        return np.empty(0, dtype=np.int64)
-    return np.asarray(np.load(snapshot_folder(data, generation) / deleted_file(entry.name)))

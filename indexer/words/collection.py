@@ -1,4 +1,4 @@
-"""The words of all segments of a generation: how rare each is, and how alike papers are by them."""
+"""The words of all segments of a generation: rarities, and similarity of papers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The words of one segment: a file that is written with it and memory-mapped.
+"""The word index of one segment: a memory-mapped file.
 
 words.arrow, one row of lists:
   words            hashes of the stems that occur in the segment, ascending; a stem's place here is its number

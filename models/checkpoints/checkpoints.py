@@ -1,4 +1,4 @@
-"""Named checkpoints, where their files lie on this machine, and what says which vectors they give.
+"""Named checkpoints: their files on this machine, pooling and temperature.
 
 A checkpoint is a folder: ``config.json``, ``tokenizer.json`` (or ``vocab.txt``) and ``model.safetensors``.
 A folder may carry ``akin.json``, ``{"kind": "contextual", "normalise": false, "document": "cls"}``: all keys

@@ -1,4 +1,4 @@
-"""How a device is named everywhere: auto, cpu, cuda or cuda:N. Without torch, so that anybody may ask."""
+"""Names of devices: auto, cpu, cuda or cuda:N; does not import torch."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""Where an encoder computes: which device, how much at once, and how to tell that its memory is full."""
+"""Devices of encoders: choice, batch sizes, and out-of-memory detection."""
 
 import torch
 
@@ -32,11 +32,11 @@ def resolve_device(device: str) -> torch.device:
         n_gpus = torch.cuda.device_count()
         if not n_gpus or not torch.cuda.is_available():
             raise EncoderError(
-                f"Device {device!r} was asked for, but this machine has no usable CUDA; use cpu."
+                f"Device {device!r} was requested, but this machine has no usable CUDA; use cpu."
             )
         if (resolved.index or 0) >= n_gpus:
             raise EncoderError(
-                f"Device {device!r} was asked for, but this machine has {n_gpus}, from cuda:0 on; name "
+                f"Device {device!r} was requested, but this machine has {n_gpus}, from cuda:0 on; name "
                 "one of them, or use cpu."
             )
     return resolved

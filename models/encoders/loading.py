@@ -1,4 +1,4 @@
-"""Loads a checkpoint's transformer and tokenizer, complete and of a kind that is supported, or not at all."""
+"""Loads a checkpoint's transformer and tokenizer, and refuses incomplete or unsupported ones."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

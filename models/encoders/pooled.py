@@ -1,4 +1,4 @@
-"""What the encoders that pool a checkpoint's hidden states have in common: its loading and its spec."""
+"""Shared by encoders that pool hidden states of a checkpoint: loading and specification."""
 
 from typing import ClassVar
 

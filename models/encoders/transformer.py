@@ -80,7 +80,7 @@ class Transformer:
         n_layers = int(self._models[self.device].config.num_hidden_layers)
         if not all(0 <= layer <= n_layers for layer in layers):
             raise EncoderError(
-                f"Hidden layers {list(layers)} were asked for; {self.checkpoint.name!r} has layers 0 (its "
+                f"Hidden layers {list(layers)} were requested; {self.checkpoint.name!r} has layers 0 (its "
                 f"embeddings) to {n_layers}."
             )
         pooling = self.checkpoint.pooling

@@ -47,7 +47,8 @@ _OF_ABSTRACTS: Final = """
 RULES: Final = "2"
 # Of a longer run only its beginning is compared, which bounds what hostile text costs.
 MAX_WORD_CHARS: Final = 64
-# How often a word of the title counts: by a little the best on CSFCube (docs/why.md, "Shared words").
+# How often a word of the title counts: by a little the best on CSFCube:
+# docs/decisions/retrieval/shared-words.md.
 TITLE_COUNTS: Final = 2
 
 # Thai, Lao, Tibetan, Burmese, Khmer; Japanese syllables; Chinese characters.

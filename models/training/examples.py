@@ -1,4 +1,4 @@
-"""What retrieval training learns from: texts, and which of them belong together."""
+"""Training examples: texts, and which of them belong together."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class TrainingSet:
             named = (example.query, example.positive, *example.negatives)
             if absent := [text for text in named if text not in self.texts]:
                 raise InputError(
-                    f"Example {number} of {self.name} names {absent[0]!r}, which is none of its texts."
+                    f"Example {number} of {self.name} names {absent[0]!r}, which is not one of its texts."
                 )
             if example.query == example.positive or {example.query, example.positive} & {*example.negatives}:
                 raise InputError(

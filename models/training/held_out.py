@@ -1,4 +1,4 @@
-"""How well an encoder finds the other paper of pairs that training never saw: held-out co-citations."""
+"""Measures an encoder on held-out co-citations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The state of a run as one safetensors file: what is written at once is there whole or not at all."""
+"""The state of a training run as one safetensors file, written atomically."""
 
 import json
 from pathlib import Path
@@ -32,9 +32,11 @@ def read_state(path: Path, *, config: str) -> State:
             told = file.metadata() or {}
             tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
     except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} is no checkpoint of a run ({error}); delete it to start anew.") from error
+        raise InputError(
+            f"{path} is not a checkpoint of a run ({error}); delete it to start again."
+        ) from error
     if told.get("format") != _FORMAT:
-        raise InputError(f"{path} is no checkpoint of a run of this version; delete it to start anew.")
+        raise InputError(f"{path} is not a checkpoint of a run of this version; delete it to start again.")
     if told["config"] != config:
         raise InputError(
             f"{path} belongs to a run with another configuration or other data; give a new --out, or delete "

@@ -1,4 +1,4 @@
-"""What a comparison of two papers is: the scorers, their settings, and the plan every scorer returns."""
+"""Scorers, their settings, and the plan that every scorer returns."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""API keys: who may use the service, kept in the catalog's database; a key itself is stored nowhere."""
+"""API keys, stored as hashes in the catalog's database."""
 
 import hashlib
 import hmac

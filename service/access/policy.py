@@ -1,4 +1,4 @@
-"""Access policy: what each route asks of a request, declared where the route is, and nowhere else."""
+"""The access policy that each route declares."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Admission: how many requests compute at once, how many may wait, and who is turned away at once."""
+"""Admission: how many requests compute at once, how many wait, and which are refused."""
 
 import math
 from collections.abc import AsyncIterator, Callable

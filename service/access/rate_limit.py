@@ -1,4 +1,4 @@
-"""Rate limits: how many requests each caller may send a minute."""
+"""Rate limits: requests per minute and caller."""
 
 import math
 import time

@@ -10,7 +10,7 @@ from fastapi import Response
 from pydantic import BaseModel
 
 from service.api.schemas.search.recommendations import RecommendationsOut
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.cache.annotations import fingerprints
 from service.cache.digests import digest_of
 from service.cache.store import Cache

@@ -20,7 +20,7 @@ from service.api.formats import Format
 from service.api.schemas.base import PaperOut, WarningOut
 from service.api.schemas.match import MatchedSubmissionOut
 from service.api.schemas.search.recommendations import RecommendationsOut
-from service.api.schemas.search.search import ResultOut, SearchOut
+from service.api.schemas.search.results import ResultOut, SearchOut
 from service.batches.content import BatchResult, read_results
 from service.batches.jobs import Jobs
 from service.context import with_deadline

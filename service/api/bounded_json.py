@@ -1,4 +1,4 @@
-"""JSON of a request: what it holds is counted before any of it is made."""
+"""Parses the JSON of a request after counting its values."""
 
 import json
 import re

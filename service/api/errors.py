@@ -40,9 +40,9 @@ from service.access.policy import Dialect
 from service.api.formats import wants_page
 from service.api.middleware.routing import resolved_of
 from service.api.public_details import public_detail
-from service.api.schemas.base import where
 from service.api.schemas.operations import ProblemOut
 from service.observability.logging import raised_at
+from service.validation import Fault, faults_of, sentence, where
 
 # The most specific class that matches decides; a test walks the tree of errors and fails if one is unmapped.
 STATUS: dict[type[AkinError], int] = {
@@ -111,6 +111,7 @@ _HTTP_WORDS = {
 }
 _TYPE = "urn:akin:problem:"
 _MAX_ERRORS = 10
+_MOST_READ = 100  # errors, of which those of one place are one
 _NEXT_WORD = re.compile(r"(?<!^)(?=[A-Z])")  # of a class's name
 _MAX_DETAIL = 1_000
 _MAX_PROBLEM = 300
@@ -235,20 +236,28 @@ def _akin_error(request: Request, error: Exception) -> Response:
 def _invalid_request(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
-    errors = [_one_error(each) for each in error.errors()[:_MAX_ERRORS]]
-    where = "; ".join(f"{each['where']}: {each['problem']}" for each in errors[:3])
-    detail = f"The request does not have the expected shape ({where}). See /docs for what is expected."
+    found = error.errors()[:_MOST_READ]
+    alone = _body_alone(found[0])
+    faults = faults_of(found)[:_MAX_ERRORS] if alone is None else [alone]
+    errors = [{"where": where(each.loc), "problem": _problem(each)[:_MAX_PROBLEM]} for each in faults]
+    # The fields of a body by their own names, as they are written.
+    said = "; ".join(sentence(where(each.loc[1:]), _problem(each)) for each in faults[:3])
+    detail = f"The request cannot be used: {said[:_MAX_DETAIL]}. See /docs for what it takes."
     return problem(
         request, status=422, slug="invalid-request", title="Invalid request", detail=detail, errors=errors
     )
 
 
-def _one_error(each: dict[str, Any]) -> dict[str, str]:
-    """Where and what, without the offending value; keys the client made up are part of the value."""
-    place = where(each["loc"])
-    if place == "body" and each["type"] != "missing" and not isinstance(each["input"], dict):
-        return {"where": place, "problem": "is no JSON object, or lacks Content-Type: application/json"}
-    return {"where": place, "problem": str(each["msg"]).removeprefix("Value error, ")[:_MAX_PROBLEM]}
+def _problem(fault: Fault) -> str:
+    """What is wrong; all that stands in an address is a string."""
+    return fault.said.removesuffix(", not a string") if fault.loc[0] == "query" else fault.said
+
+
+def _body_alone(error: dict[str, Any]) -> Fault | None:
+    """What is wrong with a body that is no object; keys that a client made up are part of a value."""
+    if where(error["loc"]) != "body" or (error["type"] != "missing" and isinstance(error["input"], dict)):
+        return None
+    return Fault(("body",), "must be a JSON object, sent with Content-Type: application/json")
 
 
 def _http_error(request: Request, error: Exception) -> Response:

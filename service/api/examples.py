@@ -1,4 +1,4 @@
-"""What the OpenAPI document says for people: what the service is, what its parts do, and examples to try."""
+"""Descriptions and examples of the OpenAPI document."""
 
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ Akin finds papers akin to one you give, in the respect you choose, and says whic
 """
 
 _PARTS: Final = {
-    "search": "Papers and sentences akin to those given, and what each sentence does.",
+    "search": "Papers and sentences similar to those given, and the facet of each sentence.",
     "match": "Two papers side by side; profiles, such as reviewers, near to papers.",
     "vectors": "The vectors that searches compare, for programs of your own.",
     "papers": "The collection: listed, found by titles, read, added to, deleted from.",

@@ -220,14 +220,14 @@ def one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What a feed says of itself: ``id``, the same for ever; ``path``, its own address; when it was made.
+    """What a feed says of itself: ``id``, the same for ever; its own ``address``; when it was made.
 
-    ``made_at`` is in Unix seconds; ``home`` is the path of the page, which shows papers without an address.
+    ``made_at`` is in Unix seconds; ``home`` is the address of the page, which shows papers that have none.
     """
 
     id: str
     title: str
-    path: str
+    address: str
     home: str
     made_at: int
 
@@ -241,7 +241,7 @@ def to_atom(feed: Feed, papers: Sequence[tuple[ExportedPaper, int]]) -> bytes:
     _add(root, "updated", _time(max([feed.made_at, *(added_at for _, added_at in papers)])))
     author = ET.SubElement(root, "author")
     _add(author, "name", "Akin")
-    ET.SubElement(root, "link", rel="self", href=feed.path)
+    ET.SubElement(root, "link", rel="self", href=feed.address)
     for paper, added_at in newest_first:
         entry = ET.SubElement(root, "entry")
         _add(entry, "id", f"urn:akin:query:{feed.id}:{quote(one_line(paper.id), safe='')}")

@@ -1,4 +1,4 @@
-"""The headers of every response, good or bad: whose answer it is, and what a browser may do with it."""
+"""Headers of every response."""
 
 from typing import Final
 

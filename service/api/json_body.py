@@ -1,4 +1,4 @@
-"""JSON bodies of requests: read and checked in a thread, so that others are answered meanwhile."""
+"""Reads and validates JSON bodies in a thread, outside the event loop."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -75,4 +75,5 @@ def _is_json(content_type: str) -> bool:
 
 
 def _no_json(error: json.JSONDecodeError) -> dict[str, Any]:
-    return {"type": "json_invalid", "loc": (*_WHERE, error.pos), "msg": "JSON decode error", "input": {}}
+    said = f"is not valid JSON from character {error.pos} on"
+    return {"type": "not_json", "loc": _WHERE, "msg": said, "input": {}}

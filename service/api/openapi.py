@@ -1,4 +1,4 @@
-"""The OpenAPI document: what the endpoints say of themselves, and what the door does for all of them."""
+"""The OpenAPI document."""
 
 from collections import ChainMap
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""What a failure of the service's own parts is called in answers: no file, server or driver is named."""
+"""Public messages of internal failures; they name no file, server or driver."""
 
 from typing import Final
 

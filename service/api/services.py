@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from service.access.feeds import FeedTokens
 from service.access.keys import KeyRing
@@ -53,3 +53,13 @@ def services_of(app: FastAPI) -> Services:
     """The services of an application that has started."""
     services: Services = app.state.services
     return services
+
+
+def public_address(request: Request) -> str:
+    """Where others reach the service, without a slash at its end, for links that are read elsewhere.
+
+    Where no setting says it, it is as the request asked: its host, and its scheme, or that which a proxy on
+    this machine names.
+    """
+    address = services_of(request.app).settings.public_url or str(request.base_url)
+    return address.rstrip("/")

@@ -1,4 +1,4 @@
-"""Answers what a chunk of a batch asks for, one query after another."""
+"""Answers the queries of a chunk, one after another."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -49,7 +49,7 @@ class Answerer:
                 if answer.coverage < 1:
                     # Kept for days: it waits for the whole, and nothing of this chunk counts until then.
                     raise ShardAwayError(
-                        "A part of the collection is away; the batch goes on with all of it."
+                        "A part of the collection is unavailable; the batch continues once it is back."
                     )
             except (InputError, DeadlineError) as error:
                 yield result.with_error(error)

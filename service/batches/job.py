@@ -1,4 +1,4 @@
-"""What a batch job is: its state, its content in chunks, and what a worker gets of it."""
+"""A batch job: its state, its chunks, and a worker's lease."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Batch jobs: what callers asked for together, worked off in chunks, kept in the catalog's database.
+"""The store of batch jobs in the catalog's database.
 
 The rows are the truth, whoever works: a chunk is leased to one worker at a time, and its results and the fact
 that it is done are written in one transaction, which the lease guards. Whatever is killed, and whatever was

@@ -1,4 +1,4 @@
-"""Pasted papers, annotated once: the encoder and what reads its layers behind the cache."""
+"""Caches the vectors and facets of pasted papers."""
 
 import pkgutil
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Redis: asked for little, waited for briefly, and done without where it is away."""
+"""A Redis client with short timeouts that works without Redis when it is unavailable."""
 
 import asyncio
 import time

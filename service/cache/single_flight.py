@@ -1,4 +1,4 @@
-"""Single flight: of equal work asked for at the same time, one does it and the others wait for it."""
+"""Single flight: computes equal concurrent requests once."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, wait

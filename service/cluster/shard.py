@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float32, Int64, UInt8
 
 from indexer.index.vector_index import VectorIndex
+from indexer.snapshot.opening import open_segments
 from indexer.snapshot.segment import Segment
-from indexer.snapshot.snapshot import open_segments
 from models.errors import SnapshotMissingError
 from models.types import Hits
 from service.cache.digests import generation_digest

@@ -1,4 +1,4 @@
-"""The shards of a service: which holds what, who is asked, and who is away."""
+"""The shards of a service: which segments each holds, and which are unavailable."""
 
 import itertools
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Cursors: where a client stands in a ranked list, opaque and signed, so that pages fit together.
+"""Cursors: opaque, signed positions in a ranked list, so that pages fit together.
 
 A cursor holds the generation, a digest of the search and a place in its list, but not the search itself: a
 client sends the same body again with the cursor in it.

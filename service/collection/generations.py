@@ -17,7 +17,7 @@ import structlog
 from indexer.files.durable import storage_errors
 from indexer.snapshot.folder import current_generation, generations, read_manifest, snapshot_folder
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.errors import AkinError, CursorExpiredError, SnapshotError, StorageError
 from service.cache.annotations import load_cached

@@ -1,4 +1,4 @@
-"""Writes: papers go into the catalog, which acknowledges them, and from there into what is served."""
+"""Ingest: stores papers in the catalog and publishes them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ NOT_WRITABLE: Final = Degradation(
     "writes",
     "The catalog or the data folder cannot be read or written: adding and deleting papers gets 503, and what "
     "was added may not show yet; it is kept. Searches go on.",
-    "start the database, or look into the log; it goes on by itself within a second",
+    "start the database, or look into the log; writes resume within a second",
 )
 NOT_MERGED: Final = Degradation(
     "merges",

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from indexer.snapshot.snapshot import lease_generation
+from indexer.snapshot.opening import lease_generation
 
 
 class KeptGenerations:

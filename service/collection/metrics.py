@@ -1,4 +1,4 @@
-"""What /metrics tells of the collection: what is served, how far behind it is, and whether it is whole."""
+"""Metrics of the collection: generation, pending changes, health."""
 
 from collections.abc import Callable
 from datetime import datetime

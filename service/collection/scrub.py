@@ -1,4 +1,4 @@
-"""The scrub: what is served is compared with its checksums again and again, slowly, while it is served.
+"""The scrub: compares served files with their checksums, slowly and repeatedly.
 
 Opening a generation compares every file once; disks and memory may damage them later. What the system holds
 of a file in memory is compared as it stands there, which is also what searches read.

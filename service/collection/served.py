@@ -1,4 +1,4 @@
-"""The collection as one service has it, with what keeps it up to date beside the requests."""
+"""The served collection, with the tasks that keep it up to date."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,9 +1,9 @@
-"""Affinity: how near a submission is to a profile, which is a set of papers, and by which of them.
+"""Affinity: how near a submission is to a profile of papers, and why.
 
 A submission's distance from a profile is the mean over the N_NEAREST papers of it that are nearest, and its
 affinity is how much less that is than the submission's usual distance, over a sample of the collection: 1 for
 the same texts, about 0 for profiles of another field, so that a submission near to everything is near to
-nobody in particular. Measured: docs/why.md, "How near a reviewer is".
+nobody in particular. Measured: docs/decisions/measuring/reviewers.md.
 """
 
 import hashlib

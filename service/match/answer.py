@@ -1,4 +1,4 @@
-"""A match as it is asked of a collection: papers beside profiles, the nearest profiles of each, and why."""
+"""Answers a match: the nearest profiles of each submission, and why."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -193,7 +193,7 @@ class Matcher:
             return [self._columns[name] for name in names]
         except KeyError as error:
             raise InputError(
-                "A conflict names a profile that is none of this request; give the name of one of them."
+                "A conflict names a profile that is not in this request; give the name of one of them."
             ) from error
 
     def _copies(self, submission: ReadPaper) -> Sequence[int]:

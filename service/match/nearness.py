@@ -1,4 +1,4 @@
-"""Nearness: how far papers of a collection are from one that is asked about, and what of each makes it so.
+"""Distances of a collection's papers from a given paper, and what makes them near.
 
 A paper's distance is that of ``ot`` between whole abstracts plus that of their words (semantics 2).
 """

@@ -8,7 +8,8 @@ import orjson
 
 from indexer.collection.build import BuildArguments, build
 from indexer.files.durable import replace_file, storage_errors
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
 from models.errors import InputError, SnapshotMissingError
 from models.types import Paper, ProgressFn

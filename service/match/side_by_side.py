@@ -1,4 +1,4 @@
-"""Two papers side by side: how near they are, by which sentences, facets and words, and what only one has."""
+"""Compares two papers: affinity, nearest sentences, facets and words."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Where the log goes and how it looks; nothing is configured before ``configure_logging`` is called."""
+"""Configures the log."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""The metrics of one application, in a registry of its own: what requests took, and numbers read at scrapes.
+"""The Prometheus metrics of one application, in its own registry.
 
 A part with numbers of its own adds each with one line, read at each scrape:
 

@@ -1,4 +1,4 @@
-"""The spans of requests and their stages, without users' texts: exported over OTLP/HTTP where that is set.
+"""Spans of requests and stages, without users' texts, exported over OTLP/HTTP.
 
 Elsewhere OpenTelemetry's own tracer that makes none stands in, and only its interface is imported.
 """

@@ -1,4 +1,4 @@
-"""Analysis: what each sentence of a pasted abstract does, as the tagger of facets sees it."""
+"""Analyzes a pasted abstract: the facet of each sentence."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Ids that someone who gave an unknown one may have meant: a slip of the keyboard, or another prefix."""
+"""Suggests ids that are similar to an unknown one."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A pasted paper: as much of it as is read, and what its reader should know of that."""
+"""A pasted paper, cut to what the encoder reads, with warnings."""
 
 from dataclasses import replace
 

@@ -1,7 +1,7 @@
-"""Titles of a collection in memory: those most like a given one, or that begin with what was typed.
+"""The title index in memory: similar titles and completions.
 
 Case, accents and punctuation count for nothing in either. Some 300 bytes a paper, and a tenth of a second to
-build for 20,000 papers: docs/why.md, "Titles are looked up in memory".
+build for 20,000 papers: docs/decisions/collections/titles.md.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,4 +1,4 @@
-"""What is new to a saved query: the papers that came into the collection since, held against it."""
+"""The new papers of a saved query."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

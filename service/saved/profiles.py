@@ -1,4 +1,4 @@
-"""Profiles: named sets of papers, such as what a reviewer has written, kept in the catalog's database."""
+"""Profiles: named sets of papers in the catalog's database."""
 
 import json
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class Profiles(Store):
                     )
         if lost := [name for name in names if name not in found]:
             raise ProfileNotFoundError(
-                f"{len(lost)} of the profiles named are none of yours; give their papers, or keep them with "
+                f"{len(lost)} of the profiles named are unknown; give their papers, or keep them with "
                 "PUT /v1/profiles/{name} first."
             )
         return [found[name] for name in names]

@@ -1,4 +1,4 @@
-"""Saved queries: kept under a name in the catalog's database, with how much of their news has been seen.
+"""Saved queries in the catalog's database, and which of their new papers were seen.
 
 What is new is counted in changes of the collection, not in time: of the papers that one transaction added
 none is passed over, whichever process publishes them, and whenever.
@@ -149,8 +149,8 @@ class SavedQueries(Store):
             last = connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
             if not 0 <= up_to <= max(last, head.seen):
                 raise QueryError(
-                    f"up_to is no change of this collection: expected a number up to {last}; give seen_up_to "
-                    "of the news that were read."
+                    f"up_to must be a change of the collection: expected a number up to {last}; give "
+                    "seen_up_to of the news that were read."
                 )
             seen = {"seen": max(up_to, head.seen), "seen_at": int(self._clock())}
             return _changed(connection, head.id, seen)

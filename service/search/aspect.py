@@ -1,4 +1,4 @@
-"""The aspect of a query: which sentences to be like, which unlike, and how the first are turned."""
+"""Selects the sentences that count, applies the focus, and adds the contrast."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from models.facets import counted_as
 from models.types import Facet, Paper, Unit
 from service.search.words import QueryWords
 
-# Measured: docs/why.md, "Chosen sentences are turned away from the rest".
+# Measured: docs/decisions/retrieval/focus.md.
 DEFAULT_FOCUS = 0.3
 # A method is the same in another field; what a result means depends on what it is a result about.
 _FACET_FOCUS = {Facet.METHOD: 0.4, Facet.RESULT: 0.0}
 
-# Measured: docs/why.md, "Shared words": the share of the chosen sentences' words beside those of the whole
-# paper. What a result means depends on what it is a result about, by words too.
+# The share of the chosen sentences' words beside those of the whole paper. Measured:
+# docs/decisions/retrieval/shared-words.md. What a result means depends on its topic, also by words.
 _CHOSEN_WORDS = 0.5
 _FACET_WORDS = {Facet.RESULT: 0.0}
 
-# Measured: docs/why.md, "Contrast subtracts".
+# Measured: docs/decisions/retrieval/contrast.md.
 DEFAULT_CONTRAST = 0.4
 
 

@@ -13,7 +13,7 @@ from models.text.words import plain
 from models.types import Candidate, Facet, Paper
 from service.context import check_deadline, stage
 from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
-from service.search.query import Kinship
+from service.search.query import Strategy
 from service.search.words import WITHOUT_WORDS, QueryVectors, SharedWords
 
 # Single match hands the re-ranking at least this many papers for each result asked for.
@@ -30,8 +30,8 @@ _WIDEN: Final = 2
 # which of millions of rows it may return takes longer.
 _FEW_PAPERS: Final = 32
 # Where words count, a quarter more papers are re-ranked, words find half as many as vectors, and one in eight
-# of the list has a rare word or a quoted phrase, however far it lies by all else. Measured: docs/why.md,
-# "Shared words".
+# of the list has a rare word or a quoted phrase, however far it lies by all else. Measured:
+# docs/decisions/retrieval/shared-words.md.
 _MORE_WITH_WORDS: Final = 4
 _VECTORS_TO_WORDS: Final = 2
 _ALL_TO_RARE: Final = 8
@@ -42,8 +42,8 @@ _TEXTS_AT_ONCE: Final = 256
 # How many times as many papers each further search of a long list asks for.
 _DEEPER: Final = 2
 
-# For several seeds. Measured: docs/why.md, "Several seeds". Sentences that are searched for; of more, each
-# seed keeps those nearest to its own mean.
+# For several seeds. Measured: docs/decisions/retrieval/several-seeds.md. Sentences that are searched
+# for; of more, each seed keeps those nearest to its own mean.
 _MAX_SENTENCES: Final = 512
 # Hits of all sentences together, for each paper wanted, and of one sentence at least.
 _HITS_OF_ALL: Final = 4
@@ -70,7 +70,7 @@ def list_candidates(
     snapshot: Snapshot,
     parts: Sequence[Part],
     *,
-    akin_to: Kinship = Kinship.SOME,
+    strategy: Strategy = Strategy.ANY,
     n_papers: int,
     first: int,
     allowed: Bool[np.ndarray, " n_papers"],
@@ -88,7 +88,7 @@ def list_candidates(
     DeadlineError.
     """
     several = not of_one_seed(parts)
-    queries = _by_rows(parts, akin_to) if several else {parts[0].beside: parts[0].vectors}
+    queries = _by_rows(parts, strategy) if several else {parts[0].beside: parts[0].vectors}
     shared = words.together(np.array([0.0 if part.away else part.weight for part in parts]))
     same = {wording(text) for paper in omitted for text in (paper.title, paper.abstract)} - {""}
     quoted = [] if shared is None else list(_with_phrases(snapshot, shared, allowed))
@@ -251,7 +251,7 @@ def _best_by_paper(papers: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _by_rows(
-    parts: Sequence[Part], akin_to: Kinship
+    parts: Sequence[Part], strategy: Strategy
 ) -> dict[tuple[Facet, ...], Float32[np.ndarray, "n_query dim"]]:
     """What to search for among the sentences of which facets."""
     seeds = [part for part in parts if not part.away]
@@ -259,14 +259,14 @@ def _by_rows(
     groups: dict[tuple[Facet, ...], list[Part]] = {}
     for part in seeds:
         groups.setdefault(part.beside, []).append(part)
-    return {facets: _central_sentences(own, akin_to, per_seed) for facets, own in groups.items()}
+    return {facets: _central_sentences(own, strategy, per_seed) for facets, own in groups.items()}
 
 
 def _central_sentences(
-    seeds: Sequence[Part], akin_to: Kinship, per_seed: int
+    seeds: Sequence[Part], strategy: Strategy, per_seed: int
 ) -> Float32[np.ndarray, "n_query dim"]:
     """What to search for: near to any sentence of a seed, or, for what all have in common, to their mean."""
-    if akin_to is Kinship.ALL and len(seeds) > 1:
+    if strategy is Strategy.ALL and len(seeds) > 1:
         means = [part.vectors.mean(axis=0) for part in seeds]
         mean = np.average(means, axis=0, weights=[part.weight for part in seeds])
         return mean[None].astype(np.float32)

@@ -232,7 +232,7 @@ class SearchEngine:
         candidates = list_candidates(
             snapshot,
             parts,
-            akin_to=query.akin_to,
+            strategy=query.strategy,
             n_papers=shown[-1].stop,
             first=first,
             allowed=allowed,
@@ -296,7 +296,7 @@ class SearchEngine:
             last = min(stretch.skip + stretch.limit, len(positions))
             with stage("rerank"):
                 ranked = comparison.rank(
-                    positions, akin_to=query.akin_to, negative_weight=query.negative_weight, n_best=last
+                    positions, strategy=query.strategy, negative_weight=query.negative_weight, n_best=last
                 )
             with stage("explain"):
                 for place, plans in enumerate(comparison.plans(ranked, stretch.skip, last), stretch.skip):

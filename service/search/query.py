@@ -1,4 +1,4 @@
-"""A query and its answer: papers to start from, what of them matters; ranked and explained papers, in pages.
+"""The types of queries and answers.
 
 The ranked list is the same however it is cut into pages after the first and however far it is read. It is
 made of stretches of ``depth`` papers: the nearest by sentences and words, re-ranked among themselves, then
@@ -17,7 +17,7 @@ from models.types import Facet, Filters, Paper, RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.search.aspect import Aspect, Selection
 
-# Measured: docs/why.md, "Several seeds".
+# Measured: docs/decisions/retrieval/several-seeds.md.
 DEFAULT_NEGATIVE_WEIGHT = 0.4
 # The most alignments of one result, so that no answer grows with the square of its abstracts.
 MAX_ALIGNMENTS = 64
@@ -46,10 +46,10 @@ class Detail(StrEnum):
     HIGHLIGHTS = "highlights"
 
 
-class Kinship(StrEnum):
-    """To which of the seeds a paper should be akin: to some, for several interests, or to all together."""
+class Strategy(StrEnum):
+    """How seeds are combined: papers similar to any of them (several interests), or to what all share."""
 
-    SOME = "some"
+    ANY = "any"
     ALL = "all"
 
 
@@ -121,7 +121,7 @@ class SearchQuery:
 
     seeds: tuple[Seed, ...]
     negatives: tuple[Seed, ...] = ()
-    akin_to: Kinship = Kinship.SOME
+    strategy: Strategy = Strategy.ANY
     negative_weight: float = DEFAULT_NEGATIVE_WEIGHT
     filters: Filters = field(default_factory=Filters)
     scorer: Scorer = Scorer.OT

@@ -1,4 +1,4 @@
-"""What of a collection a query reaches: all, or less while a machine that holds some of it is away."""
+"""Coverage: which segments a query reaches when a machine is unavailable."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -13,12 +13,12 @@ from models.transport.problem import distances
 from models.types import EncoderSpec, MatchedWords, Paper, rows_of
 from service.context import check_deadline
 from service.search.aspect import NO_ROWS, Part, Rows, of_one_seed
-from service.search.query import Kinship
+from service.search.query import Strategy
 from service.search.seeds import own_weights, seed_weights
 from service.search.words import WITHOUT_WORDS, QueryVectors
 
 # The marginals' temperature, in units of distance: unit vectors lie closer together than raw ones. Measured:
-# docs/why.md, "A temperature for unit vectors".
+# docs/decisions/models/temperature.md.
 _TAU_OF_UNIT_VECTORS = 0.15
 _TAU_OF_TEXTS = 0.1
 # Cells of one block, a cell being one query sentence beside one of a paper: a block takes 0.5 ms with usual
@@ -32,8 +32,8 @@ _MAX_KEPT = 2
 SAMPLE_PAPERS = 100
 # A sentence is as specific as the nearest of them are far, one paper in so many.
 _NEAREST_OF = 20
-# What specificity weighs, per unit of distance between unit vectors. Measured: docs/why.md, "Sentences that
-# say nothing in particular".
+# What specificity weighs, per unit of distance between unit vectors. Measured:
+# docs/decisions/retrieval/specificity.md.
 _SPECIFICITY = 8.0
 MAX_SPECIFICITY = 100.0
 # What is usual for a match, on so many: the mean is within 1 % of that of all, at 1 ms a query.
@@ -149,7 +149,7 @@ class Comparison:
         self,
         positions: Int64[np.ndarray, " k"],
         *,
-        akin_to: Kinship,
+        strategy: Strategy,
         negative_weight: float,
         n_best: int | None = None,
     ) -> Ranked:
@@ -170,7 +170,7 @@ class Comparison:
             weights = own_weights(self._parts, len(positions))
         else:
             weights = seed_weights(
-                scores, self._usual, self._parts, akin_to=akin_to, negative_weight=negative_weight
+                scores, self._usual, self._parts, strategy=strategy, negative_weight=negative_weight
             )
         by_words = self._words.distances(positions) if self._words.weight else np.zeros_like(scores)
         word_distances = (weights * by_words).sum(axis=0)

@@ -22,10 +22,10 @@ from service.resolve.text_query import text_paper, text_warnings
 from service.search.aspect import Aspect, Part, facets_missing, query_parts, select_sentences
 from service.search.query import (
     AskedSeed,
-    Kinship,
     SearchQuery,
     Seed,
     SeedReason,
+    Strategy,
     Suggestion,
     UnresolvedSeed,
     facet_warnings,
@@ -38,7 +38,7 @@ _MAX_SUGGESTED_FOR = 16
 # A name with a space is taken for a title; shorter ones stand in too many.
 _MIN_TITLE_CHARS = 8
 
-# Measured: docs/why.md, "Several seeds".
+# Measured: docs/decisions/retrieval/several-seeds.md.
 # A seed counts e times less for a paper than another when it is this much farther from it, as a share of what
 # is usual for it.
 _TEMPERATURE = 0.2
@@ -218,15 +218,15 @@ def seed_weights(
     usual: Float64[np.ndarray, " n_parts"],
     parts: Sequence[Part],
     *,
-    akin_to: Kinship,
+    strategy: Strategy,
     negative_weight: float,
 ) -> Float64[np.ndarray, "n_parts k"]:
     """How much each part of several seeds counts in the score of each paper: the sum of weight x score.
 
     Each part's distances are taken in units of its ``usual`` one, so that a seed near to everything does not
     decide alone. Weights sum to about 1 over the seeds, the nearer to a paper the heavier unless it should be
-    akin to all; over what it should be unlike to about minus ``negative_weight``, the nearest always counting
-    most.
+    similar to all; over what it should be unlike to about minus ``negative_weight``, the nearest always
+    counting most.
     """
     away = np.array([part.away for part in parts])
     given = np.array([part.weight for part in parts])
@@ -234,18 +234,18 @@ def seed_weights(
     shares = np.zeros_like(scores)
     # Back to distances: those usual for the seeds.
     unit = float(np.average(usual[~away], weights=given[~away]))
-    for side, factor, kinship in ((~away, unit, akin_to), (away, -unit * negative_weight, Kinship.SOME)):
+    for side, factor, combined in ((~away, unit, strategy), (away, -unit * negative_weight, Strategy.ANY)):
         if side.any():
-            shares[side] = factor * _shares(relative[side], given[side], kinship)
+            shares[side] = factor * _shares(relative[side], given[side], combined)
     weights: Float64[np.ndarray, "n_parts k"] = shares / usual[:, None]
     return weights
 
 
 def _shares(
-    relative: Float64[np.ndarray, "n_parts k"], given: Float64[np.ndarray, " n_parts"], kinship: Kinship
+    relative: Float64[np.ndarray, "n_parts k"], given: Float64[np.ndarray, " n_parts"], strategy: Strategy
 ) -> Float64[np.ndarray, "n_parts k"]:
     """What share of each paper's score each part makes; the shares sum to 1."""
-    if kinship is Kinship.ALL:
+    if strategy is Strategy.ALL:
         weighed = np.repeat(given[:, None], relative.shape[1], axis=1)
     else:
         nearness = np.exp((relative - relative.max(axis=0)) / _TEMPERATURE)

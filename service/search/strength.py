@@ -1,9 +1,9 @@
-"""Strength: how good a match is beside those that the collection's own papers have in it.
+"""Strength: compares a match with the usual matches in the collection.
 
 A distance says little by itself: some queries are near to everything. So a result's ``reach`` is its distance
 as a share of the query's usual one, over a sample of the collection (rerank.py); and the scale that reaches
 are held against is that of the collection's own papers, from each of a sample to its nearest neighbour, found
-in the same respect. Measured: docs/why.md, "How strong a match is".
+in the same respect. Measured: docs/decisions/retrieval/strength.md.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from models.types import Facet, RankedPaper, Strength, StrengthLabel, Unit
 from service.answer_warnings import AnswerWarning, WarningCode, warning
 from service.search.aspect import NO_ROWS, Aspect, Part, query_parts, select_sentences
 from service.search.candidates import find_candidates
-from service.search.query import Kinship, Seed
+from service.search.query import Seed, Strategy
 from service.search.rerank import Comparison, default_specificity, default_tau
 from service.search.words import QueryVectors, QueryWords, default_weight
 
@@ -136,7 +136,7 @@ class Strengths:
                     apart_from=[position],
                 )
                 positions = np.array([each.position for each in near], dtype=np.int64)
-                ranked = comparison.rank(positions, akin_to=Kinship.SOME, negative_weight=0.0)
+                ranked = comparison.rank(positions, strategy=Strategy.ANY, negative_weight=0.0)
                 yield float(ranked.reaches.min())
 
     def _parts(self, position: int, facets: tuple[Facet, ...], *, text: bool) -> list[Part]:

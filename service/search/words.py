@@ -1,4 +1,4 @@
-"""The words that a query and a paper share: which of the query's count, how much, and which count most."""
+"""Shared words of a query and a paper: their weights and their distance."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ from models.text.words import WordCounts, count_words, everyday_stems, phrases, 
 from models.types import NO_WORDS, EncoderSpec, MatchedWords, Paper, SharedWord
 from service.context import check_deadline
 
-# What words weigh beside distances between sentences, in units of these. Measured: docs/why.md, "Shared
-# words". Raw vectors, whose norms are about 10, lie as many times farther apart.
+# What words weigh beside distances between sentences, in units of these. Raw vectors, whose norms
+# are about 10, lie as many times farther apart. Measured: docs/decisions/retrieval/shared-words.md.
 _WEIGHT_OF_UNIT_VECTORS = 1.0
 _WEIGHT_OF_RAW_VECTORS = 10.0
 MAX_WEIGHT = 1e6

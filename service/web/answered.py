@@ -1,4 +1,4 @@
-"""The answer to what an address asks, from the same engine, cursors and cache as the answers of ``/v1``."""
+"""Answers the query of a page with the engine, cursors and cache of ``/v1``."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from service.api.answers import Answers, RankedOut, answer_page
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.resolve.analysis import analyze
 from service.resolve.identifiers import Names, names_of
 from service.resolve.text_query import one_sentence

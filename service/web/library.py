@@ -108,7 +108,7 @@ def _reader(content: bytes, name: str) -> CorpusReader | None:
     """What reads a file of this content; ``None`` for a list. Raises InputError for what is no text."""
     if b"\0" in content or content.startswith(_GZIP):
         raise InputError(
-            "This file is no text. Give BibTeX, RIS, Zotero's CSV, CSL-JSON, or a list of titles, DOIs or "
+            "This file is not text. Give BibTeX, RIS, Zotero's CSV, CSL-JSON, or a list of titles, DOIs or "
             "ids, and none of them compressed."
         )
     reader = reader_of(content[:HEAD_BYTES].decode(errors="replace"), name)

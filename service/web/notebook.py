@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from markupsafe import Markup
 
 from service.api.schemas.search.recommendations import RecommendationOut
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.web.address.asked import Asked
 from service.web.assets import FOLDER
 from service.web.render import rendered
@@ -55,7 +55,7 @@ def cards_of(
     return rendered(
         "notebook.html",
         cards=make_cards(shown, Asked(), first_rank=1, n_chosen=max(1, n_chosen), sources=sources),
-        head=f"{len(results):,}{of_all} papers akin to “{title}”{more}",
+        head=f"{len(results):,}{of_all} papers similar to “{title}”{more}",
         notes=notes,
         style=_style(),
     )

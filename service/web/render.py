@@ -1,4 +1,4 @@
-"""Templates into pages: everything is escaped, and nothing runs or loads but what this service sent."""
+"""Renders templates with escaping and a strict Content-Security-Policy."""
 
 from functools import cache
 from typing import Final

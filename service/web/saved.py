@@ -1,4 +1,4 @@
-"""Saved queries on the page: what it sends to keep a query, and the address that asks what was kept."""
+"""Converts between saved queries and addresses of the page."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

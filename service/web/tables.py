@@ -1,4 +1,4 @@
-"""Results as a table to paste into a paper or a spreadsheet: what each works on, how, and what it found."""
+"""Results as a table for a paper or a spreadsheet: problem, method and result."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ from typing import Final
 from indexer.files.cells import harmless
 from service.api.exports import bibtex_keys, latex_text, one_line
 from service.api.schemas.base import PaperOut
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.web.views.results.rows import key_sentences
 
 _COLUMNS: Final = ("Paper", "Problem", "Method", "Result")

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from indexer.cluster import connect, expect_reachable
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.errors import InputError, ShardAwayError, SnapshotMissingError
 from models.types import Facet, Filters
 from service.answer_warnings import WarningCode
 from service.api.answers import Answers
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.cache.store import Cache
 from service.cluster.shards import Shards
 from service.cluster.snapshot import ShardedSnapshot

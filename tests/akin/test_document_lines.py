@@ -1,12 +1,14 @@
 """Every command line of README and docs/ is one that there is; those that need nothing else are run."""
 
 import ast
+import gzip
 import importlib
 import inspect
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 
 import httpx
@@ -15,11 +17,11 @@ import typer
 
 import akin
 from akin.cli.app import app
-from akin.client.answers.ranked import SearchAnswer
+from akin.client.responses.ranked import SearchAnswer
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.clients import client_of
 from tests.support.commands import run
-from tests.support.examples.document_lines import PAGES, block_lines, python_blocks, shown_lines, words_of
+from tests.support.documents import PAGES, block_lines, python_blocks, shown_lines, words_of
 from tests.support.servers.loopback import served
 
 DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
@@ -133,6 +135,81 @@ def test_a_pages_lines_run(name: str, scratch: Path, address: str, monkeypatch: 
                 made = str(answer.json()["id"])
             if "/new" in line:
                 seen = str(answer.json()["seen_up_to"])
+
+
+# Lines within sentences and tables: what stands for something of the reader's own.
+OWN = {
+    "DIR": "mine",
+    "NAME": "hashing",
+    "FILE": "long-draft.txt",
+    "FILE...": "papers.jsonl",
+    "TARGET": "copy",
+    "MORE.jsonl": "more.jsonl",
+    "SUBMISSIONS": "more.jsonl",
+    "PROFILES": "profiles",
+    "OUT": "matched",
+}
+IDS = ("demo:p03-m07", "demo:p01-m02", "demo:p05-m05")
+DELETED = ("demo:p08-m01",)
+# Which of the pages' lines are not run here, and why. Every one is checked for its command and options.
+REASONS = {
+    "akin serve": "runs until it is stopped: tests/akin/cli/test_serve.py",
+    "akin mcp": "runs until it is stopped: tests/akin/test_mcp.py",
+    "akin convert": "needs a published checkpoint: tests/models/encoders/test_checkpoints.py",
+    "akin train": "needs a training set: tests/akin/training/",
+    "akin evaluate": "needs a test collection: tests/evaluation/",
+    "akin COMMAND": "stands for every command",
+    "akin reindex": "takes seconds: tests/indexer/collection/test_reindex.py",
+    "akin sentences": "the hashing encoder has no vectors of functions: tests/akin/cli/test_sentences.py",
+    "akin index papers.jsonl --data DIR --replace": "takes seconds: tests/indexer/collection/build/",
+    "akin index my.bib --data DIR [--fetch]": "asks services on the network: tests/akin/cli/test_lookups.py",
+}
+# Commands whose default encoder would be loaded for seconds.
+ENCODES = ("akin embed", "akin analyze", "akin match")
+ASK_A_COLLECTION = ("search", "recommend", "papers", "compare", "index", "snapshot")
+
+
+@pytest.fixture(scope="module")
+def mine(scratch: Path) -> Path:
+    """The same folder with a collection of its own, more papers, and a reviewer."""
+    shutil.copytree(scratch / "my-papers", scratch / "mine")
+    lines = (scratch / "papers.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (scratch / "more.jsonl").write_text("".join(lines[:3]).replace('"demo:', '"more:'), encoding="utf-8")
+    (scratch / "papers.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode()))
+    (scratch / "long-draft.txt").write_text(f"{DRAFT} It runs on a laptop.", encoding="utf-8")
+    (scratch / "profiles").mkdir()
+    (scratch / "profiles" / "lee.jsonl").write_text("".join(lines[5:9]), encoding="utf-8")
+    return scratch
+
+
+def as_typed(line: str) -> list[str]:
+    """The words of a line, with the reader's own folder, files and papers."""
+    names = cycle(DELETED if line.startswith(("akin delete", "akin purge")) else IDS)
+    line = line.replace(' "..."', " floods").replace("search ...", "search --paper ID")
+    words = [next(names) if word == "ID" else OWN.get(word, word) for word in words_of(line)[1:]]
+    if words[0] in ASK_A_COLLECTION and not {"--data", "--url"} & set(words):
+        words += ["--data", "mine"]
+    return words + (["--encoder", "hashing"] if line.startswith(ENCODES) else [])
+
+
+def test_the_lines_of_tables_and_sentences_run(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In turn; a command that is only mentioned, without anything of its own, is no line to type."""
+    monkeypatch.chdir(mine)
+    pages = [ROOT / "docs" / name for name in ("tasks.md", "how-to/collections.md", "how-to/corpora.md")]
+    blocks = {line for page in pages for line in block_lines(page)}
+    lines = dict.fromkeys(line for page in pages for line in shown_lines(page) if line not in blocks)
+    typed = [line for line in lines if len(words_of(line)) > 2 and not line.startswith(tuple(REASONS))]
+    assert len(typed) > 30
+    for line in typed:
+        run(*as_typed(line))
+
+
+def test_each_reason_is_that_of_a_line_and_names_what_is_there() -> None:
+    """A reason that no line needs any more goes."""
+    lines = {line for page in PAGES for line in shown_lines(page)}
+    assert [] == [start for start in REASONS if not any(line.startswith(start) for line in lines)]
+    named = re.findall(r"tests/[\w/.]+", " ".join(REASONS.values()))
+    assert [] == [name for name in named if not (ROOT / name).exists()]
 
 
 def sent(line: str) -> httpx.Response:

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 import akin
 from akin.cli.app import app
-from akin.cli.search.mcp import in_process
-from akin.client.sending import Retries
+from akin.cli.serving.mcp import in_process
+from akin.client.retries import Retries
 from akin.mcp.tools import make_server
 from models.types import Facet
 from service.access.api_keys import Keys, Scope

@@ -10,7 +10,15 @@ from evaluation.collection import SETS
 from evaluation.measures import per_query
 from evaluation.run import Run
 from models.errors import BrokenRowError, CollectionMissingError, InputError
-from tests.support.examples.set_examples import EXAMPLES, REQUIRED, example, lines, query, reader_of, write
+from tests.support.examples.evaluation.set_examples import (
+    EXAMPLES,
+    REQUIRED,
+    example,
+    lines,
+    query,
+    reader_of,
+    write,
+)
 from tests.support.outside_data import outside_data
 
 

@@ -176,14 +176,14 @@ def test_semantic_scholar_full_texts() -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ({"text": "T", "annotations": {"title": "[{"}}, "the annotation title is no valid JSON"),
-        ({"text": "T", "annotations": {"title": "{}"}}, "the annotation title is no list of spans"),
+        ({"text": "T", "annotations": {"title": "[{"}}, "the annotation title is not valid JSON"),
+        ({"text": "T", "annotations": {"title": "{}"}}, "the annotation title is not a list of spans"),
         ({"text": "T", "annotations": {"title": "[1]"}}, "the annotation title has a span outside"),
         (
             {"text": "T", "annotations": {"title": '[{"start":-1,"end":1}]'}},
             "the annotation title has a span",
         ),
-        ({"text": "T", "annotations": {"title": 7}}, "the annotation title is no text"),
+        ({"text": "T", "annotations": {"title": 7}}, "the annotation title is not text"),
         ({"text": None, "annotations": {"title": "[]"}}, "content.text or"),
         ({"text": "T", "annotations": {"title": None, "abstract": '[{"start":0,"end":1}]'}}, "no title"),
     ],

@@ -9,7 +9,7 @@ from models.checkpoints.checkpoints import Pooling, write_pooling
 from models.encoder import ENCODERS, WEIGHTLESS, Encoder, load_encoder
 from models.errors import EncoderError
 from models.types import Unit
-from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert
+from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
 
 
 def contract_encoder(kind, tmp_path):
@@ -47,5 +47,5 @@ def test_every_encoder_keeps_the_contract(kind, tmp_path):
 def test_every_encoder_refuses_layers_that_it_does_not_have(kind, tmp_path):
     """The message names them and what there is: its own layers, or an encoder that has some."""
     encoder = contract_encoder(kind, tmp_path)
-    with pytest.raises(EncoderError, match=r"\[99\] were asked for.*(has layers 0|a contextual encoder)"):
+    with pytest.raises(EncoderError, match=r"\[99\] were requested.*(has layers 0|a contextual encoder)"):
         encoder.encode([PAPERS["plain"]], layers=(99,))

@@ -10,7 +10,7 @@ from indexer.index.backends import faiss_codes, faiss_flat
 from indexer.index.backends.faiss_codes import Effort
 from indexer.index.vector_index import BACKENDS, VectorIndex, build_index
 from models.errors import InputError
-from tests.support.examples.clusters import clustered
+from tests.support.examples.models.clusters import clustered
 
 EXACT = ("exact", "flat")
 APPROXIMATE = ("hnsw", "ivfpq", "ivfsq")

@@ -17,7 +17,7 @@ from models.facets import FACETS, SHIPPED_WEIGHTS, TAGGERS, FacetTagger, facet_c
 from models.registry import resolve
 from models.types import EncodedPaper, Facet, Paper
 from tests.support.annotators import KeywordTagger
-from tests.support.examples.tiny_bert import paper
+from tests.support.examples.models.tiny_bert import paper
 
 ABSTRACT = (
     "Sentence vectors carry the topic of their paper.",

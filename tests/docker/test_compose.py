@@ -11,7 +11,7 @@ from check_jsonschema import main as check_jsonschema
 from click.testing import CliRunner
 from sqlalchemy import make_url
 
-from akin.cli.collection.serving import _LEAST_GRACE_S
+from akin.cli.serving.serve import _LEAST_GRACE_S
 from service.access.keys import is_loopback
 from service.background import STOP_S
 from service.settings import Settings

@@ -8,7 +8,7 @@ import pytest
 from evaluation.tasks.authors import author_set
 from models.errors import InputError
 from tests.support.commands import flat, run
-from tests.support.examples.set_examples import lines, write
+from tests.support.examples.evaluation.set_examples import lines, write
 
 TOPICS = {"ada": "moss on walls", "bo": "moss on stones", "cy": "bells in towers", "di": "rain over lakes"}
 

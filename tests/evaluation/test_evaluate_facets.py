@@ -26,8 +26,8 @@ from models.facets import FACETS
 from models.types import EncoderSpec, Facet, Paper
 from tests.support.annotators import KeywordTagger
 from tests.support.commands import flat, run
-from tests.support.examples.set_examples import lines, write
-from tests.support.examples.system_examples import ignore
+from tests.support.examples.evaluation.set_examples import lines, write
+from tests.support.examples.evaluation.system_examples import ignore
 
 OPENINGS = {
     Facet.BACKGROUND: "It is known that {0} matters.",

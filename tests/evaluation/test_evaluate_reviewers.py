@@ -10,8 +10,8 @@ from evaluation.tasks.reviewers import EASY, HARD, LOSS, ReviewerMeasurement, me
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError, InputError
 from tests.support.annotators import hashing_annotator
 from tests.support.commands import flat, run
-from tests.support.examples.set_examples import lines, write
-from tests.support.examples.system_examples import ignore
+from tests.support.examples.evaluation.set_examples import lines, write
+from tests.support.examples.evaluation.system_examples import ignore
 
 TOPICS = ("moss on walls", "bells in towers", "rain over lakes")
 # What each of two researchers said of papers on the three topics.

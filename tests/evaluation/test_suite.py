@@ -22,8 +22,8 @@ from evaluation.tasks.ranking import Ranking, Several, corrected
 from evaluation.tasks.task import How, Task
 from models.errors import InputError, UnknownNameError
 from tests.support.commands import flat, run
-from tests.support.examples.set_examples import EXAMPLES
-from tests.support.examples.system_examples import ignore
+from tests.support.examples.evaluation.set_examples import EXAMPLES
+from tests.support.examples.evaluation.system_examples import ignore
 
 FEW = ("demo", "--limit-queries", "8", "--system", "bm25", "--system", "tfidf")
 QUICK = How("hashing", None, "cpu", None, ignore)

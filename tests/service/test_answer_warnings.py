@@ -5,7 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from service.answer_warnings import WarningCode, warning
-from tests.support.warned import warned
+from tests.support.answers import warned
 
 
 @pytest.mark.parametrize("code", WarningCode)

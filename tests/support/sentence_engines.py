@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.types import EncodedPaper, EncoderSpec, Paper, Unit

@@ -12,12 +12,12 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
 from indexer.snapshot.folder import current_generation, generations
-from indexer.snapshot.snapshot import open_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
 from models.encoder import load_encoder
 from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 from tests.support.trials.asked import SEED, trials
 
 # How often: each file some times, and in the long trial each many times.

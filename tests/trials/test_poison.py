@@ -17,7 +17,7 @@ from tests.support.trials.poison import examples, parameters, poisons, schema_of
 APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
 FEWEST = 300
-SAMPLED = 9  # one hostile input of so many, others for each endpoint
+SAMPLED = 14  # one hostile input of so many, others for each endpoint
 PASTED = {"title": "Floods", "abstract": "We fit a graph network. It forecasts floods."}
 INDEXED = {"paper_id": "demo:p03-m07"}
 # Bodies that are answered with results, so that hostile parts of them get as far as they can.
@@ -45,7 +45,7 @@ GOOD: dict[str, list[dict[str, Any]]] = {
             "seeds": [INDEXED, {**PASTED, "sentences": [0], "weight": 2.0}],
             "negatives": [{"paper_id": "demo:p00-m03", "facet": "method"}],
             "negative_weight": 0.3,
-            "akin_to": "all",
+            "strategy": "all",
             "filters": {"year_from": 1990},
             "limit": 2,
         }

@@ -17,7 +17,7 @@ from tests.support.servers.asgi import endpoints
 
 SAMPLE = 1  # random request for each endpoint
 TRIAL = 1_000
-FEWEST = {SAMPLE: 300, TRIAL: 10_000}
+FEWEST = {SAMPLE: 200, TRIAL: 10_000}
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.snapshot.folder import current_generation, generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.text.sentences import sentences_from_list
 from models.types import Paper

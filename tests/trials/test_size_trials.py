@@ -11,8 +11,8 @@ from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.growth import grow, prepare_segments
 from indexer.collection.merging import compact
+from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment_writer import KeptPart
-from indexer.snapshot.snapshot import open_snapshot
 from models.encoder import Encoder
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.trials.sizes import MadePart

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process

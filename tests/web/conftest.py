@@ -1,5 +1,18 @@
 """The browser, and a service for it over the demo corpus."""
 
-from tests.support.servers.browser import chromium, site, tab, visit, visit_at
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers.browser import SHARED, chromium, site, tab, visit, visit_at
 
 __all__ = ["chromium", "site", "tab", "visit", "visit_at"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """Closes the browser behind the last test here: others need the thread's loop."""
+    yield
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        SHARED.close()

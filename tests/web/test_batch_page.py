@@ -267,7 +267,7 @@ def test_a_library_may_be_pasted(client: TestClient) -> None:
     ("lines", "status", "words"),
     [
         (b" \n ", 422, "nothing to look for"),
-        (b"%PDF\0", 422, "This file is no text"),
+        (b"%PDF\0", 422, "This file is not text"),
         (b"x" * (MAX_LIBRARY_BYTES + 1), 413, "4,000,000 bytes"),
     ],
 )

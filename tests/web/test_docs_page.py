@@ -1,17 +1,23 @@
 """`/docs` in a browser: the interface described without anything from elsewhere."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.support.servers.browser import VisitFn
 
 
 def test_the_interface_is_described_offline(visit: VisitFn) -> None:
-    """Swagger UI lists the endpoints and tries one out, and nothing leaves the origin or is refused."""
+    """Swagger UI lists the endpoints, tries one out and follows the theme; nothing leaves the origin."""
     page = visit("/docs")
     expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()
     expect(page.get_by_role("heading", name="saved queries Queries kept")).to_be_visible()
     expect(page.get_by_text("Start with POST /v1/search")).to_be_visible()
     expect(page.get_by_role("link", name="Akin: find papers on the page")).to_have_attribute("href", "/")
+    # The ground of code covers none of the lines beside it.
+    line, code = page.locator(".info li").first.evaluate(
+        "each => [parseFloat(getComputedStyle(each).lineHeight),"
+        " each.querySelector('code').getClientRects()[0].height]"
+    )
+    assert line >= code
     search = page.locator("#operations-search-search_v1_search_post")
     search.get_by_role("button").first.click()
     expect(search.get_by_role("option", name="The method kept, the problem left")).to_be_attached()
@@ -20,11 +26,11 @@ def test_the_interface_is_described_offline(visit: VisitFn) -> None:
     alive.get_by_role("button", name="Try it out").click()
     alive.get_by_role("button", name="Execute").click()
     expect(alive.locator(".live-responses-table")).to_contain_text("200")
+    follows_the_theme(page)
 
 
-def test_the_description_follows_the_theme(visit: VisitFn) -> None:
-    """Dark where the reader's system is, from the start and once it changes; the way back can be read."""
-    page = visit("/docs")
+def follows_the_theme(page: Page) -> None:
+    """It is dark where the system is, from the start and once that changes; the way back can be read."""
     page.emulate_media(color_scheme="dark")
     page.reload()
     expect(page.get_by_role("heading", name="Akin 0")).to_be_visible()

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import expect
 
 from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet
 from service.access.api_keys import Keys, Scope
@@ -129,7 +129,7 @@ def test_the_form_holds_what_is_asked(client: TestClient, asked: Asked) -> None:
         {"search": {"query": {"title": "T", "abstract": ["One sentence.", "Another."]}}},
         {"recommendations": {"seeds": ["w/1", {"paper_id": "w/2", "weight": 2.0}]}},
         {"recommendations": {"seeds": ["w/1", {"title": "T", "abstract": "A sentence."}]}},
-        {"recommendations": {"seeds": ["w/1"], "akin_to": "all"}},
+        {"recommendations": {"seeds": ["w/1"], "strategy": "all"}},
         {"recommendations": {"seeds": [f"p{number}" for number in range(60)]}},
     ],
 )

@@ -1,1 +1,1 @@
-"""Commands that make, change, inspect and serve a collection."""
+"""Commands that create, change and inspect a collection."""

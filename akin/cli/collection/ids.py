@@ -1,4 +1,4 @@
-"""Files of paper ids, one a line."""
+"""Reads files of paper ids, one id per line."""
 
 from pathlib import Path
 

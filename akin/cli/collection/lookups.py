@@ -1,4 +1,4 @@
-"""``akin index --fetch``: entries of which only the name is known, asked of public services."""
+"""``akin index --fetch``: looks up entries without an abstract in public services."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ def _summary(report: LookupReport) -> Group:
         lines.append(Text(f"{len(report.unknown):,} are not known there:", style="yellow"))
         lines += [Text(f"  {lookup}") for lookup in report.unknown[:_SHOWN]]
     lines += [
-        Text(f"{name} was given up ({why}). The same command goes on later.", style="yellow")
+        Text(f"{name} failed ({why}). Run the same command again later.", style="yellow")
         for name, why in report.failed.items()
     ]
     return Group(*lines)

@@ -1,4 +1,4 @@
-"""Commands on a collection that was indexed: delete, purge, compact, backup, migrate, upgrade, snapshot."""
+"""Commands on an indexed collection: delete, purge, compact, backup, migrate, upgrade, snapshot."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from akin.cli.collection.ids import read_ids
-from akin.cli.collection.indexing import catalog_place
+from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import CatalogUrl, Data, Device, Keep
 from akin.cli.progress import show_progress
@@ -26,7 +26,7 @@ from indexer.collection.purge import purge_papers
 from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(

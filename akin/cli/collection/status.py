@@ -1,4 +1,4 @@
-"""``akin status``: what a collection is made of, as tables or as JSON."""
+"""``akin status``: shows the parts of a collection, as tables or JSON."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.table import Table
 
-from akin.cli.collection.indexing import catalog_place
+from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stdout
 from akin.cli.options import CatalogUrl, Data
 from indexer.catalog.catalog import Catalog

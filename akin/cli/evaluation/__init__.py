@@ -1,1 +1,1 @@
-"""``akin evaluate``: what systems find, measured and shown."""
+"""``akin evaluate``: measures retrieval quality and shows the figures."""

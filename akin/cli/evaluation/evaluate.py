@@ -1,4 +1,4 @@
-"""``akin evaluate``: measure systems on a test collection, compare two runs, check the candidate stage."""
+"""``akin evaluate``: measures systems on a test collection and compares runs."""
 
 import re
 import shlex
@@ -13,7 +13,6 @@ from rich.console import Group
 
 from akin.cli.consoles import stderr
 from akin.cli.evaluation import studies
-from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
 from akin.cli.evaluation.scores import (
     comparison_row,
     comparison_table,
@@ -22,6 +21,7 @@ from akin.cli.evaluation.scores import (
     seed_table,
     verdicts,
 )
+from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from evaluation.collection import DESCRIPTIONS, SETS
@@ -60,24 +60,26 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
             list[str] | None, typer.Option(help="Only this system, by exact name; repeatable.")
         ] = None,
         tau: Annotated[
-            float | None, typer.Option(min=1e-3, help="Temperature of the marginals; default: the service's.")
+            float | None, typer.Option(min=1e-3, help="Temperature of the marginals. Default: the service's.")
         ] = None,
         words: Annotated[
             float | None,
-            typer.Option(min=0, help="What shared words weigh in systems :words; default: the service's."),
+            typer.Option(
+                min=0, help="Weight of shared words in systems with :words. Default: the service's."
+            ),
         ] = None,
         specificity: Annotated[
             float | None,
             typer.Option(
                 min=0,
-                help="How much more specific sentences count in systems :words; default: the service's.",
+                help="Extra weight of specific sentences in systems with :words. Default: the service's.",
             ),
         ] = None,
         data: Annotated[
             Path | None, typer.Option(help="Take vectors from this data folder's snapshot.", file_okay=False)
         ] = None,
         cache: Annotated[
-            Path | None, typer.Option(help="Keep vectors here between runs.", file_okay=False)
+            Path | None, typer.Option(help="Cache vectors in this folder.", file_okay=False)
         ] = None,
         device: Device = "auto",
         limit_queries: Annotated[
@@ -86,16 +88,17 @@ def _set_command(name: str, default: Any) -> Callable[..., None]:
         functions: Annotated[
             list[Path] | None,
             typer.Option(
-                help="Weights of a function encoder, for the set functions; repeatable.", dir_okay=False
+                help="Weights of a function encoder (only for functions); repeatable.", dir_okay=False
             ),
         ] = None,
         form: Format = Shown.TABLE,
         json_file: Json = None,
         runs: Annotated[
-            Path | None, typer.Option(help="Write one TREC run file a system here.", file_okay=False)
+            Path | None,
+            typer.Option(help="Write one TREC run file per system into this folder.", file_okay=False),
         ] = None,
         report: Annotated[
-            Path | None, typer.Option(help="Write an HTML report with charts here.", dir_okay=False)
+            Path | None, typer.Option(help="Write an HTML report with charts to this file.", dir_okay=False)
         ] = None,
     ) -> None:
         if system and (encoder or scorer):
@@ -137,13 +140,15 @@ for _name, _description in DESCRIPTIONS.items():
 
 
 Set = Annotated[str, typer.Option("--set", help=f"The test collection: {', '.join(SETS)}.")]
-SetFolder = Annotated[Path | None, typer.Option("--path", help="The folder that holds it.")]
+SetFolder = Annotated[Path | None, typer.Option("--path", help="The folder of the test collection.")]
 
 
 @app.command()
 def compare(
     a: Annotated[Path, typer.Argument(help="A run in the TREC format.", dir_okay=False)],
-    b: Annotated[list[Path], typer.Argument(help="Others over the same queries.", dir_okay=False)],
+    b: Annotated[
+        list[Path], typer.Argument(help="Runs to compare with A, over the same queries.", dir_okay=False)
+    ],
     name: Set,
     path: SetFolder = None,
     form: Format = Shown.TABLE,
@@ -185,7 +190,7 @@ def runs(
     name: Set,
     path: SetFolder = None,
     mean: Annotated[
-        bool, typer.Option("--mean", help="Also their mean: of one system trained several times, say.")
+        bool, typer.Option("--mean", help="Also show their mean, for example of several training runs.")
     ] = False,
     form: Format = Shown.TABLE,
     json_file: Json = None,
@@ -205,20 +210,18 @@ def runs(
 @app.command()
 def suite(
     folder: Annotated[
-        Path, typer.Argument(help="A folder with a folder for each collection.", file_okay=False)
+        Path, typer.Argument(help="A folder with one subfolder per test collection.", file_okay=False)
     ],
     json_file: Annotated[
-        Path, typer.Option("--json", help="The file of figures, to write or to renew.", dir_okay=False)
+        Path, typer.Option("--json", help="The JSON file to write or update.", dir_okay=False)
     ],
     pages: Annotated[
         list[Path] | None,
-        typer.Option(help="Documents whose tables are rewritten from the file; repeatable.", dir_okay=False),
+        typer.Option(help="Update the tables of this document from the file; repeatable.", dir_okay=False),
     ] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Only this part; repeatable.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Measure only this part; repeatable.")] = None,
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
-    cache: Annotated[
-        Path | None, typer.Option(help="Keep vectors here between runs.", file_okay=False)
-    ] = None,
+    cache: Annotated[Path | None, typer.Option(help="Cache vectors in this folder.", file_okay=False)] = None,
     device: Device = "auto",
     limit_queries: Annotated[int | None, typer.Option(min=1, help="Measure only this many queries.")] = None,
     form: Format = Shown.TABLE,

@@ -1,4 +1,4 @@
-"""How measured figures are shown to a person: tables with intervals, and plain sentences on differences."""
+"""Shows the figures of systems: tables with intervals, and sentences on the differences."""
 
 import math
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""The commands of ``akin evaluate`` that measure one stage or one task, not rankings of a collection."""
+"""The ``akin evaluate`` commands that measure one stage or one task."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from akin.cli.consoles import stderr
-from akin.cli.evaluation.output import Format, Json, Shown, show, write_json
 from akin.cli.evaluation.study_scores import candidate_table, facet_tables, item_tables, reviewer_tables
+from akin.cli.evaluation.tables import Format, Json, Shown, show, write_json
 from akin.cli.options import Device
 from akin.cli.progress import make_room_for, show_progress
 from service.settings import settings_of
@@ -18,13 +18,15 @@ app = typer.Typer()
 
 @app.command()
 def facets(
-    path: Annotated[Path, typer.Argument(help="CSAbstruct's folder, or one file of it.")],
+    path: Annotated[Path, typer.Argument(help="The folder of CSAbstruct, or one of its files.")],
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
     tagger: Annotated[
-        Path | None, typer.Option(help="Facet weights of your own (akin train facets).", dir_okay=False)
+        Path | None,
+        typer.Option(help="Weights of your own facet tagger (akin train facets).", dir_okay=False),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Keep the train side's vectors here between runs.", file_okay=False)
+        Path | None,
+        typer.Option(help="Cache the vectors of the training sentences in this folder.", file_okay=False),
     ] = None,
     device: Device = "auto",
     form: Format = Shown.TABLE,
@@ -49,15 +51,18 @@ def facets(
 @app.command()
 def reviewers(
     path: Annotated[
-        Path, typer.Argument(help="The gold standard's folder; one without it tells where to get it.")
+        Path,
+        typer.Argument(
+            help="The folder of the gold standard. If it is not there, the error says where to download it."
+        ),
     ],
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
     datasets: Annotated[
-        str, typer.Option(help="Which of its datasets: those whose names begin so.")
+        str, typer.Option(help="Measure only the datasets whose names begin with this.")
     ] = "d_20_",
     data: Annotated[
         Path | None,
-        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
+        typer.Option(help="Cache the encoded papers in this folder.", file_okay=False),
     ] = None,
     device: Device = "auto",
     form: Format = Shown.TABLE,
@@ -65,7 +70,7 @@ def reviewers(
 ) -> None:
     """Measure reviewer affinities on papers that researchers rated, next to published predictions.
 
-    The gold standard of Stelmakh et al.; each paper is encoded once, whatever the datasets.
+    Uses the gold standard of Stelmakh et al.
     """
     make_room_for(json_file)
     from models.annotator import load_annotator
@@ -83,13 +88,13 @@ def reviewers(
 
 @app.command()
 def authors(
-    path: Annotated[Path, typer.Argument(help="A corpus with years and authors.", dir_okay=False)],
-    split: Annotated[int, typer.Option(help="Profiles are of papers before this year.")] = 2019,
-    n_authors: Annotated[int, typer.Option("--authors", min=2, help="How many are drawn.")] = 150,
+    path: Annotated[Path, typer.Argument(help="A corpus file with years and authors.", dir_okay=False)],
+    split: Annotated[int, typer.Option(help="Profiles hold the papers before this year.")] = 2019,
+    n_authors: Annotated[int, typer.Option("--authors", min=2, help="Number of authors to sample.")] = 150,
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
     data: Annotated[
         Path | None,
-        typer.Option(help="Keep the papers encoded in this folder between runs.", file_okay=False),
+        typer.Option(help="Cache the encoded papers in this folder.", file_okay=False),
     ] = None,
     device: Device = "auto",
     form: Format = Shown.TABLE,
@@ -97,7 +102,7 @@ def authors(
 ) -> None:
     """Compare ways to compute an author's affinity to a paper from the author's earlier papers.
 
-    What affinities were chosen on: later papers of the author, of co-authors, of theirs, and of anybody.
+    The papers to rank are later papers of the author, of co-authors, of their co-authors, and of others.
     """
     make_room_for(json_file)
     from models.annotator import load_annotator
@@ -123,10 +128,10 @@ def authors(
 def candidates(
     data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
     backend: Annotated[
-        list[str] | None, typer.Option(help="Also build and measure this index; repeatable.")
+        list[str] | None, typer.Option(help="Also build and measure this index backend; repeatable.")
     ] = None,
-    queries: Annotated[int, typer.Option(min=1, help="Papers drawn as queries.")] = 50,
-    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
+    queries: Annotated[int, typer.Option(min=1, help="Number of papers to sample as queries.")] = 50,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
     tau: Annotated[float | None, typer.Option(min=1e-3, help="Temperature of the marginals.")] = None,
     device: Device = "cpu",
     form: Format = Shown.TABLE,
@@ -154,17 +159,19 @@ def items(
     data: Annotated[Path, typer.Option(help="The data folder.", file_okay=False)],
     questions: Annotated[
         Path | None,
-        typer.Option(help="Ask these: a line each, the paper's id, a tab, the question.", dir_okay=False),
+        typer.Option(help="A file of questions: paper id, tab, question on each line.", dir_okay=False),
     ] = None,
-    titles: Annotated[int, typer.Option(min=1, help="Else so many papers, drawn, by their titles.")] = 500,
-    seed: Annotated[int, typer.Option(help="Which papers are drawn.")] = 0,
+    titles: Annotated[
+        int, typer.Option(min=1, help="Without --questions: number of papers to sample and search by title.")
+    ] = 500,
+    seed: Annotated[int, typer.Option(help="Random seed of the sample.")] = 0,
     device: Device = "cpu",
     form: Format = Shown.TABLE,
     json_file: Json = None,
 ) -> None:
     """Measure how often a known paper is found by its title, or by questions of your own.
 
-    How often the paper is first, or among the first ten, with what the service counts and without.
+    Reports how often the paper is first or among the first ten, with and without shared words.
     """
     make_room_for(json_file)
     with show_progress(stderr) as on_progress:

@@ -1,4 +1,4 @@
-"""How the figures of one stage or one task are shown: facets, reviewers, candidates, known items."""
+"""Shows the figures of one stage or task: facets, reviewers, candidates, known items."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""Commands that ask a collection or a running service."""
+"""Commands that search a collection or a running service."""

@@ -1,4 +1,4 @@
-"""``akin papers``: the papers of a collection, listed, filtered, counted, and found by their titles."""
+"""``akin papers``: lists, filters and counts papers, or finds them by title."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +9,6 @@ from rich.console import Group
 from rich.text import Text
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.display import authors_of, title_line
 from akin.cli.options import (
     Authors,
     Device,
@@ -25,11 +24,12 @@ from akin.cli.options import (
     YearTo,
     filters_of,
 )
-from akin.cli.search.asking import opened
-from akin.cli.writing import as_json, written
-from akin.client.answers.papers import Paper, PaperHead, PaperList
+from akin.cli.output import as_json, written
+from akin.cli.render import authors_of, title_line
+from akin.cli.search.query import opened
 from akin.client.client import Client
-from akin.client.queries import ListFilters
+from akin.client.params import ListFilters
+from akin.client.responses.papers import Paper, PaperHead, PaperList
 from models.errors import InputError
 
 if TYPE_CHECKING:

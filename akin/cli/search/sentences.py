@@ -1,4 +1,4 @@
-"""``akin sentences``: the nearest sentences of a collection."""
+"""``akin sentences``: finds the nearest sentences of a collection."""
 
 from typing import Annotated, Literal, cast
 
@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from akin.cli.consoles import stdout
-from akin.cli.display import notes
 from akin.cli.options import (
     Authors,
     Device,
@@ -22,10 +21,11 @@ from akin.cli.options import (
     YearTo,
     filters_of,
 )
-from akin.cli.search.asking import given, opened
-from akin.cli.writing import as_json as json_line
-from akin.client.answers.sentences import SentenceAnswer
-from akin.client.queries import SentenceRequest
+from akin.cli.output import as_json as json_line
+from akin.cli.render import notes
+from akin.cli.search.query import given, opened
+from akin.client.params import SentenceRequest
+from akin.client.responses.sentences import SentenceAnswer
 from models.errors import InputError
 from models.types import Facet
 

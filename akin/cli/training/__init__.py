@@ -1,1 +1,1 @@
-"""The steps of `akin train`: training sets on disk, the configuration of a run, the run and its card."""
+"""``akin train``: training sets, the configuration of a run, the run and its model card."""

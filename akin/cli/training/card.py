@@ -1,4 +1,4 @@
-"""The model card of a trained encoder: what it was made of, how, and how it measured."""
+"""Writes the model card of a trained encoder."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

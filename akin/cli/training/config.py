@@ -25,6 +25,7 @@ from indexer.files.durable import storage_errors
 from models.errors import InputError
 from models.training.batches import Mixing
 from models.types import Precision
+from service.validation import faults_of, sentence
 
 
 class _Strict(BaseModel):
@@ -99,9 +100,9 @@ def read_config(path: Path) -> RunConfig:
     try:
         config = RunConfig.model_validate(tomllib.loads(content.decode("utf-8")))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is no TOML file: {error}.") from error
+        raise InputError(f"{path} is not a TOML file: {error}.") from error
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        faults = [sentence(".".join(map(str, one.loc)), one.said) for one in faults_of(error.errors())]
         raise InputError(
             f"{path} cannot be used: {'; '.join(faults)}. docs/how-to/training.md lists every key."
         ) from error

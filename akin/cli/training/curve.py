@@ -1,4 +1,4 @@
-"""The loss curve of a run as an SVG file: the running mean of the loss, and the figure that was held out."""
+"""Draws the loss curve of a run as SVG."""
 
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""``akin train data``: make training sets of papers and of the sentences that cite them."""
+"""``akin train data``: makes training sets from papers and citing sentences."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +28,7 @@ from models.training.pairs.leaks import LeakGuard
 from models.types import Paper
 
 app = typer.Typer(
-    help="Make training sets without papers of test collections; layouts: docs/how-to/training.md.",
+    help="Make training sets that leave out the papers of test collections (see docs/how-to/training.md).",
     no_args_is_help=True,
 )
 
@@ -39,16 +39,21 @@ Citations = Annotated[
     list[Path],
     typer.Option("--citations", help='JSON lines: "citing", "context", "cited", "n_cited"; repeatable.'),
 ]
-Out = Annotated[Path, typer.Option("--out", help="The folder to write.", file_okay=False)]
+Out = Annotated[Path, typer.Option("--out", help="The folder to write to.", file_okay=False)]
 LeaveOut = Annotated[
     list[str] | None,
-    typer.Option("--leave-out", help=f"SET=PATH of an evaluation ({', '.join(SETS)}); repeatable."),
+    typer.Option(
+        "--leave-out",
+        help=f"Leave out the papers of this test collection, as SET=PATH ({', '.join(SETS)}); repeatable.",
+    ),
 ]
 LeaveOutIds = Annotated[
     Path | None, typer.Option("--leave-out-ids", help="A file of paper ids to leave out.", dir_okay=False)
 ]
-HeldOut = Annotated[int, typer.Option(min=0, help="Examples kept to measure by, with all their papers.")]
-Seed = Annotated[int, typer.Option(min=0, help="Decides what is drawn at random.")]
+HeldOut = Annotated[
+    int, typer.Option(min=0, help="Number of examples to hold out for measuring, with all their papers.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 
 
 @app.command()
@@ -56,16 +61,17 @@ def cocited(
     papers: Papers,
     citations: Citations,
     out: Out,
-    min_contexts: Annotated[int, typer.Option(min=1, help="Citing papers a pair needs.")] = 1,
+    min_contexts: Annotated[int, typer.Option(min=1, help="Minimum number of citing papers per pair.")] = 1,
     align: Annotated[
-        str | None, typer.Option(help="Find the sentences that are cited with this encoder (for ts, ts-ot).")
+        str | None,
+        typer.Option(help="Align cited sentences with this encoder (for the objectives ts and ts-ot)."),
     ] = None,
     leave_out: LeaveOut = None,
     leave_out_ids: LeaveOutIds = None,
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """Pairs of papers that one sentence cites, by the rules of ASPIRE."""
+    """Make pairs of papers that are cited in one sentence, as ASPIRE does."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples = cocited_papers(read_citations(citations), texts, min_contexts=min_contexts)
     if align is not None:
@@ -86,7 +92,7 @@ def contexts(
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """Sentences that cite one paper, each with that paper."""
+    """Make pairs of a citing sentence and the one paper it cites."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples, sentences = contexts_to_documents(read_citations(citations), texts)
     _write(out, "contexts", examples, texts | sentences, guard, held_out=held_out, seed=seed)
@@ -99,15 +105,17 @@ def citations(
         list[Path], typer.Option("--edges", help='JSON lines: "citing", "cited" (ids); repeatable.')
     ],
     out: Out,
-    hard: Annotated[int, typer.Option(min=0, help="Negatives among what the citations cite.")] = 2,
-    easy: Annotated[int, typer.Option(min=0, help="Negatives among all papers.")] = 3,
-    per_paper: Annotated[int, typer.Option(min=1, help="Citations taken of a paper at most.")] = 5,
+    hard: Annotated[
+        int, typer.Option(min=0, help="Number of hard negatives: papers cited by cited papers.")
+    ] = 2,
+    easy: Annotated[int, typer.Option(min=0, help="Number of random negatives.")] = 3,
+    per_paper: Annotated[int, typer.Option(min=1, help="Maximum number of citations used per paper.")] = 5,
     leave_out: LeaveOut = None,
     leave_out_ids: LeaveOutIds = None,
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """Papers with one they cite and some they do not, by SPECTER's rules."""
+    """Make triples of a paper, one that it cites and some that it does not, as SPECTER does."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples = citation_triplets(
         read_edges(edges), texts, n_hard=hard, n_easy=easy, most_per_paper=per_paper, seed=seed
@@ -124,7 +132,7 @@ def crops(
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """Two crops of each abstract: needs no citation."""
+    """Make pairs of two crops of one abstract; needs no citations."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples, made = independent_crops(texts, seed=seed)
     _write(out, "crops", examples, made, guard, held_out=held_out, seed=seed)
@@ -139,7 +147,7 @@ def cloze(
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """A sentence of each abstract and the paper without it: needs no citation."""
+    """Make pairs of one sentence and its abstract without it; needs no citations."""
     guard, texts = _guarded(papers, leave_out, leave_out_ids)
     examples, made = inverse_cloze(texts, seed=seed)
     _write(out, "cloze", examples, made, guard, held_out=held_out, seed=seed)
@@ -156,7 +164,7 @@ def queries(
     held_out: HeldOut = 0,
     seed: Seed = 0,
 ) -> None:
-    """Queries with passages that answer them and some that do not, as MS MARCO and InPars have them."""
+    """Make pairs of a query and a passage that answers it, with negatives, as in MS MARCO and InPars."""
     examples, texts = read_queries(files)
     guard = _guard(leave_out)
     kept = guard.without_leaks(texts)

@@ -1,4 +1,4 @@
-"""The steps of ``akin train facets``: labelled abstracts, what is read of them, the weights file, figures."""
+"""The steps of ``akin train facets``: read labelled abstracts, train, write weights, measure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The steps of ``akin train functions``: sentences with known functions, their features, the weights file."""
+"""The steps of ``akin train functions``: read labelled sentences, compute features, train, write weights."""
 
 import hashlib
 import io
@@ -95,7 +95,7 @@ def layer_numbers(layers: str) -> tuple[int, ...]:
     try:
         return tuple(int(number) for number in layers.split(","))
     except ValueError as error:
-        raise InputError(f"--layers {layers!r}: give numbers parted by commas, as 1,2,3.") from error
+        raise InputError(f"--layers {layers!r}: give numbers separated by commas, such as 1,2,3.") from error
 
 
 def examples_table(found: FoundExamples) -> Group:

@@ -1,4 +1,4 @@
-"""A run of ``akin train CONFIG.toml``: begun or resumed, measured, kept, and written as an encoder."""
+"""Runs ``akin train CONFIG.toml``: starts or resumes, measures, saves, and writes the encoder."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""``akin train``: make the small models that read an encoder's hidden layers."""
+"""``akin train``: trains encoders, facet taggers and function encoders."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -39,10 +39,16 @@ app.add_typer(data_app, name="data")
 
 @app.command(name="run")
 def run(
-    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
-    out: Annotated[Path, typer.Option(help="Checkpoints, curve and weights go here.", file_okay=False)],
+    config: Annotated[
+        Path, typer.Argument(help="The TOML file with the configuration of the run.", dir_okay=False)
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The folder for checkpoints, loss curve and weights.", file_okay=False)
+    ],
     device: Device = "auto",
-    threads: Annotated[int | None, typer.Option(min=1, help="Of the processor; default: torch's.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Number of CPU threads. Default: torch's.")
+    ] = None,
 ) -> None:
     """Train an encoder, or resume the run in OUT; `akin train CONFIG.toml` does the same."""
     read = read_config(config)
@@ -61,11 +67,17 @@ def run(
 
 @app.command()
 def export(
-    config: Annotated[Path, typer.Argument(help="The run's configuration (TOML).", dir_okay=False)],
+    config: Annotated[
+        Path, typer.Argument(help="The TOML file with the configuration of the run.", dir_okay=False)
+    ],
     out: Annotated[Path, typer.Option(help="The folder of the run.", file_okay=False)],
     to: Annotated[Path, typer.Option(help="The new folder of the encoder.", file_okay=False)],
-    share: Annotated[float, typer.Option(min=0.01, max=1, help="How much of the change is kept.")] = 1.0,
-    last: Annotated[bool, typer.Option("--last", help="The last checkpoint, not the best measured.")] = False,
+    share: Annotated[
+        float, typer.Option(min=0.01, max=1, help="Share of the fine-tuned change to keep (1: all of it).")
+    ] = 1.0,
+    last: Annotated[
+        bool, typer.Option("--last", help="Export the last checkpoint instead of the best one.")
+    ] = False,
 ) -> None:
     """Export a checkpoint of a run as an encoder, even while it trains."""
     from akin.cli.training.run import Run
@@ -78,43 +90,51 @@ def export(
 def functions(
     corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped, of any format.")],
     out: Annotated[
-        Path | None, typer.Option(help="Write the weights here; without a target, only count the sentences.")
+        Path | None,
+        typer.Option(help="Write the weights to this file. Without it, only count the sentences."),
     ] = None,
     tune_encoder: Annotated[
         Path | None,
         typer.Option(help="Fine-tune the whole encoder instead, into this new folder.", file_okay=False),
     ] = None,
     phrases: Annotated[
-        Path, typer.Option(help="A phrase list of your own (TOML).", show_default="Akin's", dir_okay=False)
+        Path, typer.Option(help="Your own list of phrases (TOML).", show_default="Akin's", dir_okay=False)
     ] = PHRASES,
     exclude: Annotated[
-        Path | None, typer.Option(help="A file of paper ids to leave out, one a line.", dir_okay=False)
+        Path | None, typer.Option(help="A file of paper ids to leave out, one per line.", dir_okay=False)
     ] = None,
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
     layers: Annotated[str, typer.Option(help="Hidden layers to read; 0 is the embeddings.")] = "1,2,3,4",
     objective: Annotated[
         str, typer.Option(help="softmax, triplet, arcface, multi-similarity or nt-xent.")
     ] = "softmax",
-    per_function: Annotated[int, typer.Option(min=2, help="Sentences of each function at most.")] = 300,
+    per_function: Annotated[int, typer.Option(min=2, help="Maximum number of sentences per function.")] = 300,
     ngram_words: Annotated[
         int,
-        typer.Option(min=2, max=5, help="Words of an n-gram at least; 5 at most, the paper's only n-grams."),
+        typer.Option(
+            min=2, max=5, help="Minimum number of words of an n-gram (at most 5; the paper uses 5)."
+        ),
     ] = 2,
     n_functions: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Learn from so many functions, drawn at random; measure on the others, too."
+            min=2, help="Learn only this many functions, sampled at random, and also measure on the others."
         ),
     ] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="The best by the papers held out is kept.")] = 5,
-    dim: Annotated[int, typer.Option(min=2, help="Of the function vectors.")] = 128,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Number of epochs; the best one on held-out papers is kept.")
+    ] = 5,
+    dim: Annotated[int, typer.Option(min=2, help="Dimension of the function vectors.")] = 128,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     seeds: Annotated[
-        int, typer.Option(min=1, help="Train so many times on the same sentences: OUT-seed0, OUT-seed1, ...")
+        int,
+        typer.Option(
+            min=1, help="Number of training runs on the same sentences; writes OUT-seed0, OUT-seed1, ..."
+        ),
     ] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most this many papers.")] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Keep encoded sentences here for the next run.", file_okay=False)
+        Path | None, typer.Option(help="Cache encoded sentences in this folder.", file_okay=False)
     ] = None,
     device: Device = "auto",
 ) -> None:
@@ -186,22 +206,28 @@ def facets(
         list[Path],
         typer.Argument(
             help="CSAbstruct's folder (train.jsonl) or PubMed RCT's (train.txt), a file of either layout, "
-            "or a corpus whose abstracts have labelled sections, as PubMed's; or several of them."
+            "or a corpus whose abstracts have labelled sections, such as PubMed's; repeatable."
         ),
     ],
-    out: Annotated[Path, typer.Option(help="Write the weights here.", dir_okay=False)],
+    out: Annotated[Path, typer.Option(help="Write the weights to this file.", dir_okay=False)],
     encoder: Annotated[str, typer.Option(help="A checkpoint's name or folder.")] = "minilm",
     text_alone: Annotated[
-        bool, typer.Option("--text-alone", help="Read no encoder at all: fits every encoder, knows less.")
+        bool,
+        typer.Option(
+            "--text-alone",
+            help="Use only the words of a sentence: works with every encoder, but is less accurate.",
+        ),
     ] = False,
     held_out: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Keep this share of the papers back, and measure on them.")
+        float, typer.Option(min=0, max=0.9, help="Hold out this share of the papers and measure on them.")
     ] = 0.0,
     as_they_begin: Annotated[
         bool,
-        typer.Option("--as-they-begin", help="Learn no abstract once more from a later sentence on."),
+        typer.Option(
+            "--as-they-begin", help="Do not also train on copies of abstracts that start at a later sentence."
+        ),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all that is drawn at random.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     device: Device = "auto",
 ) -> None:
     """Train a facet tagger on abstracts with labelled sentences or labelled sections.

@@ -73,7 +73,7 @@ def _texts(path: Path) -> Iterator[PaperText]:
         abstract, paper_id = record.get("abstract"), text_of(record, "paper_id")
         if not paper_id or not isinstance(abstract, list) or not all(isinstance(s, str) for s in abstract):
             raise BrokenRowError(
-                str(path), number, "no paper_id, or an abstract that is no list of sentences"
+                str(path), number, "no paper_id, or an abstract that is not a list of sentences"
             )
         yield PaperText(paper_id, text_of(record, "title"), abstract)
 

@@ -1,4 +1,4 @@
-"""What Alembic runs for every command: it migrates on the connection that ``scripts.py`` hands it."""
+"""Alembic's environment: migrates on the connection that ``scripts.py`` passes."""
 
 from alembic import context
 

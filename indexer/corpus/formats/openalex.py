@@ -48,7 +48,7 @@ def _abstract(index: object) -> str | None:
     if index is None:
         return None
     if not isinstance(index, dict):
-        raise InputError("abstract_inverted_index is no object")
+        raise InputError("abstract_inverted_index is not an object")
     words: list[tuple[int, str]] = []
     for word, positions in index.items():
         if not isinstance(positions, list) or not all(type(position) is int for position in positions):

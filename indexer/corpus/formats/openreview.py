@@ -60,7 +60,7 @@ def _document(lines: Lines) -> JsonObject:
     try:
         document: JsonObject = orjson.loads(bytes(read))
     except orjson.JSONDecodeError as error:
-        raise BrokenFileError(str(lines.path), error.lineno, f"no valid JSON: {error.msg}") from error
+        raise BrokenFileError(str(lines.path), error.lineno, f"not valid JSON: {error.msg}") from error
     return document
 
 

@@ -65,13 +65,13 @@ def _annotated(record: JsonObject, name: str) -> list[str]:
     if given is None:
         return []
     if not isinstance(text, str) or not isinstance(given, str):
-        raise InputError(f"content.text or the annotation {name} is no text")
+        raise InputError(f"content.text or the annotation {name} is not text")
     try:
         spans = orjson.loads(given)
     except orjson.JSONDecodeError as error:
-        raise InputError(f"the annotation {name} is no valid JSON: {error.msg}") from error
+        raise InputError(f"the annotation {name} is not valid JSON: {error.msg}") from error
     if not isinstance(spans, list):
-        raise InputError(f"the annotation {name} is no list of spans")
+        raise InputError(f"the annotation {name} is not a list of spans")
     return [_piece(text, span, name) for span in spans]
 
 

@@ -1,4 +1,4 @@
-"""What an entry of a library is looked for by in a collection: the same on the page and in programs."""
+"""The identifiers and title by which a library entry is looked up in a collection."""
 
 import re
 from dataclasses import dataclass

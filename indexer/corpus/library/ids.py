@@ -41,7 +41,7 @@ def _is_note(line: str) -> bool:
 def _row(line: str) -> RawPaper | InputError:
     name = _reference(line)
     if name is None:
-        return InputError(f"{line.strip()[:50]!r} is no DOI, arXiv id or PubMed number")
+        return InputError(f"{line.strip()[:50]!r} is not a DOI, arXiv id or PubMed number")
     return RawPaper(id=name, title=None, abstract=None, doi=doi_in(line), lookup=name)
 
 

@@ -1,4 +1,4 @@
-"""What was looked up, and what still can be: two files of a data folder, ``lookups/``."""
+"""The results of lookups, and what is still unresolved: two files in ``lookups/``."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Looks up what corpora name without an abstract, and writes down what is found."""
+"""Looks up entries without an abstract, and stores what is found."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

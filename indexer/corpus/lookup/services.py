@@ -1,4 +1,4 @@
-"""Crossref, the arXiv and PubMed: how each is asked for papers, and what it answers."""
+"""Requests to Crossref, arXiv and PubMed, and parsing of their answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

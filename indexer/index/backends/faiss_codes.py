@@ -1,4 +1,4 @@
-"""What the approximate FAISS backends share: FAISS proposes rows from its codes, the stored rows decide.
+"""Shared by the approximate FAISS backends: FAISS proposes rows, the stored vectors rank them.
 
 A subclass says how the index is made and how hard a search tries; everything else is here. A search falls
 back to the exact scan wherever that is the cheaper way to the same rows (a narrow filter, few rows, a large

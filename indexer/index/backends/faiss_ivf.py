@@ -1,4 +1,4 @@
-"""What the backends of inverted lists share: how many lists, how many to probe, and k-means on a GPU.
+"""Shared by the inverted-list backends: number of lists, probes, and k-means on a GPU.
 
 A GPU trains the lists and tells each row its own where there is one with the room; codes are made on the CPU,
 and what is saved is a CPU's index, that any machine reads.

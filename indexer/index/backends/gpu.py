@@ -1,4 +1,4 @@
-"""GPUs as FAISS uses them: which one an index goes to, whether it has room, and what to do when full.
+"""GPUs for FAISS: placement of an index, free memory, and what to do when it is full.
 
 Everything that FAISS has for GPUs alone is called here. Its resources of a GPU (streams, temporary memory)
 serve one call at a time, and any number of indexes: this process has one ``Gpu`` for each.

@@ -41,7 +41,7 @@ def check_search(
 ) -> None:
     """Refuse a search that cannot be answered: InputError says what was given and what was expected."""
     if k < 1:
-        raise InputError(f"{k} nearest rows asked for; ask for at least 1")
+        raise InputError(f"{k} nearest rows requested; request at least 1")
     if len(queries) == 0 or queries.shape[1] != rows.shape[1]:
         raise InputError(
             f"Query vectors of shape {queries.shape}; expected (n_query, {rows.shape[1]}), at least one. "

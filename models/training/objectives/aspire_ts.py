@@ -1,4 +1,4 @@
-"""ASPIRE's L_TS: triplet margin on one pair of sentences, chosen by what a citing sentence says.
+"""ASPIRE's L_TS: triplet margin on the pair of sentences that a citing sentence selects.
 
 ASPIRE, section 3.2.1; semantics 3.10, 3.11. The pair is ``Example.aligned``.
 """

@@ -1,4 +1,4 @@
-"""What an objective gets: the vectors of a batch of examples, and which texts in it belong together."""
+"""The input of an objective: vectors of a batch of examples, and which texts belong together."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable

@@ -1,4 +1,4 @@
-"""Examples from who cites whom: SPECTER's triplets (Cohan et al. 2020, section 3.2; semantics 3.10, 4.2)."""
+"""Examples from citations: SPECTER's triplets (Cohan et al. 2020, section 3.2; semantics 3.10, 4.2)."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Examples from sentences that cite: co-cited papers, and contexts with what they cite; held-out ones."""
+"""Examples from citing sentences: co-cited papers, and contexts with the papers they cite."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""The phrases by which authors say what a sentence does, and the sentences of a corpus that use them.
+"""Phrases that mark rhetorical functions, and the sentences of a corpus that contain them.
 
 Distant supervision after Sugimoto and Aizawa (SDP 2022; semantics 4.4): a list of phrases by rhetorical
 function gives n-grams, and a sentence that holds n-grams of exactly one function is an example of it. We

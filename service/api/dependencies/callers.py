@@ -1,4 +1,4 @@
-"""The sender of a request as a dependency of endpoints, and what of others' things it may see."""
+"""The caller of a request, as a dependency of endpoints."""
 
 from typing import Annotated
 

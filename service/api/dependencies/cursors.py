@@ -1,4 +1,4 @@
-"""Cursors as endpoints read them: which page of a list is asked for, and in which generation."""
+"""Cursors, as dependencies of endpoints: the page and its generation."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypeVar

@@ -1,4 +1,4 @@
-"""The search engine, and what takes papers in, as dependencies of endpoints."""
+"""The search engine and the ingest of papers, as dependencies of endpoints."""
 
 from typing import Annotated
 

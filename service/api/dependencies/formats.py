@@ -1,4 +1,4 @@
-"""Answers in the format that the client asked for, as dependencies and responses of endpoints."""
+"""Answers in the format that the client accepts, as dependencies of endpoints."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from service.api.exports import to_bibtex, to_csv, to_ris
 from service.api.formats import LIST_FORMATS, Format, negotiate
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.recommendations import RecommendationsOut
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 
 VARIES = {"Vary": "Accept"}  # of every answer that comes in several formats
 _FILE_ENDINGS = {

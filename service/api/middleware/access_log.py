@@ -1,4 +1,4 @@
-"""What is told of each request: one line in the log, its metrics and its span; never what it says."""
+"""The access log: one line, metrics and a span for each request, without its content."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""The door: what every request passes on its way in."""
+"""Checks every request: caller, rate, body size, place in the queue, deadline."""
 
 import os
 from collections.abc import Callable

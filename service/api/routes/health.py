@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can answer, and what it does without."""
+"""Health: liveness, readiness, and degraded parts."""
 
 from fastapi import APIRouter, HTTPException, Request
 

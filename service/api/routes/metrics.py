@@ -1,4 +1,4 @@
-"""``GET /metrics``: what Prometheus scrapes."""
+"""``GET /metrics``: metrics for Prometheus."""
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse

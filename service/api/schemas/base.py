@@ -1,7 +1,6 @@
-"""What all shapes are built on: papers and facets in requests, papers and sentences in every answer."""
+"""Shared by all schemas: papers, facets, sentences, warnings."""
 
 import re
-from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated
 
@@ -65,8 +64,6 @@ def _whole(given: object) -> object:
 # Behind the bounds of an integer: 3.0 is the number 3, in JSON as in JSON Schema.
 WHOLE = BeforeValidator(_whole)
 
-# A field, a header or a place in a list; no kind of text, as pydantic calls what is bounded.
-_PLACE = re.compile(r"(?!constrained-)[A-Za-z0-9_]+(-[A-Za-z]+)*")
 _LONGEST_NAME = 40
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -137,8 +134,8 @@ class Strict(BaseModel):
         if unknown is None:
             return given
         near = get_close_matches(str(unknown)[:_LONGEST_NAME], known, n=1)
-        meant = f", perhaps meant as {near[0]}" if near else ""
-        raise ValueError(f"holds a field that is not known here{meant}; it may have {', '.join(known)}")
+        meant = f"; did you mean {near[0]}?" if near else "."
+        raise ValueError(f"has an unknown field{meant} The fields are {', '.join(known)}")
 
 
 def kind_of(*keys: str, problem: str) -> Discriminator:
@@ -160,11 +157,6 @@ def kind_of(*keys: str, problem: str) -> Discriminator:
 def tag(key: str) -> str:
     """The tag of requests with ``key``; the space keeps it from being taken for a part of a request."""
     return f"with {key}"
-
-
-def where(loc: Sequence[str | int]) -> str:
-    """The place in a request that pydantic calls ``loc``, without the kinds of a union, which it names."""
-    return ".".join(str(part)[:_LONGEST_NAME] for part in loc if _PLACE.fullmatch(str(part)))
 
 
 class Out(BaseModel):

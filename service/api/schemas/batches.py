@@ -1,4 +1,4 @@
-"""``/v1/batches``: many searches, recommendations or matches asked for together, and how far they are."""
+"""``/v1/batches``: many searches, recommendations or matches in the background."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,12 +11,13 @@ from models.errors import QueryError
 from service.api.schemas.base import WHOLE, PaperName, Strict, kind_of, tag
 from service.api.schemas.match import MOST_REASONS, MatchShapeIn, ProfileIn, named_alone, to_profiles
 from service.api.schemas.saved.profiles import ProfileName
+from service.api.schemas.search.query import QueryIn, SeedIn, to_seed
 from service.api.schemas.search.recommendations import (
     MOST_SEEDS,
     FirstRecommendationsIn,
     RecommendationsShapeIn,
 )
-from service.api.schemas.search.search import FirstPageIn, QueryIn, SearchShapeIn, SeedIn, to_seed
+from service.api.schemas.search.search import FirstPageIn, SearchShapeIn
 from service.batches.content import Asked
 from service.batches.job import Job, JobState
 from service.match.answer import MatchQuery, Profile, Told
@@ -157,7 +158,7 @@ class LargeMatchIn(MatchShapeIn):
     )
     limit: Annotated[int, Field(ge=0, le=MOST_PROFILES), WHOLE] = Field(
         default=10,
-        description="The nearest profiles told of each submission; with `reasons` 0 it may be all of them.",
+        description="The nearest profiles to list per submission; with `reasons` 0 it may be all of them.",
     )
 
 

@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field, model_validator
 from models.errors import QueryError
 from service.api.schemas.base import WHOLE, Out, PaperName, Strict, WarningOut
 from service.api.schemas.saved.profiles import MOST_PAPERS, Papers, ProfileName, Quota
-from service.api.schemas.search.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
+from service.api.schemas.search.query import QueryIn
+from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.api.schemas.search.sentences import PaperHeadOut
 from service.match.affinity import N_NEAREST
 from service.match.answer import (
@@ -77,7 +78,7 @@ class MatchShapeIn(Strict):
     """The profiles to match submissions with, and what to tell of each."""
 
     reasons: Annotated[int, Field(ge=0, le=MOST_NEAREST), WHOLE] = Field(
-        default=1, description="The papers told of each of them, nearest first."
+        default=1, description="The papers listed for each of them, nearest first."
     )
     own_conflicts: bool = Field(
         default=True,
@@ -101,7 +102,7 @@ class MatchIn(MatchShapeIn):
     )
     assign: AssignIn | None = Field(default=None, description="Whether, and how, to assign profiles.")
     limit: Annotated[int, Field(ge=0, le=100), WHOLE] = Field(
-        default=10, description="The nearest profiles told of each submission, beside those assigned."
+        default=10, description="The nearest profiles listed for each submission, besides those assigned."
     )
 
     @model_validator(mode="after")
@@ -110,7 +111,7 @@ class MatchIn(MatchShapeIn):
         if n_told * self.reasons > MOST_REASONS:
             raise ValueError(
                 f"{len(self.submissions)} submissions x {n_told // len(self.submissions)} profiles x "
-                f"{self.reasons} reasons are more than {MOST_REASONS}; lower limit or reasons"
+                f"{self.reasons} reasons are more than {MOST_REASONS}; give a lower limit or fewer reasons"
             )
         return self
 

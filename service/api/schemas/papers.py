@@ -1,4 +1,4 @@
-"""``/v1/papers``: papers fetched, listed, added, and what became of them."""
+"""``/v1/papers``: fetch, list, add and delete papers."""
 
 from collections.abc import Sequence
 from typing import Annotated

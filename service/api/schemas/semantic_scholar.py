@@ -1,4 +1,4 @@
-"""Semantic Scholar's shapes: papers with the fields asked for, and the bodies of its batch calls."""
+"""The schemas of Semantic Scholar's interface."""
 # ruff: noqa: N815 - the names are Semantic Scholar's
 
 from collections.abc import Iterable
@@ -118,8 +118,8 @@ def _known_fields(given: str) -> str:
     for number, name in enumerate(given.split(","), start=1):
         if name.strip(" ") and name.strip(" ").partition(".")[0] not in ScholarPaper.model_fields:
             raise ValueError(
-                f"name {number} of the fields is none that papers have; "
-                f"there are {', '.join(ScholarPaper.model_fields)}"
+                f"name {number} is not a field of papers; the fields are "
+                f"{', '.join(ScholarPaper.model_fields)}"
             )
     return given
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from models.types import EncoderSpec, Unit
 from service.api.schemas.base import SentenceOut, Strict, WarningOut
-from service.api.schemas.search.search import PastedIn
+from service.api.schemas.search.query import PastedIn
 from service.resolve.embedding import Embedding, PaperVectors
 
 MOST_EMBEDDED = 32

@@ -35,7 +35,7 @@ class Table:
             text = _read(self.path).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise CorpusFormatError(
-                f"{self.path} is no UTF-8 text (byte {error.start}); convert it first."
+                f"{self.path} is not UTF-8 text (byte {error.start}); convert it first."
             ) from error
         delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
         rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -44,7 +44,7 @@ class Table:
                 if not row:
                     continue
                 if len(row) < 2:
-                    raise self.broken(rows.line_num, "expected two cells, parted by a comma or a tab")
+                    raise self.broken(rows.line_num, "expected two cells, separated by a comma or a tab")
                 self._first = rows.line_num if self._first is None else self._first
                 yield rows.line_num, row[0].strip(), row[1].strip()
         except csv.Error as error:
@@ -109,7 +109,7 @@ def listed_quotas(path: Path, profiles: Container[str], notes: list[str], *, mos
             if quotas.setdefault(profile, quota) != quota:
                 raise table.broken(line, f"{given[:80]!r} has another quota on an earlier line")
         elif profile in profiles:
-            raise table.broken(line, f"{number[:20]!r} is no number")
+            raise table.broken(line, f"{number[:20]!r} is not a number")
         elif is_number or not table.is_header(line, given, number):
             raise table.broken(line, f"there is no profile {given[:80]!r}")
     return quotas
@@ -141,7 +141,7 @@ def _json_profiles(path: Path, papers: Collection[str]) -> dict[str, list[str]]:
     try:
         profiles = json.loads(_read(path), object_pairs_hook=each_once)
     except (ValueError, RecursionError) as error:
-        raise CorpusFormatError(f"{path} holds no valid JSON: {error}.") from error
+        raise CorpusFormatError(f"{path} is not valid JSON: {error}.") from error
     is_of_lists = isinstance(profiles, dict) and all(
         isinstance(ids, list) and all(isinstance(each, str) for each in ids) for ids in profiles.values()
     )

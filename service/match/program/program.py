@@ -196,7 +196,9 @@ def _named(folder: Path) -> dict[str, Path]:
     for path in paths:
         told = f"{folder}: {path.name!a}"
         if not path.is_file():
-            raise InputError(f"{told} is no file; a profile is a file of papers, so move others elsewhere.")
+            raise InputError(
+                f"{told} is not a file; a profile is a file of papers, so move others elsewhere."
+            )
         name = one_form(without_ending(path.name))
         try:
             check_name(name)

@@ -1,4 +1,4 @@
-"""What the address of a page asks: a query of ``/v1`` that can be linked to, kept and changed by a link."""
+"""Parses the address of a page into a query, and writes a query as an address."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What an address of the page gives: how much it may be, for every link repeats it, and its values."""
+"""The parameters of a page's address, and their limits."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Links of a page: words, where they lead, and whether one is there already."""
+"""Links of a page."""
 
 from dataclasses import dataclass
 from typing import TypeVar

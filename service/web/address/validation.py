@@ -1,14 +1,14 @@
-"""Requests of the page as the models of ``/v1`` take them; what these find wrong, in the page's own words."""
+"""Requests of the page as the models of ``/v1`` take them; faults name fields as the page does."""
 
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from models.errors import QueryError
+from service.validation import Fault, faults_of, sentence, where
 
 _Model = TypeVar("_Model", bound=BaseModel)
-# Parts of requests for people, and what is wrong with them, by pydantic's names of it.
+# The names that the page has for fields of requests.
 _PARTS: Final[dict[int | str, str]] = {
     "paper_id": "The id of a paper",
     "text": "The text",
@@ -26,12 +26,6 @@ _PARTS: Final[dict[int | str, str]] = {
     "seeds": "The list of papers to be similar to",
     "negatives": "The list of papers to avoid",
 }
-_REFUSED: Final = {
-    "string_too_long": "may have {max_length:,} characters",
-    "greater_than_equal": "is {ge} at least",
-    "less_than_equal": "is {le} at most",
-    "too_long": "may have {max_length} entries",
-}
 
 
 def validated(model: type[_Model], given: dict[str, Any]) -> _Model:
@@ -39,14 +33,12 @@ def validated(model: type[_Model], given: dict[str, Any]) -> _Model:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise QueryError(_refusal(error.errors(include_url=False)[0])) from error
+        raise QueryError(_refusal(faults_of(error.errors(include_url=False))[0])) from error
 
 
-def _refusal(first: ErrorDetails) -> str:
-    """What the models of ``/v1`` find wrong first, in the words of the page."""
-    limits = first.get("ctx", {})
-    named = [_PARTS[part] for part in first["loc"] if part in _PARTS]
-    said = _REFUSED.get(first["type"])
-    if not named or said is None:
-        return f"This search cannot be run: {str(first['msg']).removeprefix('Value error, ')}."
-    return f"{named[-1]} {said.format(**limits)}."
+def _refusal(first: Fault) -> str:
+    """What the models of ``/v1`` find wrong first, with the page's name of the field."""
+    named = [_PARTS[part] for part in first.loc if part in _PARTS]
+    if named:
+        return f"{sentence(named[-1], first.said)}."
+    return f"This search cannot be run: {sentence(where(first.loc), first.said)}."

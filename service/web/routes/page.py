@@ -1,4 +1,4 @@
-"""``GET /``: the page where people ask, and see what matches and why; ``GET /results.bib`` and the like."""
+"""``GET /``: the search page and its results; ``GET /results.bib`` and other files."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from service.api.dependencies.engine import EngineDep
 from service.api.dependencies.formats import ranked_file
 from service.api.errors import slug_of, status_of
 from service.api.formats import Format
-from service.api.services import services_of
+from service.api.services import public_address, services_of
 from service.search.engine import SearchEngine
 from service.search.lookup import find_titles
 from service.web.address.asked import Asked
@@ -120,7 +120,9 @@ def _views(request: Request, engine: SearchEngine, answered: Answered) -> dict[s
     query = view_query(asked, answered.paper, n_read=n_read(answered))
     return {
         **_asked_views(engine, asked, query, view_seeds(answered)),
-        "results": view_results(answered, str(request.base_url), keyed=request.state.caller.key is not None),
+        "results": view_results(
+            answered, public_address(request), keyed=request.state.caller.key is not None
+        ),
         "titles": _titles(engine, asked),
         "problem": own_problem(answered),
         "mended": None,

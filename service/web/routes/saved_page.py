@@ -1,4 +1,4 @@
-"""``/saved``: searches that are kept under a name, and what is new to each of them.
+"""``/saved``: saved searches and their new papers.
 
 Nothing is changed here: scripts send what changes them to ``/v1/queries`` as JSON, which no page of another
 origin may.

@@ -1,10 +1,8 @@
-// The page is whole without any script; what is here only makes it quicker to use.
-// Nothing is drawn here: the same page is fetched from the service and its parts are put in place.
-import { drop } from "./drop.js";
-import { find } from "./find.js";
-import { light } from "./light.js";
-import { send } from "./send.js";
-import { take } from "./take.js";
+// The page works without any script; this only makes it quicker to use.
+// It renders nothing: it fetches the same page from the service and replaces the parts that changed.
+import { bindCopies, drop, send } from "./actions.js";
+import { highlight } from "./highlight.js";
+import { suggest } from "./suggest.js";
 
 const main = document.getElementById("main");
 const told = document.getElementById("told");
@@ -135,7 +133,7 @@ async function part(address, selector, place) {
     if (!found) return location.assign(address);
     main.querySelector(".offline")?.remove();
     place(found);
-    light(main);
+    highlight(main);
   } catch {
     failed(again);
   } finally {
@@ -270,9 +268,9 @@ addEventListener("popstate", (event) => {
 });
 
 function begin() {
-  for (const box of document.querySelectorAll("[data-find]")) find(box, go);
-  light(main);
-  take(main);
+  for (const box of document.querySelectorAll("[data-find]")) suggest(box, go);
+  highlight(main);
+  bindCopies(main);
 }
 
 drop();

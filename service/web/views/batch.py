@@ -1,4 +1,4 @@
-"""What the page shows of a batch: the lines that name its papers, and what was found for each of these."""
+"""The view of a batch: its papers, unresolved lines, and results."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the page shows of papers that are listed without a query."""
+"""The view of papers listed without a query."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

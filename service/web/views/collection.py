@@ -1,4 +1,4 @@
-"""What a collection is, for a person who meets it: its size, years and makers, and what to try first."""
+"""The view of a collection: size, years, models, and examples to try."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What the page shows of a library: its papers of the collection to choose from, and those that it lacks."""
+"""The view of a library: entries that the collection has, and those it lacks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the page shows of a query: its sentences to choose from, its facets, and its filters."""
+"""The view of a query: its sentences, facets and filters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

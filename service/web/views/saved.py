@@ -1,9 +1,9 @@
-"""What the page shows of saved queries: their list, and of one what is new to it."""
+"""The view of saved queries and their new papers."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.saved.news import NewPaper, News
 from service.saved.saved_queries import SavedQueryHead
 from service.search.engine import SearchEngine

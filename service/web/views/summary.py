@@ -1,4 +1,4 @@
-"""The whole query in one line: what is started from, in which respects, and among which papers."""
+"""The whole query in one line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -24,8 +24,8 @@ from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
 from tests.support.commands import flat, parsed, run
-from tests.support.examples import aspire_vectors
-from tests.support.examples.tiny_bert import write_frozen_bert
+from tests.support.examples.models import aspire_vectors
+from tests.support.examples.models.tiny_bert import write_frozen_bert
 from tests.support.servers.loopback import free_port
 
 
@@ -190,10 +190,10 @@ def test_snapshots_are_listed_verified_and_rolled_back(tmp_path: Path, hashed_da
 DEMO = """
 import sys
 from functools import partial
-import akin.cli.collection.serving
+import akin.cli.serving.serve
 from akin.cli.app import app
 
-serving = akin.cli.collection.serving
+serving = akin.cli.serving.serve
 serving.index = partial(serving.index, limit=38, encoder="hashing")
 app(sys.argv[1:])
 """

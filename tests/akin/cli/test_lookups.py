@@ -84,5 +84,5 @@ def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
     client = partial(PoliteClient, transport=down, sleep=lambda _: None)
     monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
     shown = index(write_lines(tmp_path, *ENTRIES, name="my.bib"), "--data", tmp_path / "data", "--fetch")
-    assert "arXiv was given up (export.arxiv.org: it answers 503)." in shown
+    assert "arXiv failed (export.arxiv.org: it answers 503)." in shown
     assert "Indexed 1 papers" in shown

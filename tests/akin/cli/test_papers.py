@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 import akin
-from akin.client.answers.papers import PaperList, TitlesAnswer
+from akin.client.responses.papers import PaperList, TitlesAnswer
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS

@@ -12,10 +12,11 @@ import httpx
 import pytest
 
 import akin
-from akin.client import calls, queries
-from akin.client.answers import batches
-from akin.client.answers.matches import MatchedSubmission
-from akin.client.sending import Retries
+from akin.client import params
+from akin.client.batch_results import ResultsReader
+from akin.client.responses import batches
+from akin.client.responses.matches import MatchedSubmission
+from akin.client.retries import Retries
 from models.errors import ServiceError
 from service.api.schemas.batches import (
     BatchOut,
@@ -84,7 +85,7 @@ def test_a_match_of_many_submissions(address: str) -> None:
     reviewers = {"ada": SEEDS[:3], "bo": SEEDS[4:6]}
     with akin.Client(address) as client:
         submissions: list[Any] = [SEEDS[7], {"abstract": "Rivers flood. We forecast floods."}, "nobody"]
-        asked: queries.BatchMatch = {
+        asked: params.BatchMatch = {
             "submissions": submissions,
             "profiles": reviewers,
             "conflicts": [(0, "bo")],
@@ -124,7 +125,7 @@ def test_async_clients_have_the_same(address: str) -> None:
 
 def test_a_result_of_another_shape_is_an_error_not_an_end() -> None:
     """Whatever the service's version: what cannot be read is not passed over."""
-    reader = calls.ResultsReader("id", 0)
+    reader = ResultsReader("id", 0)
     with pytest.raises(ServiceError, match="versions of both"):
         reader.answers(b'{"seed": 0, "paper_id": null, "other": 1}\n')
     assert 0 == reader.start
@@ -206,6 +207,6 @@ def test_the_fields_are_those_of_the_service() -> None:
     """What a batch takes and tells has the same names on both sides."""
     kinds = (SeedsBatchIn, QueriesBatchIn, RecommendationsBatchIn, ProfilesBatchIn, MatchBatchIn)
     taken = {name for kind in kinds for name in kind.model_fields}
-    assert taken == set(queries.BatchRequest.__annotations__)
-    assert set(LargeMatchIn.model_fields) == set(queries.BatchMatch.__annotations__)
+    assert taken == set(params.BatchRequest.__annotations__)
+    assert set(LargeMatchIn.model_fields) == set(params.BatchMatch.__annotations__)
     assert set(BatchOut.model_fields) == set(batches.Batch.__annotations__)

@@ -17,14 +17,14 @@ import pytest
 from pydantic import BaseModel
 
 import akin
-from akin.client import queries
-from akin.client.answers import papers as paper_answers
-from akin.client.answers import ranked
-from akin.client.answers import sentences as sentence_answers
-from akin.client.sending import Retries
+from akin.client import params
+from akin.client.responses import papers as paper_answers
+from akin.client.responses import ranked
+from akin.client.responses import sentences as sentence_answers
+from akin.client.retries import Retries
 from models.errors import InputError, ServiceError
 from service.api.schemas import base, papers
-from service.api.schemas.search import recommendations, search, sentences
+from service.api.schemas.search import filters, query, recommendations, results, search, sentences
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -113,7 +113,7 @@ def test_a_few_words(client: akin.Client) -> None:
 
 def test_recommendations(client: akin.Client) -> None:
     """Seeds and negatives are answered with papers, and with what became of each seed."""
-    seeds: list[queries.Seed] = [{"paper_id": "demo:p03-m07", "facet": "method"}, {"paper_id": "demo:p99"}]
+    seeds: list[params.Seed] = [{"paper_id": "demo:p03-m07", "facet": "method"}, {"paper_id": "demo:p99"}]
     answer = client.recommend(seeds=seeds, negatives=[{"paper_id": "demo:p01-m07"}], limit=3)
     assert 3 == len(answer.results)
     assert [(0, False), (0, True)] == [(seed.seed, seed.negative) for seed in answer.seeds]
@@ -170,7 +170,7 @@ def test_a_problem_is_one_error(client: akin.Client) -> None:
     error = caught.value
     assert (404, "urn:akin:problem:paper-not-found") == (error.status, error.type)
     assert re.fullmatch("[0-9a-f]{32}", error.request_id or "")
-    with pytest.raises(ServiceError, match="expected shape") as caught:
+    with pytest.raises(ServiceError, match="The request cannot be used") as caught:
         client.search(limit=3)
     assert 422 == caught.value.status
 
@@ -218,9 +218,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("akin.client.sending.time.sleep", waited.append)
+    monkeypatch.setattr("akin.client.base_client.time.sleep", waited.append)
     monkeypatch.setattr("akin.client.async_client.anyio.sleep", sleep)
-    monkeypatch.setattr("akin.client.sending.uniform", lambda low, high: high)
+    monkeypatch.setattr("akin.client.retries.uniform", lambda low, high: high)
     return waited
 
 
@@ -328,7 +328,7 @@ def test_importing_is_light() -> None:
 
 
 PAIRS: list[tuple[type, type[BaseModel]]] = [
-    (ranked.SearchAnswer, search.SearchOut),
+    (ranked.SearchAnswer, results.SearchOut),
     (paper_answers.PaperAnswer, base.PaperAnswerOut),
     (paper_answers.FetchedPapers, papers.FetchedOut),
     (paper_answers.PaperList, papers.ListOut),
@@ -373,13 +373,13 @@ def query_fields(body: type[BaseModel]) -> set[str]:
 def test_requests_have_the_fields_of_the_service() -> None:
     """Every keyword of a search is one the service takes, and the other way round."""
     names = set(search.SearchIn.model_fields) - {"query"} | query_fields(search.SearchIn)
-    assert names == set(queries.SearchRequest.__annotations__)
-    assert set(search.FiltersIn.model_fields) == set(queries.Filters.__annotations__)
-    assert names_in(search.UnlikeIn) == set(queries.Unlike.__annotations__)
+    assert names == set(params.SearchRequest.__annotations__)
+    assert set(filters.FiltersIn.model_fields) == set(params.Filters.__annotations__)
+    assert names_in(query.UnlikeIn) == set(params.Unlike.__annotations__)
     assert set(recommendations.RecommendationsIn.model_fields) == set(
-        queries.RecommendationsRequest.__annotations__
+        params.RecommendationsRequest.__annotations__
     )
-    assert names_in(search.SeedIn) == set(queries.Seed.__annotations__)
+    assert names_in(query.SeedIn) == set(params.Seed.__annotations__)
     names = set(sentences.SentenceSearchIn.model_fields) - {"query"}
     names |= query_fields(sentences.SentenceSearchIn)
-    assert names == set(queries.SentenceRequest.__annotations__)
+    assert names == set(params.SentenceRequest.__annotations__)

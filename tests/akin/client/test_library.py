@@ -13,9 +13,9 @@ import pytest
 
 import akin
 from akin.client.client import Client
-from akin.client.queries import NewPaper
+from akin.client.params import NewPaper
 from akin.local.collection import Collection
-from models.errors import InputError, PaperNotFoundError, SnapshotMissingError
+from models.errors import InputError, PaperNotFoundError, ServiceError, SnapshotMissingError
 from service.app import create_app
 from service.settings import Settings
 from tests.support.builds import DEMO_CORPUS, many_papers, write_corpus
@@ -119,7 +119,7 @@ def test_a_collection_answers_as_its_service_does(collection: Collection, client
             each.search(START, facet="method", unlike={"facet": "background"}, limit=4),
             each.search(title="A draft", abstract=DRAFT, sentences=[1], filters={"year_from": 2020}),
             each.search(text="graph networks", words=0.0),
-            each.recommend(seeds, negatives=["demo:p01-m07"], akin_to="all", limit=3),
+            each.recommend(seeds, negatives=["demo:p01-m07"], strategy="all", limit=3),
             each.search_sentences("We release our code.", facet="method", limit=3),
             each.analyze(DRAFT, title="A draft"),
             each.compare(START, {"title": "A draft", "abstract": DRAFT}),
@@ -250,26 +250,35 @@ def test_what_cannot_be_meant_is_said_in_words(
             getattr(asked, method)(*given)
 
 
+# No client can send it.
+NOT_JSON = {"words": float("nan")}
 UNFIT = [
-    ({"limit": 0}, "The query cannot be used: limit is below 1."),
-    ({"limit": "3"}, "limit is no whole number."),
-    ({"facet": "methods"}, "facet is none of 'background', "),
-    ({"sentences": []}, "sentences is empty."),
+    ({"limit": 0}, "The query cannot be used: limit must be at least 1."),
+    ({"limit": "3"}, "limit must be a whole number, not a string."),
+    ({"facet": "methods"}, "facet must be one of 'background', "),
+    ({"sentences": []}, "sentences must not be empty."),
     (
         {"filters": {"yearfrom": 3}},
-        "filters holds a field that is not known here, perhaps meant as year_from",
+        "filters has an unknown field; did you mean year_from? The fields are ",
     ),
-    ({"filters": 3}, "filters is no dictionary."),
-    ({"words": float("nan")}, "words is no finite number."),
+    ({"filters": 3}, "filters must be an object with named fields, not a number."),
+    ({"words": "many"}, "words must be a number, not a string."),
+    (NOT_JSON, "words must be a finite number."),
 ]
 
 
 @pytest.mark.parametrize(("asked", "said"), UNFIT)
-def test_what_does_not_fit_is_named_in_words(collection: Collection, asked: Any, said: str) -> None:
-    """Not in those of what checks it."""
+def test_what_does_not_fit_is_named_in_the_same_words_by_the_service(
+    collection: Collection, client: akin.Client, asked: Any, said: str
+) -> None:
+    """What was expected and the kind of what was given: in this process and over HTTP."""
     with pytest.raises(InputError) as caught:
         collection.search(START, **asked)
     assert said in str(caught.value)
+    if asked != NOT_JSON:
+        with pytest.raises(ServiceError) as answered:
+            client.search(START, **asked)
+        assert said.removeprefix("The query ").rstrip(".") in str(answered.value)
 
 
 def test_a_misspelt_keyword_is_named_with_the_one_meant(
@@ -412,7 +421,7 @@ def test_a_notebook_shows_the_cards_of_the_page(tmp_path: Path, client: akin.Cli
     with akin.index([*DEMO[:9], WHALES], tmp_path / "data", encoder="hashing") as collection:
         shown = collection.search(text="whales sing songs", limit=2)._repr_html_() or ""
         liked = collection.recommend([DEMO[0]["id"], DEMO[1]["id"]], limit=1)._repr_html_() or ""
-    assert "2 of 10 papers akin to “whales sing songs”" in shown
+    assert "2 of 10 papers similar to “whales sing songs”" in shown
     assert "Whales" in shown.split("<h3>")[1]
     assert "&lt;b&gt;" in shown
     assert "<b>" not in shown

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import akin
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.errors import ServiceError
 from service.app import create_app
 from service.search.engine import SearchEngine

@@ -20,7 +20,7 @@ from models.encoder import load_encoder
 from models.errors import AkinError, InputError, UnknownNameError
 from models.training.loop import LoopSettings, rate_at
 from models.types import unseen
-from tests.support.examples.training_sets import LOW_RANK, write_run
+from tests.support.examples.models.training_sets import LOW_RANK, write_run
 
 OTHER_SET = '[[sets]]\npath = "set"\nobjective = { name = "mnrl" }\n'
 
@@ -185,7 +185,7 @@ def test_training_stops_where_nothing_gets_better(tmp_path: Path) -> None:
         (lambda text: text.replace("in-batch", "inbatch"), UnknownNameError, "in-batch"),
         (lambda text: text.replace("temperature", "temprature"), InputError, "temprature"),
         (lambda text: text.replace('path = "set"', 'path = "absent"', 1), InputError, "akin train data"),
-        (lambda text: text + "[", InputError, "no TOML file"),
+        (lambda text: text + "[", InputError, "not a TOML file"),
         (
             lambda text: (
                 text.replace('[held_out]\npath = "set"\ndistances = ["single"]\n', "") + "patience = 1"

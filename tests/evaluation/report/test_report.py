@@ -14,7 +14,7 @@ from evaluation.run import Run
 from evaluation.statistics.summary import Row, summarise
 from models.errors import InputError, StorageError
 from models.types import Alignment, RankedPaper
-from tests.support.examples.report_examples import (
+from tests.support.examples.evaluation.report_examples import (
     collection,
     of_class,
     paper,

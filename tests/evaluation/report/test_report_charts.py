@@ -9,7 +9,14 @@ import pytest
 from evaluation.measures import per_query
 from evaluation.report.charts import Dot, Point, dots, heat_map, scatter, ticks
 from evaluation.statistics.summary import compare
-from tests.support.examples.report_examples import collection, of_class, parsed, runs, text_of, written
+from tests.support.examples.evaluation.report_examples import (
+    collection,
+    of_class,
+    parsed,
+    runs,
+    text_of,
+    written,
+)
 
 
 def test_facet_charts_show_every_system_and_facet(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatEr
 from models.registry import resolve
 from models.types import Facet
 from tests.support.builds import ROOT
-from tests.support.examples.csfcube_figures import (
+from tests.support.examples.evaluation.csfcube_figures import (
     AUTHORS_NAMES,
     MEASURED,
     SCRIPT,

@@ -21,7 +21,7 @@ from models.encoder import Encoder
 from models.errors import BrokenRowError, CollectionMissingError, EncoderError, InputError
 from models.types import Paper, Sentence
 from tests.support.builds import DEMO_CORPUS
-from tests.support.examples.set_examples import EXAMPLES, lines, write
+from tests.support.examples.evaluation.set_examples import EXAMPLES, lines, write
 from tests.support.outside_data import outside_data
 
 

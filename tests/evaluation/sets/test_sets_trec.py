@@ -11,7 +11,7 @@ from evaluation.run import Run
 from evaluation.sets.aspire.treccovid import TreccovidRfSet, draw_queries, split_topics
 from evaluation.sets.doris_mae import RELEVANT_FROM
 from models.errors import CorpusFormatError, InputError
-from tests.support.examples.set_examples import EXAMPLES, example, lines, query, reader_of, write
+from tests.support.examples.evaluation.set_examples import EXAMPLES, example, lines, query, reader_of, write
 
 
 def test_treccovid_reads_the_prepared_files(tmp_path: Path) -> None:

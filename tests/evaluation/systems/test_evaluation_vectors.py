@@ -12,7 +12,15 @@ from evaluation.systems.vectors import VectorCache, VectorSource, digest_of, enc
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import EncoderMismatchError, InputError, StorageError
-from tests.support.examples.system_examples import METHOD, PAPERS, WHOLE, Counting, collection, ignore, paper
+from tests.support.examples.evaluation.system_examples import (
+    METHOD,
+    PAPERS,
+    WHOLE,
+    Counting,
+    collection,
+    ignore,
+    paper,
+)
 
 
 def test_a_paper_is_encoded_once(hashing: Encoder, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from evaluation.baselines.lexical import Bm25, TfIdf, words
 from evaluation.baselines.word_vectors import WordVectors, train
-from tests.support.examples.system_examples import PAPERS
+from tests.support.examples.evaluation.system_examples import PAPERS
 
 
 def test_words_are_stemmed_without_stop_words() -> None:

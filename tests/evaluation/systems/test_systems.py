@@ -21,7 +21,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
-from tests.support.examples.system_examples import (
+from tests.support.examples.evaluation.system_examples import (
     METHOD,
     OTHERS,
     PAPERS,

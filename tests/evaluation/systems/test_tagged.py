@@ -22,8 +22,8 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS
-from tests.support.examples.set_examples import lines, write
-from tests.support.examples.system_examples import METHOD, WHOLE, LastIsMethod, collection, ignore
+from tests.support.examples.evaluation.set_examples import lines, write
+from tests.support.examples.evaluation.system_examples import METHOD, WHOLE, LastIsMethod, collection, ignore
 
 # The collection takes the first sentence for the method, the tagger the second.
 OTHERWISE = replace(METHOD, selected=(0,))

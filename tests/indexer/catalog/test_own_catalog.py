@@ -15,7 +15,7 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
 from indexer.snapshot.folder import current_generation, generations, read_manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence

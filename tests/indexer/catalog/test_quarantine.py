@@ -16,7 +16,7 @@ from indexer.collection.changes import Absorbed, absorb, delete_papers
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.embed import embed
 from indexer.snapshot.folder import generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError, EncoderError, StorageError, WeightsError
 from models.types import Paper, Sentence

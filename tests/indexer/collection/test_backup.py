@@ -22,7 +22,7 @@ from indexer.collection.build import KEEP, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.snapshot.folder import verify
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import BuildLockedError, InputError, StorageError
 from service.app import create_app

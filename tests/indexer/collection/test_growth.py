@@ -16,7 +16,7 @@ from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
 from indexer.index.vector_index import build_index
 from indexer.snapshot.folder import current_generation, generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
 from models.types import EncoderSpec, Filters, Paper, Sentence

@@ -17,7 +17,7 @@ from indexer.collection.purge import purge_papers
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BuildLockedError
 from service.search.engine import SearchEngine

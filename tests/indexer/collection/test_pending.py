@@ -11,7 +11,7 @@ from indexer.collection.growth import grow
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence

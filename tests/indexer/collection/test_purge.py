@@ -16,7 +16,7 @@ from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.purge import Purge, purge_papers
 from indexer.files.durable import writer_lock
 from indexer.snapshot.folder import generations, snapshot_folder, verify
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BatchNotFoundError, BuildLockedError, StorageError
 from models.types import Paper, Sentence

@@ -17,7 +17,8 @@ from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.snapshot.folder import current_generation, generations
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from models.annotator import Annotator
 from models.encoder import Encoder, load_encoder
 from models.errors import (
     BuildLockedError,
@@ -26,11 +27,11 @@ from models.errors import (
     SnapshotCorruptError,
     StorageError,
 )
-from models.types import EncodedPaper, Paper, Sentence
+from models.types import EncodedPaper, Facet, Paper, Sentence
 from service.search.engine import SearchEngine
-from tests.support.annotators import annotated
+from tests.support.annotators import KEYWORDS, KeywordTagger, annotated
 from tests.support.builds import Counting, build_quietly, many_papers, quiet, write_corpus
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 N_PAPERS = 30
 TENS = Bounds(part=10)
@@ -102,6 +103,32 @@ def ids_of(data: Path) -> set[str]:
     """The papers that are served."""
     snapshot = open_snapshot(data)
     return {snapshot.paper(int(position)).id for position in snapshot.positions}
+
+
+def test_facets_are_told_anew_by_another_tagger(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update of Akin: nothing else is asked for; facets that the corpus gives stay."""
+    text = {"title": "t", "abstract": ["Lakes rise.", "We count ducks."]}
+    rows = [{**text, "id": "told"}, {**text, "id": "given", "facets": ["other", "result"]}]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", rows), tmp_path, hashing)
+    before = open_snapshot(tmp_path)
+    monkeypatch.setitem(KEYWORDS, "count", Facet.METHOD)
+    updated = Annotator(hashing, tagger=KeywordTagger("keywords, updated"))
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        with reindex_lock(tmp_path):
+            arguments = BuildArguments(encoder=hashing.spec.name, device="cpu")
+            done = prepare(tmp_path, updated, catalog, arguments=arguments, on_progress=quiet)
+        publish_prepared(tmp_path, done, updated, catalog, on_progress=quiet, keep=KEEP)
+    facets = [
+        [[sentence.facet for sentence in snapshot.paper(position).sentences] for position in (0, 1)]
+        for snapshot in (before, open_snapshot(tmp_path))
+    ]
+    given = [Facet.OTHER, Facet.RESULT]
+    assert [
+        [[Facet.BACKGROUND, Facet.BACKGROUND], given],
+        [[Facet.BACKGROUND, Facet.METHOD], given],
+    ] == facets
 
 
 class Busy(Counting):

@@ -12,12 +12,12 @@ from indexer.collection.tuning import EFFORTS, K, tried_efforts, tune
 from indexer.index.backends.faiss_codes import FaissCodesIndex
 from indexer.index.vector_index import VectorIndex, build_index
 from indexer.snapshot.folder import current_generation, read_manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import InputError
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.commands import flat
-from tests.support.examples.clusters import clustered
+from tests.support.examples.models.clusters import clustered
 
 
 @pytest.fixture(scope="module")

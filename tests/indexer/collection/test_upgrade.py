@@ -14,7 +14,7 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.upgrade import upgrade
 from indexer.snapshot.folder import generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from indexer.words.file import WORDS
 from models.checksums import digest_of
 from models.encoder import Encoder

@@ -70,8 +70,8 @@ def test_a_broken_element_is_reported_and_passed_over(tmp_path: Path) -> None:
     report = CorpusReport()
     assert ["a", "b"] == [found.id for found in read_corpus(path, report=report)]
     assert [3, 4, 4] == [broken.line for broken in report.broken_rows]
-    assert "no valid JSON" in report.broken_rows[0].reason
-    assert "no JSON object" in report.broken_rows[1].reason
+    assert "not valid JSON" in report.broken_rows[0].reason
+    assert "not a JSON object" in report.broken_rows[1].reason
 
 
 def test_the_first_element_may_be_broken_or_large(tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ def write(tmp_path: Path) -> WriteFn:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ("{", "no valid JSON"),
-        ("[1]", "no JSON object"),
-        ('{"id": "x", "title": "T", "abstract": NaN}', "no valid JSON"),
-        ('{"id": "x", "title": "T", "abstract": "\\ud800"}', "no valid JSON"),
-        (b'{"id": "x", "title": "T", "abstract": "\xff"}\n', "no valid JSON"),
-        ('{"id":' + "[" * 100_000, "no valid JSON"),
+        ("{", "not valid JSON"),
+        ("[1]", "not a JSON object"),
+        ('{"id": "x", "title": "T", "abstract": NaN}', "not valid JSON"),
+        ('{"id": "x", "title": "T", "abstract": "\\ud800"}', "not valid JSON"),
+        (b'{"id": "x", "title": "T", "abstract": "\xff"}\n', "not valid JSON"),
+        ('{"id":' + "[" * 100_000, "not valid JSON"),
         ({"title": "T", "abstract": "A."}, "no id"),
         ({"id": "x", "abstract": "A."}, "no title"),
         ({"id": "x", "title": "T"}, "no abstract"),
@@ -195,7 +195,7 @@ def test_an_empty_file(write: WriteFn, content: bytes) -> None:
 @pytest.mark.parametrize("content", [b"%PDF-1.7\n\0\0", bytes(range(256)), "a,b".encode("utf-16-le")])
 def test_a_binary_file(write: WriteFn, content: bytes) -> None:
     """What holds NUL bytes is no text."""
-    with pytest.raises(CorpusFormatError, match="is no text"):
+    with pytest.raises(CorpusFormatError, match="is not text"):
         read_corpus(write(content))
 
 

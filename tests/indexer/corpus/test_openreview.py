@@ -47,7 +47,7 @@ def test_a_document_that_is_cut_short_or_too_large(tmp_path: Path, monkeypatch: 
     path = _write(tmp_path, text[:-5])
     report = CorpusReport()
     assert [] == list(read_corpus(path, report=report))
-    assert "no valid JSON" in reasons(path)[0][1]
+    assert "not valid JSON" in reasons(path)[0][1]
     monkeypatch.setattr(openreview, "MAX_DOCUMENT_BYTES", len(text) - 1)
     with pytest.raises(BrokenFileError, match="write one paper a line"):
         list(read_corpus(_write(tmp_path, text), on_error="fail"))

@@ -15,7 +15,7 @@ from indexer.corpus.read import read_corpus
 from indexer.encoding.parts import EncodeHere, Part
 from indexer.files.durable import discard_folder, writer_lock
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence

@@ -11,8 +11,8 @@ from indexer.index.backends.faiss_flat import FlatIndex
 from indexer.index.backends.faiss_ivfsq import IvfSqIndex
 from indexer.index.vector_index import VectorIndex, _serving_backend, build_index, check_backend, load_index
 from models.errors import DeviceFullError, InputError
-from tests.support.examples.clusters import clustered
-from tests.support.examples.gpu_faiss import GIB, FaissOnGpus
+from tests.support.examples.models.clusters import clustered
+from tests.support.examples.models.gpu_faiss import GIB, FaissOnGpus
 
 N_ROWS, DIM, K = 12_000, 32, 100
 ON_GPUS = ("flat", "ivfsq")

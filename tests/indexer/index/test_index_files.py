@@ -15,7 +15,7 @@ from indexer.index.vector_index import (
     load_index,
 )
 from models.errors import InputError, SnapshotCorruptError, StorageError, UnknownNameError
-from tests.support.examples.clusters import clustered
+from tests.support.examples.models.clusters import clustered
 
 WITH_FILE = ("hnsw", "ivfpq", "ivfsq")
 DIM = 32

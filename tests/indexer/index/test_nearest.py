@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from indexer.index.backends.nearest import nearest_rows, rescored
-from tests.support.examples.clusters import clustered
+from tests.support.examples.models.clusters import clustered
 
 
 def test_half_and_single_precision_rows_score_alike() -> None:

@@ -20,7 +20,7 @@ from indexer.snapshot.folder import (
     verify,
 )
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Paper, Sentence
 from service.cache.digests import generation_digest

@@ -21,7 +21,8 @@ from indexer.snapshot.folder import (
     verify,
 )
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import Snapshot, open_snapshot, served_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.checksums import digest_of
 from models.encoder import Encoder, load_encoder
 from models.errors import (

@@ -13,7 +13,7 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.snapshot import folder
 from indexer.snapshot.folder import verify
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.checksums import sha256_of
 from models.encoder import Encoder
 from models.errors import SnapshotCorruptError

@@ -9,7 +9,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from indexer.collection.merging import compact
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from indexer.words.collection import CollectionWords
 from indexer.words.file import SegmentWords, words_of
 from models.checksums import hash64

@@ -15,7 +15,7 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from tests.support.annotators import FirstColumns, KeywordTagger, annotated
 from tests.support.builds import Counting
-from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert
+from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from models.errors import WeightsError
 from models.training.examples import Example, TrainingSet
 from models.types import Precision
 from tests.support.commands import run
-from tests.support.examples.tiny_bert import WORDS, paper
+from tests.support.examples.models.tiny_bert import WORDS, paper
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 # Named as each architecture names them; 60 positions each, so that the long paper is cut.

@@ -15,7 +15,7 @@ from models.encoders.contextual import ContextualEncoder
 from models.errors import WeightsError
 from models.text.sentences import sentences_from_list
 from models.types import Paper
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 WEIGHT = "encoder.layer.1.output.dense.weight"
 

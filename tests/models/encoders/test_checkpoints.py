@@ -19,7 +19,7 @@ from models.training.rhetoric.phrases import Example
 from models.transport import SERVING
 from models.types import Unit
 from service.search.rerank import default_tau
-from tests.support.examples.tiny_bert import paper, write_tiny_bert
+from tests.support.examples.models.tiny_bert import paper, write_tiny_bert
 
 PAPER = paper("Graph transport", "We show a result.", "Encoders of papers, a method.")
 

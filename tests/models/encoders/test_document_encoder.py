@@ -6,9 +6,9 @@ from fastapi.testclient import TestClient
 from models.encoder import load_encoder
 from service.app import create_app
 from service.settings import Settings
+from tests.support.answers import explained
 from tests.support.builds import DEMO_CORPUS, build_quietly
-from tests.support.examples.tiny_bert import write_tiny_bert
-from tests.support.scores import explained
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from models.encoder import load_encoder
 from models.encoders.wordpieces import plan_batches
 from models.errors import DeadlineError, EncoderError
 from models.interruption import set_interruption
-from tests.support.examples.tiny_bert import PAPERS, paper, write_tiny_bert
+from tests.support.examples.models.tiny_bert import PAPERS, paper, write_tiny_bert
 
 # How torch fails for want of memory: on a GPU with a class of its own, on a CPU with words only.
 NO_MEMORY = [

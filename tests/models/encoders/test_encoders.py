@@ -9,8 +9,8 @@ from models.checkpoints.checkpoints import DocumentPooling, Pooling, locate_chec
 from models.encoder import load_encoder
 from models.errors import EncoderError
 from models.types import Precision, Unit
-from tests.support.examples import aspire_vectors
-from tests.support.examples.tiny_bert import (
+from tests.support.examples.models import aspire_vectors
+from tests.support.examples.models.tiny_bert import (
     PAPERS,
     PlainEncoder,
     paper,
@@ -213,7 +213,7 @@ def test_layers_keep_their_norms(minilm):
 
 def test_layers_that_are_not_there_are_refused(tiny):
     """A number past the last layer, and one that counts from the end."""
-    with pytest.raises(EncoderError, match=r"\[3\] were asked for; .*tiny' has layers 0 .* to 2"):
+    with pytest.raises(EncoderError, match=r"\[3\] were requested; .*tiny' has layers 0 .* to 2"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(3,))
     with pytest.raises(EncoderError, match=r"\[-1\]"):
         load_encoder(str(tiny), device="cpu").encode([PAPERS["plain"]], layers=(-1,))

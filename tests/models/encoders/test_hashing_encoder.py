@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.encoders.hashing import HashingEncoder
-from tests.support.examples.tiny_bert import paper
+from tests.support.examples.models.tiny_bert import paper
 
 
 def test_hashing_gives_the_pinned_numbers():

@@ -15,7 +15,7 @@ from models.checkpoints.checkpoints import CHECKPOINTS, WEIGHTS, locate_checkpoi
 from models.encoder import load_encoder
 from models.errors import WeightsError
 from models.types import Unit
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 NEWEST = "c0ffee" * 6 + "c0de"  # the commit that "main" names on the hub
 

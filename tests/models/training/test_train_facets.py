@@ -25,7 +25,7 @@ from models.training.facets import (
     train_tagger,
 )
 from models.types import Facet, Paper
-from tests.support.examples.tiny_bert import paper
+from tests.support.examples.models.tiny_bert import paper
 
 SAID = {
     Facet.BACKGROUND: "Lakes are studied by many.",

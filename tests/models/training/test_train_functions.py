@@ -34,7 +34,7 @@ from models.training.rhetoric.objectives import OBJECTIVES
 from models.training.rhetoric.phrases import Example
 from models.types import Paper, Sentence
 from tests.support.builds import quiet
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 
 QUICK = HeadSettings(dim=4, n_epochs=4, learning_rate=0.02)
 N_LABELS, N_INPUTS = 4, 12

@@ -8,7 +8,7 @@ import pytest
 from models.errors import DeadlineError, InputError
 from models.interruption import set_interruption
 from models.transport import Plans, Scorer, best_papers, score_papers
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 TRANSPORT = [Scorer.OT, Scorer.EXACT_OT]
 

@@ -11,7 +11,7 @@ from models.transport import Plans, Scorer, score_papers
 from service.context import Deadline, set_deadline
 from service.search import rerank
 from service.search.rerank import compare
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 
 @pytest.mark.parametrize("cells", [1, 100, 1_000, 10**9])

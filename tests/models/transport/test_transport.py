@@ -23,7 +23,7 @@ from models.transport import (
 from models.transport import compiled as compilation
 from models.transport.kernels import _check_shapes, _checked_weights
 from models.transport.newton import STALLED
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 UNIT, RAW = 1.0, 12.0
 

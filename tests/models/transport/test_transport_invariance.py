@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.transport import REFERENCE, Plan, Plans, Scorer, score_papers
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 RAW = 12.0
 

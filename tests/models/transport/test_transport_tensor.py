@@ -8,7 +8,7 @@ from torch import Tensor
 from models.errors import InputError
 from models.transport import Scorer, TransportSettings, score_papers
 from models.transport.tensor import TensorPlans, score_batch
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 N_PAPERS = 24
 SCORERS = [scorer for scorer in Scorer if scorer is not Scorer.EXACT_OT]  # that leaves the device

@@ -8,7 +8,7 @@ from models.errors import DeviceFullError, InputError
 from models.transport import Scorer, score_papers
 from models.transport.whole import WholeCollection
 from models.types import PackedVectors
-from tests.support.examples.vectors import clustered_vectors
+from tests.support.examples.models.vectors import clustered_vectors
 
 N_PAPERS = 40
 

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from service.access import keys as auth
 from service.access.api_keys import Keys, Scope

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from service.api.exports import CSV_COLUMNS, Feed, to_atom, to_bibtex, to_csv, to_ris
 from service.api.schemas.base import PaperOut
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
+from tests.support.answers import NO_WORDS
 from tests.support.examples.bibtex import entries, typeset
-from tests.support.scores import NO_WORDS
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 HOSTILE = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ def test_it_is_short(document: dict[str, Any]) -> None:
     """What all operations share stands in it once."""
     n_operations = sum(map(len, document["paths"].values()))
     assert len(json.dumps(document)) < 6_000 * n_operations
+
+
+def test_it_names_the_version(document: dict[str, Any]) -> None:
+    """Of Akin, as `akin --version` does."""
+    assert version("akin") == document["info"]["version"]
 
 
 def test_no_module_shows(document: dict[str, Any]) -> None:

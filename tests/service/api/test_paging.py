@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from indexer.index.vector_index import VectorIndex
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.types import Hits
 from service.app import create_app
@@ -25,8 +26,8 @@ from service.search.aspect import Part
 from service.search.candidates import find_candidates, list_candidates
 from service.search.engine import SearchEngine
 from service.settings import Settings
+from tests.support.answers import warned
 from tests.support.examples.long_lists import N_PAPERS, build_many
-from tests.support.warned import warned
 
 SHARED = SecretStr("0123456789abcdef" * 2)
 BODY: dict[str, Any] = {"query": {"paper_id": "many/17"}}
@@ -294,14 +295,14 @@ def test_few_papers_left_out_are_left_out_like_many(many_data: Path, n_excluded:
     assert not {c.position for c in everything[:n_excluded]} & {c.position for c in found}
 
 
-@pytest.mark.parametrize("akin_to", ["some", "all"])
-def test_recommendations_are_read_page_by_page(client: TestClient, akin_to: str) -> None:
+@pytest.mark.parametrize("strategy", ["any", "all"])
+def test_recommendations_are_read_page_by_page(client: TestClient, strategy: str) -> None:
     """Pages of any size are one list: every paper but the seeds, none twice."""
     seeds = [{"paper_id": "many/17"}, {"paper_id": "many/400"}]
     body: dict[str, Any] = {
         "seeds": seeds,
         "negatives": [{"paper_id": "many/9"}],
-        "akin_to": akin_to,
+        "strategy": strategy,
         "include": [],
     }
     read: list[str] = []

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from service.app import create_app
 from service.settings import Settings
-from tests.support.scores import explained
+from tests.support.answers import explained
 
 ID = "demo:p03-m07"
 TEXT = {"title": "A draft", "abstract": "Rivers flood towns. We fit a graph network to gauges."}
@@ -56,10 +56,10 @@ MIXED: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("akin_to", ["some", "all"])
-def test_alignments_sum_to_the_score(client: TestClient, akin_to: str) -> None:
+@pytest.mark.parametrize("strategy", ["any", "all"])
+def test_alignments_sum_to_the_score(client: TestClient, strategy: str) -> None:
     """Seeds of all kinds and negatives: minus the weighted distances is the score, and scores descend."""
-    answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), akin_to=akin_to, limit=20)
+    answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), strategy=strategy, limit=20)
     scores = [result["score"] for result in answer["results"]]
     assert (20, sorted(scores, reverse=True)) == (len(scores), scores)
     for result in answer["results"]:
@@ -73,7 +73,7 @@ def test_alignments_sum_to_the_score(client: TestClient, akin_to: str) -> None:
 
 def test_an_alignment_names_its_seed(client: TestClient) -> None:
     """Its seed, whether that is a negative one, and a sentence of it that was chosen."""
-    answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), akin_to="all")
+    answer = recommend(client, *MIXED, negatives=by_id("demo:p05-m05"), strategy="all")
     chosen = {(seed["seed"], seed["negative"]): seed["selected"] for seed in answer["seeds"]}
     assert [(0, False), (1, False), (2, False), (3, False), (0, True)] == list(chosen)
     assert [0, 2] == chosen[1, False]
@@ -110,9 +110,9 @@ def test_the_order_and_repetition_of_seeds_do_not_matter(client: TestClient) -> 
 def test_a_weight_draws_results_to_its_seed(client: TestClient) -> None:
     """A seed with nearly all the weight decides as if it were alone, under both ways to be akin."""
     alone = found(recommend(client, *by_id("demo:p00-m03"), filters={"exclude_ids": [ID]}))
-    for akin_to in ("some", "all"):
+    for strategy in ("any", "all"):
         heavy = by_id("demo:p00-m03", weight=100) + by_id(ID, weight=0.01)
-        assert alone == found(recommend(client, *heavy, akin_to=akin_to))
+        assert alone == found(recommend(client, *heavy, strategy=strategy))
 
 
 def test_seeds_and_negatives_are_never_returned(client: TestClient) -> None:
@@ -196,7 +196,7 @@ def test_five_hundred_seeds_are_answered_in_little(client: TestClient) -> None:
     """The answer stays small though all of them count, and one paper may be a seed in several respects."""
     ids = [f"demo:p0{i}-m0{j}" for i in range(9) for j in range(10)]
     seeds = [seed for facet in ("method", "background") for seed in by_id(*ids, facet=facet)]
-    answer = recommend(client, *(seeds * 3)[:500], akin_to="all")
+    answer = recommend(client, *(seeds * 3)[:500], strategy="all")
     assert [f"demo:p09-m0{j}" for j in range(10)] == sorted(found(answer))
     assert 500 == len(answer["seeds"]) + len(answer["unresolved"])
     assert 200_000 > len(json.dumps(answer["results"]))
@@ -235,7 +235,7 @@ BAD_REQUESTS: list[Any] = [
     {"seeds": [{"paper_id": ID, "weight": 0}]},
     {"seeds": [{"paper_id": ID, "weight": "1"}]},
     {"seeds": [{"paper_id": ID, "surprise": 1}]},
-    {"seeds": by_id(ID), "akin_to": "none"},
+    {"seeds": by_id(ID), "strategy": "none"},
     {"seeds": by_id(ID), "negative_weight": 0},
     {"seeds": by_id(ID), "limit": 101},
     {"seeds": by_id(ID), "surprise": 1},

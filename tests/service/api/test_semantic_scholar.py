@@ -156,7 +156,7 @@ def test_the_package_raises_its_own_errors(scholar: SemanticScholar) -> None:
         scholar.get_recommended_papers("DOI:10.1/none")
     with pytest.raises(ObjectNotFoundException, match="No paper of this collection"):
         scholar.get_paper("nobody")
-    with pytest.raises(BadQueryParametersException, match="name 2 of the fields"):
+    with pytest.raises(BadQueryParametersException, match="fields: name 2 is not a field of papers"):
         scholar.get_recommended_papers("p7", fields=["title", "garbage"])
 
 

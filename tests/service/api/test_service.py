@@ -13,9 +13,9 @@ from service import settings
 from service.api.errors import status_of
 from service.app import create_app
 from service.settings import Settings
+from tests.support.answers import explained
 from tests.support.builds import ROOT
 from tests.support.clients import search
-from tests.support.scores import explained
 
 
 @pytest.fixture(scope="module")
@@ -214,18 +214,22 @@ def test_what_is_not_there_is_a_problem(client: TestClient, path: str) -> None:
 @pytest.mark.parametrize(
     ("body", "where", "problem"),
     [
-        ({"query": SOME_PAPER, "fillters": {}}, "body", "perhaps meant as filters; it may have"),
-        ({"query": SOME_PAPER, "filters": {"yearfrom": 2020}}, "body.filters", "perhaps meant as year_from;"),
-        ({"query": {**SOME_PAPER, "zzz": 1}}, "body.query", "not known here; it may have paper_id"),
-        ({"query": SOME_PAPER, "x" * 100_000: 1}, "body", "not known here; it may have"),
-        ({"query": SOME_PAPER, **{f"x{n}": 1 for n in range(9_000)}}, "body", "not known here; it may"),
+        (
+            {"query": SOME_PAPER, "fillters": {}},
+            "body",
+            "unknown field; did you mean filters? The fields are",
+        ),
+        ({"query": SOME_PAPER, "filters": {"yearfrom": 2020}}, "body.filters", "did you mean year_from?"),
+        ({"query": {**SOME_PAPER, "zzz": 1}}, "body.query", "has an unknown field. The fields are paper_id"),
+        ({"query": SOME_PAPER, "x" * 100_000: 1}, "body", "has an unknown field. The fields are"),
+        ({"query": SOME_PAPER, **{f"x{n}": 1 for n in range(9_000)}}, "body", "has an unknown field."),
         (
             {"query": {"abstract": [" "]}},
             "body.query.abstract",
             "the abstract, or a sentence of it, is blank",
         ),
-        ({"query": {"abstract": []}}, "body.query.abstract", "at least 1 item"),
-        ({"query": SOME_PAPER, "facet": "method", "sentences": [0]}, "body", "choose sentences or a facet"),
+        ({"query": {"abstract": []}}, "body.query.abstract", "must not be empty"),
+        ({"query": SOME_PAPER, "facet": "method", "sentences": [0]}, "body", "give sentences or a facet"),
     ],
 )
 def test_an_error_names_the_field(

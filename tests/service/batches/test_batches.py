@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import CATALOG_FILE
 from indexer.snapshot.folder import generations
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
 from service.access.api_keys import Keys, Scope
@@ -169,7 +169,7 @@ def test_recommendations_are_answered_each_as_alone(client: TestClient) -> None:
             "negatives": [IDS[9]],
             "limit": 3,
         },
-        {"seeds": IDS[2:6], "akin_to": "all", "filters": {"year_from": 2020}},
+        {"seeds": IDS[2:6], "strategy": "all", "filters": {"year_from": 2020}},
         {"seeds": ["nobody"]},
     ]
     asked = [bodies[0] | {"name": "ada"}, *bodies[1:]]

@@ -16,7 +16,7 @@ from models.errors import EncoderError
 from models.types import Paper
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsOut
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.api.schemas.search.sentences import SentenceSearchOut
 from service.app import create_app
 from service.cache.annotations import CachedAnnotator, CachedEncoder

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP, BuildArguments, build
 from indexer.collection.reindex import prepare, publish_prepared
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import load_annotator
 from models.errors import SnapshotCorruptError
 from service.app import create_app
@@ -21,7 +21,7 @@ from service.search.engine import SearchEngine
 from service.settings import Settings
 from service.timings import Timings
 from tests.support.builds import many_papers, quiet, write_corpus
-from tests.support.examples.tiny_bert import write_tiny_bert
+from tests.support.examples.models.tiny_bert import write_tiny_bert
 from tests.support.servers.patience import soon
 
 N_PAPERS = 20

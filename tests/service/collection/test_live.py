@@ -22,7 +22,7 @@ from indexer.collection.growth import grow
 from indexer.collection.publishing import rollback
 from indexer.snapshot.folder import current_generation, generations
 from indexer.snapshot.manifest import Manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import ServiceError
 from models.types import Filters

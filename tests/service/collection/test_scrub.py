@@ -14,7 +14,7 @@ from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
 from indexer.snapshot.folder import current_generation, read_manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import SnapshotCorruptError
 from models.types import Paper, Sentence

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from akin.cli.search import matching
+from akin.cli.search import match
 from indexer.files.durable import folder_lock
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 from tests.support.builds import DEMO_CORPUS
@@ -155,7 +155,7 @@ def test_a_match_that_fails_leaves_all_as_it_was(
         def write(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(matching, "write_report", write)
+        monkeypatch.setattr(match, "write_report", write)
         run("match", files / "submissions.jsonl", files / "profiles", "--out", tmp_path, *OPTIONS, status=130)
     else:
         few = (*OPTIONS[:2], "--reviewers", "3", "--quota", "1")

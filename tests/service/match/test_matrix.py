@@ -143,7 +143,7 @@ _ON_A_SMALL_DISK = """
 import sys
 from pathlib import Path
 import numpy as np
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.errors import StorageError
 from service.match.affinity import Affinities
 from service.match.matrix import affinity_matrix

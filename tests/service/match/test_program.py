@@ -91,13 +91,13 @@ def test_quotas(read: ReadFn, tmp_path: Path) -> None:
         ("conflicts", "\nno,one\nno,one\n", 3, "there is no submission 'no'"),
         ("conflicts", '"s1\nx",bo@example.org\n', 2, "there is no submission"),
         ("conflicts", "s1,%s\n" % ("x" * 200_000), 1, "field larger than"),
-        ("quotas", "bo@example.org,2\nbo@example.org,many\n", 2, "'many' is no number"),
+        ("quotas", "bo@example.org,2\nbo@example.org,many\n", 2, "'many' is not a number"),
         ("quotas", "bo@example.org,2\ncy,1\n", 2, "there is no profile 'cy'"),
-        ("quotas", "bo@example.org,many\n", 1, "'many' is no number"),
-        ("quotas", "empty,many\n", 1, "'many' is no number"),
+        ("quotas", "bo@example.org,many\n", 1, "'many' is not a number"),
+        ("quotas", "empty,many\n", 1, "'many' is not a number"),
         ("quotas", "bo@exmaple.org,2\n", 1, "there is no profile 'bo@exmaple.org'"),
         ("quotas", "bo@example.org,1\nbo@example.org,2\n", 2, "another quota"),
-        ("quotas", "bo@example.org,²\n", 1, "'²' is no number"),
+        ("quotas", "bo@example.org,²\n", 1, "'²' is not a number"),
     ],
 )
 def test_a_line_that_cannot_be_used_is_named(
@@ -211,11 +211,11 @@ def test_a_folder_that_would_lose_somebody(read: ReadFn, tmp_path: Path) -> None
         read(folder)
     other.unlink()
     (folder / "area chairs").mkdir()
-    with pytest.raises(InputError, match="'area chairs' is no file"):
+    with pytest.raises(InputError, match="'area chairs' is not a file"):
         read(folder)
     (folder / "area chairs").rmdir()
     (folder / "bo.jsonl").symlink_to("nowhere")
-    with pytest.raises(InputError, match=r"'bo\.jsonl' is no file"):
+    with pytest.raises(InputError, match=r"'bo\.jsonl' is not a file"):
         read(folder)
     (folder / "bo.jsonl").unlink()
     path.rename(os.fsdecode(os.fsencode(folder) + b"/ad\xe0.jsonl"))

@@ -36,7 +36,7 @@ def test_a_profile_is_kept_replaced_and_forgotten(profiles: Profiles) -> None:
     assert [ADA, ADA] == profiles.named(["ada", "ada"], owner="me")
     profiles.remove("ada", owner="me")
     profiles.remove("ada", owner="me")
-    with pytest.raises(ProfileNotFoundError, match="1 of the profiles named are none of yours"):
+    with pytest.raises(ProfileNotFoundError, match="1 of the profiles named are unknown"):
         profiles.named(["ada"], owner="me")
     assert [Profile("ada", ("p5",))] == profiles.named(["ada"], owner="you")
 

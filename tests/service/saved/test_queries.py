@@ -11,7 +11,7 @@ from defusedxml import ElementTree
 from fastapi.testclient import TestClient
 
 from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.search.engine import SearchEngine
@@ -232,7 +232,7 @@ def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
                 read.headers["content-type"].split(";")[0],
             )
             assert [
-                ("Whales", "/?paper=w%2F1"),
+                ("Whales", "http://testserver/?paper=w%2F1"),
                 ("<b>Songs</b> & whales", 'https://x.org/a?b=1&c="2"'),
             ] == sorted(entries(read.content), reverse=True)
             seen = client.get(f"{path}/new", **as_me).json()["seen_up_to"]
@@ -245,6 +245,25 @@ def test_a_feed_is_read_by_whoever_knows_its_address(data: Path) -> None:
             assert (200, 404) == (client.get(later).status_code, client.get(address).status_code)
             keys.revoke("me")
             soon(lambda: client.get(later).status_code == 401)
+
+
+def test_links_of_a_feed_are_whole(data: Path) -> None:
+    """A reader of feeds follows them as they stand: by the setting, or by the host that was asked."""
+
+    def links(client: TestClient, path: str, host: str) -> list[str]:
+        read = client.get(path, headers={"host": host}).content
+        return [each.attrib["href"] for each in ElementTree.fromstring(read).iter(f"{ATOM}link")]
+
+    with serving(data) as client:
+        saved = save(client)
+        path = client.post(f"{saved}/feed").json()["feed"]
+        add(client, WHALES)
+        for host, root in (("localhost:9000", "localhost:9000"), ('x"/><b>', "testserver")):
+            assert [f"http://{root}{path}", f"http://{root}/?paper=w%2F1"] == links(client, path, host)
+    with serving(data, public_url="https://x.org/akin/") as client:
+        public = "https://x.org/akin"
+        assert f"{public}{path}" == client.get(saved).json()["feed"]
+        assert [f"{public}{path}", f"{public}/?paper=w%2F1"] == links(client, path, "localhost:9000")
 
 
 def test_without_keys_a_feed_is_for_this_machine(data: Path) -> None:

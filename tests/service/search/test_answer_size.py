@@ -13,8 +13,8 @@ from models.transport import Scorer
 from service.app import create_app
 from service.search.explain import MAX_ALIGNMENTS, MAX_HIGHLIGHTS
 from service.settings import Settings
+from tests.support.answers import explained
 from tests.support.builds import build_quietly, write_corpus
-from tests.support.scores import explained
 
 N_SENTENCES = 200
 _WORDS = ["flood", "river", "graph", "neural", "causal", "model", "forecast", "satellite"]

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.transport import Scorer, score_papers
 from service.search.candidates import find_candidates

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.snapshot.columns import allowed_papers, papers_to_table
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import SHIPPED_WEIGHTS
@@ -28,8 +28,8 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support import clients
 from tests.support.annotators import KeywordTagger
+from tests.support.answers import warned
 from tests.support.builds import many_papers, write_corpus
-from tests.support.warned import warned
 
 
 @pytest.fixture(scope="module")

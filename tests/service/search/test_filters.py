@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.snapshot import segment
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.types import Filters
 from service.app import create_app

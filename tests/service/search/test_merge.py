@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.search.aspect import Part
-from service.search.query import Kinship
+from service.search.query import Strategy
 from service.search.seeds import seed_weights
 
 
@@ -20,7 +20,7 @@ def merged(
     scores: list[list[float]],
     seeds: list[Part],
     *,
-    akin_to: Kinship = Kinship.SOME,
+    strategy: Strategy = Strategy.ANY,
     usual: float = 1.0,
     negative_weight: float = 0.4,
 ) -> np.ndarray:
@@ -29,7 +29,7 @@ def merged(
         np.array(scores),
         np.full(len(seeds), usual),
         seeds,
-        akin_to=akin_to,
+        strategy=strategy,
         negative_weight=negative_weight,
     )
 
@@ -41,7 +41,7 @@ def test_one_seed_is_a_search() -> None:
 
 def test_all_seeds_count_as_they_were_given() -> None:
     """Akin to all: the weights given, near or far."""
-    weights = merged([[-0.2], [-0.9]], [seed(0, weight=3.0), seed(1)], akin_to=Kinship.ALL)
+    weights = merged([[-0.2], [-0.9]], [seed(0, weight=3.0), seed(1)], strategy=Strategy.ALL)
     assert [0.75, 0.25] == pytest.approx(weights[:, 0])
 
 
@@ -56,7 +56,7 @@ def test_no_more_than_the_ten_nearest_seeds_count() -> None:
     scores = [[-1 - 0.01 * n] for n in range(12)]
     weights = merged(scores, [seed(n) for n in range(12)])
     assert [True] * 10 + [False] * 2 == (weights[:, 0] > 0).tolist()
-    everyone = merged(scores, [seed(n) for n in range(12)], akin_to=Kinship.ALL)
+    everyone = merged(scores, [seed(n) for n in range(12)], strategy=Strategy.ALL)
     assert (everyone > 0).all()
 
 
@@ -64,7 +64,7 @@ def test_a_seed_near_to_everything_does_not_decide_alone() -> None:
     """Distances count in units of what is usual for their seed."""
     scores = np.array([[-0.6, -0.6], [-1.0, -1.2]])
     weights = seed_weights(
-        scores, np.array([0.6, 1.2]), [seed(0), seed(1)], akin_to=Kinship.SOME, negative_weight=0.4
+        scores, np.array([0.6, 1.2]), [seed(0), seed(1)], strategy=Strategy.ANY, negative_weight=0.4
     )
     assert weights[1, 0] * 1.2 > weights[0, 0] * 0.6
     totals = (weights * scores).sum(axis=0)
@@ -74,8 +74,8 @@ def test_a_seed_near_to_everything_does_not_decide_alone() -> None:
 def test_negatives_subtract() -> None:
     """Negatives weigh minus their weight together, the nearest most, however many seeds count."""
     seeds = [seed(0), seed(0, negative=True), seed(1, negative=True)]
-    for akin_to in Kinship:
-        weights = merged([[-0.5], [-0.6], [-1.0]], seeds, akin_to=akin_to, negative_weight=0.7)[:, 0]
+    for strategy in Strategy:
+        weights = merged([[-0.5], [-0.6], [-1.0]], seeds, strategy=strategy, negative_weight=0.7)[:, 0]
         assert (1.0, -0.7) == pytest.approx((weights[0], weights[1:].sum()))
         assert weights[1] < weights[2] < 0
 
@@ -85,16 +85,16 @@ def test_negatives_subtract() -> None:
     scores=st.lists(st.lists(st.floats(-20, 0), min_size=3, max_size=3), min_size=1, max_size=14),
     usual=st.lists(st.floats(1e-5, 30), min_size=14, max_size=14),
     given_weights=st.lists(st.floats(0.01, 100), min_size=14, max_size=14),
-    akin_to=st.sampled_from(Kinship),
+    strategy=st.sampled_from(Strategy),
 )
 def test_weights_are_always_numbers(
-    scores: list[list[float]], usual: list[float], given_weights: list[float], akin_to: Kinship
+    scores: list[list[float]], usual: list[float], given_weights: list[float], strategy: Strategy
 ) -> None:
     """Whatever the distances: finite, not negative, and the seeds' parts of a score sum to 1."""
     n = len(scores)
     units = np.array(usual[:n])
     seeds = [seed(i, weight=given_weights[i]) for i in range(n)]
-    weights = seed_weights(np.array(scores), units, seeds, akin_to=akin_to, negative_weight=0.4)
+    weights = seed_weights(np.array(scores), units, seeds, strategy=strategy, negative_weight=0.4)
     assert np.isfinite(weights).all()
     assert (weights >= 0).all()
     unit = np.average(units, weights=given_weights[:n])

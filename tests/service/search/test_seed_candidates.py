@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from service.search.aspect import Part
 from service.search.candidates import list_candidates
-from service.search.query import Kinship
+from service.search.query import Strategy
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def test_enough_papers_are_found_where_there_are_enough(snapshot: Snapshot, n_al
 def test_papers_akin_to_all_are_near_to_the_mean(snapshot: Snapshot) -> None:
     """The weighted mean of the seeds is what is searched for; of a single seed, its sentences."""
     allowed = np.ones(len(snapshot), dtype=bool)
-    arguments: dict[str, Any] = {"akin_to": Kinship.ALL, "n_papers": 20, "first": 20, "allowed": allowed}
+    arguments: dict[str, Any] = {"strategy": Strategy.ALL, "n_papers": 20, "first": 20, "allowed": allowed}
     first, second = seeds_at(snapshot, 3, 77)
     found = list_candidates(snapshot, [first, replace(second, weight=3.0)], **arguments)
     mean = (first.vectors.mean(axis=0) + 3 * second.vectors.mean(axis=0)) / 4

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
 from models.encoder import Encoder
 from models.facets import FACETS, SHIPPED_WEIGHTS
@@ -24,7 +24,7 @@ from service.resolve.analysis import Analysis
 from service.search.engine import SearchEngine
 from service.settings import Settings
 from tests.support.annotators import KeywordTagger
-from tests.support.warned import warned
+from tests.support.answers import warned
 
 
 class ShortSighted:
@@ -188,7 +188,7 @@ def test_json_is_the_body_of_the_service(
     client: TestClient, annotator: Annotator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`akin analyze --json` prints what POST /v1/analyze answers, took_ms aside, from a file or `-`."""
-    monkeypatch.setattr("akin.cli.search.analyzing.load_annotator", lambda name, device, tagger: annotator)
+    monkeypatch.setattr("akin.cli.search.analyze.load_annotator", lambda name, device, tagger: annotator)
     text = f"Floods\n\n{ABSTRACT}"
     file = tmp_path / "query.txt"
     file.write_text(text, encoding="utf-8")
@@ -201,7 +201,7 @@ def test_json_is_the_body_of_the_service(
 
 def test_a_table_for_people(annotator: Annotator, monkeypatch: pytest.MonkeyPatch) -> None:
     """A printed analysis shows number, facet, its probability and text of each sentence, and the limit."""
-    monkeypatch.setattr("akin.cli.search.analyzing.load_annotator", lambda name, device, tagger: annotator)
+    monkeypatch.setattr("akin.cli.search.analyze.load_annotator", lambda name, device, tagger: annotator)
     shown = [" ".join(line.split()) for line in run("-", stdin=ABSTRACT).splitlines()]
     assert "1 method 60% We propose a gauge." in shown
     assert "The encoder did not read the last 2 sentences." in shown

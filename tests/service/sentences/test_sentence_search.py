@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from models.annotator import Annotator
 from models.types import Facet, Paper, Sentence
 from service.search.engine import SearchEngine
-from tests.support.warned import warned
+from tests.support.answers import warned
 
 
 def ask(client: TestClient, **body: Any) -> dict[str, Any]:

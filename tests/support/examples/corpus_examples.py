@@ -79,7 +79,7 @@ EXAMPLES = {
             ),
         ),
         broken_line=2,
-        reason="no valid JSON",
+        reason="not valid JSON",
     ),
     "csv": Example(
         "table.csv",
@@ -370,7 +370,7 @@ EXAMPLES = {
         without_abstract=1,
     ),
     # Names alone: no paper, whatever is done.
-    "ids": Example("ids.txt", (), broken_line=4, reason="no DOI, arXiv id or PubMed", without_abstract=3),
+    "ids": Example("ids.txt", (), broken_line=4, reason="not a DOI, arXiv id or PubMed", without_abstract=3),
 }
 
 WriteFn = Callable[..., Path]

@@ -1,11 +1,11 @@
-"""A real browser for tests of the page: one Chromium per test module, and one tab for its plain visits.
+"""A real browser for tests of the page: one Chromium for all of them, and one tab for their plain visits.
 
 Which program it is, in this order: the path in ``AKIN_CHROMIUM``, the system's Chromium or Chrome. Without
 one such tests are skipped, but where ``CI`` is set they fail. A test fails, too, if the pages that it opened
 asked anything of another origin, broke their Content-Security-Policy or left an exception uncaught.
 
-One browser per module, not per session: while Playwright's own loop runs, no other loop can run in the
-thread, and tests of other modules need theirs. To open a tab costs more than to load a page, so the first
+It is closed before the next test elsewhere: while Playwright's own loop runs, no other loop can run in the
+thread, and other tests need theirs. To open a tab costs more than to load a page, so the first
 plain visit of every test goes to the same one; what a test changes beyond its page (the clock, permissions,
 how long the history is) needs a context of its own, from ``visit_at``.
 """
@@ -13,7 +13,7 @@ how long the history is) needs a context of its own, from ``visit_at``.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copytree
@@ -65,19 +65,50 @@ def launch_arguments() -> list[str]:
     return [*_ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+class SharedBrowser:
+    """The browser and the tab that tests share, started when first asked for and again once closed."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._browser: Browser | None = None
+        self._tab: Tab | None = None
+
+    def browser(self) -> Browser:
+        """A running browser."""
+        if self._browser is None:
+            program = find_chromium()
+            if program is None:
+                if os.environ.get("CI"):
+                    pytest.fail(HOW_TO_GET_ONE)
+                pytest.skip(HOW_TO_GET_ONE)
+            expect.set_options(timeout=_PATIENCE_MS)
+            playwright = self._open.enter_context(sync_playwright())
+            self._browser = playwright.chromium.launch(executable_path=program, args=launch_arguments())
+            self._open.callback(self._browser.close)
+        return self._browser
+
+    def tab(self, origin: str) -> "Tab":
+        """A tab for visits to the service over the demo corpus."""
+        if self._tab is None:
+            context = self.browser().new_context(base_url=origin, reduced_motion="reduce")
+            context.set_default_timeout(_PATIENCE_MS)
+            self._tab = Tab(context.new_page(), Watched(origin))
+            self._tab.watched.follow(context)
+        return self._tab
+
+    def close(self) -> None:
+        """Ends it, if it runs."""
+        self._browser = self._tab = None
+        self._open.close()
+
+
+SHARED = SharedBrowser()
+
+
+@pytest.fixture
+def chromium() -> Browser:
     """A running browser."""
-    program = find_chromium()
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail(HOW_TO_GET_ONE)
-        pytest.skip(HOW_TO_GET_ONE)
-    expect.set_options(timeout=_PATIENCE_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=launch_arguments())
-        yield browser
-        browser.close()
+    return SHARED.browser()
 
 
 @dataclass
@@ -151,14 +182,10 @@ class Tab:
         return faults
 
 
-@pytest.fixture(scope="module")
-def tab(chromium: Browser, site: str) -> Tab:
+@pytest.fixture
+def tab(site: str) -> Tab:
     """A tab for visits to the service over the demo corpus."""
-    context = chromium.new_context(base_url=site, reduced_motion="reduce")
-    context.set_default_timeout(_PATIENCE_MS)
-    tab = Tab(context.new_page(), Watched(site))
-    tab.watched.follow(context)
-    return tab
+    return SHARED.tab(site)
 
 
 @pytest.fixture
@@ -170,7 +197,7 @@ def visit(visit_at: VisitFn, tab: Tab, site: str) -> Iterator[VisitFn]:
     assert [] == tab.give_back()
 
 
-@pytest.fixture(scope="module")  # tests of crashes fork: no service may run then
+@pytest.fixture(scope="session")
 def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service over the demo corpus, with a catalog of its own."""
     with served_collection(copytree(hashed_data, tmp_path_factory.mktemp("site") / "data")) as address:

@@ -29,7 +29,8 @@ from indexer.collection.merging import merge as merge_tiers
 from indexer.collection.publishing import rollback
 from indexer.content_hash import content_hash
 from indexer.snapshot.folder import generations
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.types import Paper, Sentence
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import many_papers, papers_in, quiet, write_corpus

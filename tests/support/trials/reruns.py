@@ -14,7 +14,7 @@ from indexer.collection.build import BuildArguments
 from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
 from indexer.content_hash import content_hash
 from indexer.snapshot.folder import generations, numbered, read_manifest
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import papers_in
 from tests.support.trials.crashes import (

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
 from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Paper, Sentence
 from service.access.api_keys import Keys, Scope
@@ -215,8 +215,8 @@ def test_an_unknown_further_paper_is_named_beside_its_reason(client: TestClient)
         (f"paper={PAPER}&text=too", 422, "Start from one thing"),
         (f"paper={PAPER}&paper=other", 422, "2 times"),
         (f"paper={PAPER}&cursor=made-up", 422, "belongs to another search"),
-        (f"text={'a' * 2001}", 422, "The text may have 2,000 characters"),
-        (f"paper={PAPER}&n=101", 422, "The number of results per page is 100 at most"),
+        (f"text={'a' * 2001}", 422, "The text must have at most 2,000 characters"),
+        (f"paper={PAPER}&n=101", 422, "The number of results per page must be at most 100"),
         ("title=Alone", 422, "Paste its abstract too"),
         (f"not={PAPER}", 422, "only papers to avoid"),
     ],

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from models.encoder import Encoder
 from models.text.words import stems
 from models.types import Facet
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.web.address.asked import Asked
 from service.web.views.results.sentences import card_sentences
 from tests.support.builds import build_quietly, write_corpus

@@ -13,11 +13,12 @@ import pytest
 
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.changes import delete_papers
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.types import Facet, Sentence
 from service.api.schemas.search.recommendations import RecommendationsOut
-from service.api.schemas.search.search import AlignmentOut, OmittedOut, ResultOut, SearchOut
+from service.api.schemas.search.results import AlignmentOut, OmittedOut, ResultOut, SearchOut
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine

@@ -151,7 +151,7 @@ def test_what_cannot_be_read_is_listed_with_its_line(client: TestClient) -> None
 @pytest.mark.parametrize(
     ("content", "name", "words"),
     [
-        (b"%PDF-1.7 \0\1", "paper.pdf", "This file is no text"),
+        (b"%PDF-1.7 \0\1", "paper.pdf", "This file is not text"),
         (b"\x1f\x8b\x08", "my.bib.gz", "none of them compressed"),
         (b" \n", "my.bib", "there was nothing in either"),
     ],

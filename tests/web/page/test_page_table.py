@@ -12,7 +12,7 @@ from fastapi import Request
 from fastapi.testclient import TestClient
 
 from service.api.dependencies.cursors import Paging
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.api.services import services_of
 from service.web.address.asked import Asked
 from service.web.answered import whole_list

@@ -1,4 +1,4 @@
-"""``/v1/queries``: queries kept under a name, what is new to them, and their feeds: ``/v1/feeds``."""
+"""``/v1/queries``: saved queries, their new papers, and their feeds (``/v1/feeds``)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ from service.api.schemas.saved.queries import (
     SeenIn,
     to_query,
 )
-from service.api.services import services_of
+from service.api.services import public_address, services_of
 from service.saved.news import News, news_of
 from service.saved.saved_queries import NewSavedQuery, SavedQueries, SavedQuery, SavedQueryHead
 from service.search.engine import SearchEngine
@@ -66,11 +66,13 @@ SavedDep = Annotated[SavedQueries, Depends(_get_saved)]
 
 
 def feed_path(request: Request, head: SavedQueryHead) -> str | None:
-    """Where the feed of a query is read, if it has one."""
+    """Where the feed of a query is read, if it has one: a path, or an address where a setting says which."""
     if not head.has_feed:
         return None
-    token = services_of(request.app).feeds.write(FeedOf(head.id, head.n_feeds))
-    return f"{request.scope.get('root_path', '')}{_FEEDS}/{token}"
+    services = services_of(request.app)
+    token = services.feeds.write(FeedOf(head.id, head.n_feeds))
+    root = services.settings.public_url.rstrip("/") or request.scope.get("root_path", "")
+    return f"{root}{_FEEDS}/{token}"
 
 
 @router.post(_ALL, status_code=201, responses=_MADE)
@@ -220,7 +222,7 @@ async def feed(token: _Token, request: Request, engine: EngineDep) -> Response:
             to_query(head.kind, found.body), include=frozenset({Detail.ABSTRACT}), max_alignments=0
         )
         news = news_of(engine, query, added, limit=_FEED_PAPERS)
-        root = request.scope.get("root_path", "")
+        root = public_address(request)
         about = Feed(head.id, f"Akin: {head.name}", f"{root}{_FEEDS}/{token}", f"{root}/", head.created_at)
         papers = [(PaperOut.model_validate(each.ranked.paper), each.added_at) for each in news.papers]
         return to_atom(about, papers)

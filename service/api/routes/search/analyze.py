@@ -1,11 +1,11 @@
-"""``POST /v1/analyze``: an abstract in, its sentences and what each does out."""
+"""``POST /v1/analyze``: the sentences of an abstract with their facets."""
 
 from fastapi import APIRouter
 
 from service.access.policy import READ, requires
 from service.api.dependencies.engine import EngineDep
 from service.api.json_body import JSONBodyRoute
-from service.api.schemas.search.search import PastedIn
+from service.api.schemas.search.query import PastedIn
 from service.api.schemas.search.sentences import AnalyzeOut
 from service.resolve.analysis import analyze
 

@@ -9,7 +9,8 @@ from service.api.dependencies.cursors import CURSOR_RESPONSES, PagingDep
 from service.api.dependencies.formats import VARIES, ListFormatDep, documented, ranked_file
 from service.api.formats import LIST_FORMATS, Format
 from service.api.json_body import JSONBodyRoute
-from service.api.schemas.search.search import SearchIn, SearchOut
+from service.api.schemas.search.results import SearchOut
+from service.api.schemas.search.search import SearchIn
 
 router = APIRouter(prefix="/v1", tags=["search"], route_class=JSONBodyRoute)
 

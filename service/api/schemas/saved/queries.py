@@ -1,4 +1,4 @@
-"""``/v1/queries``: queries that are kept under a name, and what is new to them."""
+"""``/v1/queries``: saved queries and their new papers."""
 
 import json
 from datetime import UTC, datetime

@@ -4,7 +4,8 @@ from pydantic import BaseModel, Field
 
 from models.types import Facet
 from service.api.schemas.base import SentenceOut, Strict, WarningOut
-from service.api.schemas.search.search import AlignmentOut, OmittedOut, QueryIn, WordsOut
+from service.api.schemas.search.query import QueryIn
+from service.api.schemas.search.results import AlignmentOut, OmittedOut, WordsOut
 from service.match.side_by_side import Side, SideBySide
 
 

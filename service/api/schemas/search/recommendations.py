@@ -7,24 +7,18 @@ from pydantic import BaseModel, Field, model_validator
 
 from models.errors import QueryError
 from service.api.schemas.base import CursorIn, Out, SentenceOut, WarningOut
-from service.api.schemas.search.search import (
-    AlignmentOut,
-    ResultOut,
-    ResultsIn,
-    SeedIn,
-    SpecificityIn,
-    WordsIn,
-    to_seed,
-)
+from service.api.schemas.search.query import SeedIn, to_seed
+from service.api.schemas.search.results import AlignmentOut, ResultOut
+from service.api.schemas.search.search import ResultsIn, SpecificityIn, WordsIn
 from service.search.query import (
     DEFAULT_NEGATIVE_WEIGHT,
     AskedSeed,
-    Kinship,
     Reason,
     SearchAnswer,
     SearchQuery,
     Seed,
     SeedReason,
+    Strategy,
     UnresolvedSeed,
 )
 
@@ -37,9 +31,9 @@ class RecommendationsShapeIn(ResultsIn):
     negatives: Annotated[list[SeedIn], Field(fail_fast=True, max_length=MOST_SEEDS)] = Field(
         default_factory=list, description="Papers that results should be unlike; they are not returned."
     )
-    akin_to: Annotated[Kinship, Field(strict=False)] = Field(
-        default=Kinship.SOME,
-        description="To some of the seeds, for a list of several interests; to all, for what they share.",
+    strategy: Annotated[Strategy, Field(strict=False)] = Field(
+        default=Strategy.ANY,
+        description="Papers similar to any of the seeds (several interests), or to what all seeds share.",
     )
     negative_weight: Annotated[float, Field(gt=0, le=1)] = Field(
         default=DEFAULT_NEGATIVE_WEIGHT,
@@ -53,7 +47,7 @@ class RecommendationsShapeIn(ResultsIn):
         return SearchQuery(
             seeds=tuple(seeds),
             negatives=tuple(to_seed(seed) for seed in self.negatives),
-            akin_to=self.akin_to,
+            strategy=self.strategy,
             negative_weight=self.negative_weight,
             words=self.words,
             specificity=self.specificity,

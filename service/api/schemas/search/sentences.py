@@ -1,4 +1,4 @@
-"""``POST /v1/sentences/search`` and ``POST /v1/analyze``: sentences found, sentences told what they do."""
+"""``POST /v1/sentences/search`` and ``POST /v1/analyze``."""
 
 from typing import Annotated
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from models.types import Facet, Sentence
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.search import AlignmentOut, QuerySentenceOut, ResultOut
+from service.api.schemas.search.results import AlignmentOut, QuerySentenceOut, ResultOut
 
 # Pairs that are written out beside the drawing, and the least that one counts beside the heaviest.
 _MOST_PAIRS = 3

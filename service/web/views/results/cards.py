@@ -1,4 +1,4 @@
-"""Results as cards: each sentence with its weight, what it meets in the query, and where one may go on."""
+"""Results as cards: sentences with their weights, matches, and links."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from models.types import Paper
 from service.api.schemas.base import PaperOut
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.search import ResultOut, StrengthOut
+from service.api.schemas.search.results import ResultOut, StrengthOut
 from service.web.address.asked import Asked
 from service.web.address.further import Further, held
 from service.web.address.links import Link
@@ -61,7 +61,7 @@ class CardWord:
 
 
 @dataclass(frozen=True, slots=True)
-class AkinTo:
+class SeedShare:
     """Of several seeds one that a result is akin to, and how much of the match is with it."""
 
     title: str
@@ -94,7 +94,7 @@ class Card:
     sentences: tuple[CardSentence, ...]
     whole: tuple[CardSentence, ...]
     words: tuple[CardWord, ...]
-    akin_to: tuple[AkinTo, ...]
+    seed_shares: tuple[SeedShare, ...]
     alignment: AlignmentView | None
     why: str
     beside: str
@@ -167,7 +167,7 @@ def _card(
             CardWord(each.term, share_in_words(abs(each.share)), unlike=each.share < 0)
             for each in result.words.terms[:MOST_WORDS]
         ),
-        akin_to=tuple(_akin_to(result, sources)) if len(sources) > 1 else (),
+        seed_shares=tuple(_seed_shares(result, sources)) if len(sources) > 1 else (),
         # Of an opened card alone: drawings are many times as large as all else.
         alignment=draw_alignment(result, sources) if rank == asked.opened else None,
         why=f"{asked.address(cursor=asked.cursor, opened=rank)}#result-{rank}",
@@ -197,7 +197,7 @@ def _bar(score: float, scores: Sequence[float]) -> int:
     return 100 if best == worst else round(100 - 80 * (best - score) / (best - worst))
 
 
-def _akin_to(result: ResultOut, sources: Sequence[Source]) -> Iterator[AkinTo]:
+def _seed_shares(result: ResultOut, sources: Sequence[Source]) -> Iterator[SeedShare]:
     """The papers asked with that make up the match, heaviest first."""
     titles = {(source.negative, source.seed): source.title for source in sources}
     weights: defaultdict[tuple[bool, int], float] = defaultdict(float)
@@ -205,7 +205,7 @@ def _akin_to(result: ResultOut, sources: Sequence[Source]) -> Iterator[AkinTo]:
         if isinstance(each, SeedAlignmentOut):
             weights[each.negative, each.seed] += each.weight
     for key, weight in sorted(weights.items(), key=lambda item: -item[1]):
-        yield AkinTo(titles.get(key, "another paper"), share_in_words(weight), key[0])
+        yield SeedShare(titles.get(key, "another paper"), share_in_words(weight), key[0])
 
 
 def paper_links(asked: Asked, paper: PaperOut) -> PaperLinks:

@@ -1,4 +1,4 @@
-"""What the page shows of an answer: its results, and where to go on from them."""
+"""The view of an answer: results and links to the next searches."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import orjson
 
-from service.api.schemas.search.search import SearchOut
+from service.api.schemas.search.results import SearchOut
 from service.search.query import Reason
 from service.web.address.asked import Asked, Order, View
 from service.web.address.links import Link
@@ -155,7 +155,7 @@ def _whole_words(answered: Answered) -> str:
 def curl(asked: Asked, base_url: str, *, keyed: bool) -> str:
     """The same query as a command line; a key stands in it as a variable of the shell."""
     body = orjson.dumps(asked.body(), option=orjson.OPT_INDENT_2).decode("utf-8", "replace")
-    url = shlex.quote(f"{base_url.rstrip('/')}{asked.path}")
+    url = shlex.quote(f"{base_url}{asked.path}")
     key = '  -H "Authorization: Bearer $AKIN_KEY" \\\n' if keyed else ""
     return f"curl {url} \\\n{key}  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"
 

@@ -1,10 +1,10 @@
-"""Results as rows to skim: of each paper what matches best, its problem, its method and its result."""
+"""Results as rows: best match, problem, method and result of each paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from models.types import Facet
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.web.address.asked import Asked
 from service.web.views.results.cards import Card
 from service.web.views.results.sentences import CardSentence

@@ -1,4 +1,4 @@
-"""The sentences of a result as a card shows them: what is marked in each, and what it meets in the query."""
+"""The sentences of a card: highlights and their matches in the query."""
 
 import math
 from collections import defaultdict
@@ -10,7 +10,7 @@ from models.text.words import places, stem_of
 from models.types import Facet
 from service.api.schemas.base import SentenceOut
 from service.api.schemas.search.recommendations import SeedAlignmentOut
-from service.api.schemas.search.search import HighlightOut, ResultOut
+from service.api.schemas.search.results import HighlightOut, ResultOut
 from service.web.views.results.alignment import share_in_words
 
 _LEVELS: Final = 10

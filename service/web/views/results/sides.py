@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from models.types import Facet, Sentence
-from service.api.schemas.search.search import ResultOut
+from service.api.schemas.search.results import ResultOut
 from service.match.side_by_side import Side, SideBySide
 from service.web.views.results.alignment import AlignmentView, Source, draw_alignment, share_in_words
 

@@ -17,7 +17,7 @@ def test_every_id_is_listed() -> None:
     assert [(2, "doi:10.5555/lamp.1"), (3, "arxiv:9912.00007"), (5, "pmid:31452104")] == [
         (each.line, each.lookup) for each in report.unresolved
     ]
-    with pytest.raises(BrokenRowError, match=r"ids\.txt:4: 'not an id' is no DOI"):
+    with pytest.raises(BrokenRowError, match=r"ids\.txt:4: 'not an id' is not a DOI"):
         list(read_corpus(CORPORA / "ids.txt", on_error="fail"))
 
 
@@ -48,7 +48,7 @@ def test_what_was_found_completes_an_entry() -> None:
 
 def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
     """Most lines name papers, and the first does; a long line or a table is none."""
-    assert [(2, "'x' is no DOI, arXiv id or PubMed number")] == reasons(
+    assert [(2, "'x' is not a DOI, arXiv id or PubMed number")] == reasons(
         write_lines(tmp_path, "10.5555/a", "x", "41", name="a.txt")
     )
     assert [] == reasons(write_lines(tmp_path, "title,abstract,id", "10.5555/a,b,c", name="b.csv"))

@@ -19,8 +19,7 @@ from service.search.explain import explain
 from service.search.seeds import own_weights
 from service.settings import Settings
 from tests.support import clients
-from tests.support.scores import explained
-from tests.support.warned import warned
+from tests.support.answers import explained, warned
 
 
 def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:

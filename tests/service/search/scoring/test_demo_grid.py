@@ -13,14 +13,14 @@ from functools import cache
 
 import pytest
 
-from indexer.snapshot.snapshot import open_snapshot
+from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.facets import load_tagger
 from models.transport import Scorer
 from models.types import EncodedPaper, EncoderSpec, Facet, Paper, StrengthLabel
 from service.search.aspect import Aspect, Contrast
 from service.search.engine import SearchEngine
-from service.search.query import Kinship, SearchQuery, Seed
+from service.search.query import SearchQuery, Seed, Strategy
 from service.settings import Settings
 from tests.support.annotators import annotated
 from tests.support.builds import DEMO_CORPUS, build_quietly, write_corpus
@@ -57,10 +57,10 @@ WITHOUT_WORDS = {
 
 # (akin to, whether the seeds' background is negative) -> precision@7 of the column.
 RECOMMENDED = {
-    (Kinship.SOME, False): 0.843,
-    (Kinship.ALL, False): 0.9,
-    (Kinship.SOME, True): 0.957,
-    (Kinship.ALL, True): 0.957,
+    (Strategy.ANY, False): 0.843,
+    (Strategy.ALL, False): 0.9,
+    (Strategy.ANY, True): 0.957,
+    (Strategy.ALL, True): 0.957,
 }
 
 # Written before anything was asked: a few words, the row or the column they are about, one for each.
@@ -264,8 +264,8 @@ def test_questions_of_a_few_words_are_answered_in_order(engine: SearchEngine, wo
     assert first == n_first
 
 
-@pytest.mark.parametrize(("akin_to", "unlike"), list(RECOMMENDED))
-def test_seeds_of_one_method_find_the_method(engine: SearchEngine, akin_to: Kinship, unlike: bool) -> None:
+@pytest.mark.parametrize(("strategy", "unlike"), list(RECOMMENDED))
+def test_seeds_of_one_method_find_the_method(engine: SearchEngine, strategy: Strategy, unlike: bool) -> None:
     """Most papers are of the column the seeds are of, and more where the seeds' problems are negative."""
     found = 0
     for column in range(10):
@@ -273,12 +273,12 @@ def test_seeds_of_one_method_find_the_method(engine: SearchEngine, akin_to: Kins
         query = SearchQuery(
             seeds=tuple(Seed(each, aspect=Aspect(facets=(Facet.METHOD,))) for each in ids),
             negatives=tuple(Seed(each, aspect=Aspect(facets=(Facet.BACKGROUND,))) for each in ids * unlike),
-            akin_to=akin_to,
+            strategy=strategy,
             limit=7,
         )
         results = engine.search(query).results
         found += sum(result.paper.id.endswith(f"-m0{column}") for result in results)
-    assert RECOMMENDED[akin_to, unlike] == pytest.approx(found / 70, abs=0.01)
+    assert RECOMMENDED[strategy, unlike] == pytest.approx(found / 70, abs=0.01)
 
 
 @pytest.mark.parametrize("facet", list(FACETED))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.checksums import hash64
 from models.encoder import Encoder
 from models.errors import DeadlineError
@@ -21,9 +22,9 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.search.strength import Respect, Strengths
 from tests.support.annotators import hashing_annotator
+from tests.support.answers import warned
 from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of, search
-from tests.support.warned import warned
 
 ID = "demo:p03-m07"
 # Of a hundred papers those that strength is measured on.

@@ -25,9 +25,8 @@ from service.search.query import SearchQuery, Seed
 from service.settings import Settings
 from tests.support import clients
 from tests.support.annotators import KeywordTagger
-from tests.support.scores import explained
+from tests.support.answers import explained, warned
 from tests.support.sentence_engines import Whole, small_engine
-from tests.support.warned import warned
 
 ID = "demo:p03-m07"
 CLAIM = "Graph networks forecast floods better than gauges do."
@@ -191,16 +190,16 @@ def test_a_title_finds_its_paper_first(tmp_path: Path, hashing: Encoder) -> None
     assert not {"x", "y"} & set(found(words=0.0))
 
 
-@pytest.mark.parametrize("akin_to", ["some", "all"])
+@pytest.mark.parametrize("strategy", ["any", "all"])
 def test_a_text_keeps_its_facet_among_several_seeds(
-    client: TestClient, hashed_snapshot: Snapshot, akin_to: str
+    client: TestClient, hashed_snapshot: Snapshot, strategy: str
 ) -> None:
     """It is compared with sentences of the facet alone, the paper with all, two texts each with its own.
 
     All papers with such sentences are found, and the scores are told.
     """
     seeds = [{"text": CLAIM, "facet": "method"}, ID, {"text": CLAIM, "facet": ["result"]}]
-    body = {"seeds": seeds, "akin_to": akin_to, "limit": 100, "negatives": ["demo:p01-m01"]}
+    body = {"seeds": seeds, "strategy": strategy, "limit": 100, "negatives": ["demo:p01-m01"]}
     answer = client.post("/v1/recommendations", json=body).json()
     papers = map(hashed_snapshot.paper, hashed_snapshot.positions.tolist())
     having = {p.id for p in papers if {Facet.METHOD, Facet.RESULT} <= {each.facet for each in p.sentences}}

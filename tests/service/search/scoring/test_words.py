@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.snapshot.snapshot import Snapshot, open_snapshot
+from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError
 from models.text.words import everyday_stems, stem_of
@@ -22,9 +23,8 @@ from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
 from service.search.words import QueryVectors, QueryWords
 from service.settings import Settings
+from tests.support.answers import explained, warned
 from tests.support.builds import build_quietly, many_papers, write_corpus
-from tests.support.scores import explained
-from tests.support.warned import warned
 
 ID = "demo:p03-m07"
 

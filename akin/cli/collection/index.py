@@ -1,0 +1,291 @@
+"""``akin index`` and ``akin embed``: encode a corpus into a collection, or to standard output."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Group
+from rich.text import Text
+
+from akin.cli.collection.lookups import fetch as look_up_entries
+from akin.cli.collection.lookups import without_abstract
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import (
+    CatalogUrl,
+    CorpusFormat,
+    Data,
+    Device,
+    EncoderName,
+    FunctionsFile,
+    Keep,
+    TaggerFile,
+)
+from akin.cli.progress import show_progress
+from indexer.catalog.catalog import CATALOG_FILE
+from indexer.catalog.quarantine import QuarantinedPaper
+from indexer.collection.build import (
+    KEEP,
+    PUBLISH_EVERY,
+    Bounds,
+    BuildArguments,
+    BuildReport,
+    arguments_for,
+    build,
+    load_models,
+)
+from indexer.collection.staging import Reading
+from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.files.file_system import limits_of
+from indexer.snapshot.folder import current_generation
+from models.annotator import load_annotator
+from models.errors import SnapshotMissingError
+from models.types import Precision
+
+# Enough for the encoder to sort by length, few enough that the first lines come soon.
+_PAPERS_EMBEDDED_AT_ONCE = 64
+_SHOWN_IN_QUARANTINE = 10
+
+
+class OnError(StrEnum):
+    """What a broken row of a corpus does."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class Dtype(StrEnum):
+    """How vectors are stored."""
+
+    AUTO = "auto"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+def index(
+    corpora: Annotated[list[Path], typer.Argument(help="Corpus files, plain or gzipped.")],
+    data: Data,
+    encoder: Annotated[
+        str, typer.Option(help="A checkpoint's name or a model folder; default: the collection's, or minilm.")
+    ] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many papers.")] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            help="auto (by size), exact, flat, hnsw, ivfpq, ivfsq; empty: the collection's, or auto."
+        ),
+    ] = "",
+    device: Device = "auto",
+    corpus_format: CorpusFormat = "auto",
+    on_error: Annotated[
+        OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
+    ] = OnError.SKIP,
+    precision: Annotated[
+        Precision | None, typer.Option(help="Number format of the encoder (the collection's, or float32).")
+    ] = None,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="How vectors are stored (the collection's, or auto).")
+    ] = None,
+    tagger: TaggerFile = None,
+    functions: FunctionsFile = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Make CORPORA the whole collection, instead of adding to it.")
+    ] = False,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+    publish_every: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Serve so many papers at a time; 0, or with --replace or --first: all at the end."
+        ),
+    ] = PUBLISH_EVERY,
+    first: Annotated[
+        bool, typer.Option("--first/--again", help="Do nothing if the collection exists already.")
+    ] = False,
+    fetch: Annotated[
+        bool,
+        typer.Option("--fetch", help="First look up missing abstracts at Crossref, arXiv and PubMed."),
+    ] = False,
+    contact: Annotated[str, typer.Option(help="Your e-mail address for those services (with --fetch).")] = "",
+    ray: Annotated[
+        str, typer.Option(help="Encode on a Ray cluster: its address, or local to use all processors here.")
+    ] = "",
+) -> None:
+    """Add new or changed papers from CORPORA to the collection in --data, or create it.
+
+    Every sentence is embedded. A paper replaces the one with the same id. A running service picks up the
+    changes. The command resumes if interrupted: run it again.
+    """
+    if first and _is_begun(data):
+        note = "there is a collection already, so nothing was indexed; without --first papers are added to it"
+        stdout.print(f"{data}: {note}.", markup=False, soft_wrap=True)
+        return
+    for limit_there in limits_of(data if data.exists() else data.absolute().parent).values():
+        stderr.print(f"{data}: {limit_there}.", markup=False, soft_wrap=True)
+    arguments = arguments_for(
+        data,
+        replace=replace,
+        encoder=encoder,
+        format_name=corpus_format,
+        on_error=on_error.value,
+        limit=limit,
+        backend=backend,
+        dtype=None if dtype is None else dtype.value,
+        device=device,
+        precision=precision,
+        tagger=absolute(tagger),
+        functions=absolute(functions),
+    )
+    annotator = load_models(arguments)
+    encode = _on_cluster(ray, arguments) if ray else None
+    with show_progress(stderr) as on_progress:
+        if fetch:
+            looked_up = look_up_entries(
+                corpora, data, format_name=corpus_format, contact=contact, on_progress=on_progress
+            )
+            stderr.print(looked_up)
+        report = build(
+            corpora,
+            data,
+            annotator,
+            arguments=arguments,
+            on_progress=on_progress,
+            catalog=catalog or None,
+            replace=replace,
+            keep=keep,
+            # A first collection that was published in part would pass for the whole at the next start.
+            bounds=Bounds(publish_every=0 if first else publish_every),
+            encode=encode,
+        )
+    stderr.print(_refused_rows(report.reading))
+    stderr.print(quarantined_papers(report.quarantined))
+    stdout.print(_build_summary(report))
+    stdout.print(f"Serve it with: akin serve --data {data}", markup=False, soft_wrap=True)
+
+
+def _on_cluster(address: str, arguments: BuildArguments) -> EncodeOnCluster:
+    """What encodes there; each of its processes takes the GPU or processor that it is given."""
+    device = arguments.device
+    load = partial(load_models, arguments, device="cpu" if device == "cpu" else "auto")
+    return EncodeOnCluster(address, load, device=device)
+
+
+def _is_begun(data: Path) -> bool:
+    """Whether something is served from a data folder."""
+    try:
+        current_generation(data)
+    except SnapshotMissingError:
+        return False
+    return True
+
+
+def catalog_place(data: Path, url: str) -> str | Path:
+    """The catalog that an option names, or that of a data folder."""
+    return url or data / CATALOG_FILE
+
+
+def absolute(path: Path | None) -> str | None:
+    """What the service can open, wherever it is started."""
+    return None if path is None else str(path.resolve())
+
+
+def embed(
+    corpus: Annotated[Path, typer.Argument(help="A corpus file in any known format.")],
+    corpus_format: CorpusFormat = "auto",
+    encoder: EncoderName = "minilm",
+    device: Device = "auto",
+) -> None:
+    """Print a JSON line for each paper: its sentences, their facets and vectors, and its own vector."""
+    annotator = load_annotator(encoder, device=device)
+    report = CorpusReport()
+    papers = read_corpus(corpus, format_name=corpus_format, report=report)
+    while batch := list(islice(papers, _PAPERS_EMBEDDED_AT_ONCE)):
+        for annotated in annotator.annotate(batch):
+            encoded, own = annotated.encoded, annotated.paper.sentences
+            line = {
+                "id": annotated.paper.id,
+                "sentences": [sentence.text for sentence in own],
+                "facets": [sentence.facet for sentence in own],
+                "vectors": encoded.sentences,
+                "document": encoded.document,
+                "dropped_sentences": encoded.dropped_sentences,
+            }
+            typer.echo(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
+    for row in report.broken_rows:
+        stderr.print(f"skipped: {row}", markup=False, soft_wrap=True)
+
+
+def _refused_rows(reading: Reading) -> Group:
+    """What was passed over while reading, with the first reasons."""
+    lines = []
+    refusals = reading.refusals
+    if refusals.broken:
+        duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
+        lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
+        lines += _first_of(refusals.broken, refusals.broken_rows)
+    if refusals.looked_up:
+        lines.append(Text(f"{refusals.looked_up:,} abstracts came from what was looked up."))
+    return Group(*lines, *without_abstract(refusals, reading.unresolved))
+
+
+def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
+    """Papers that could not be encoded, the first of them with the reasons."""
+    lines = []
+    if papers:
+        lines.append(
+            Text(
+                f"{len(papers):,} papers could not be encoded and are in quarantine; correct or delete them:",
+                style="yellow",
+            )
+        )
+        lines += _first_of(
+            len(papers), [f"{paper.paper_id}: {paper.reason}" for paper in papers[:_SHOWN_IN_QUARANTINE]]
+        )
+    return Group(*lines)
+
+
+def _first_of(n_all: int, shown: Sequence[object]) -> list[Text]:
+    """A line for each of those that are shown, and how many more there are."""
+    lines = [Text(f"  {each}") for each in shown]
+    return lines + ([Text(f"  ... and {n_all - len(shown):,} more")] if n_all > len(shown) else [])
+
+
+def _build_summary(report: BuildReport) -> Group:
+    """What was indexed, what was left out and why."""
+    manifest, reading = report.manifest, report.reading
+    backends = ", ".join(dict.fromkeys(segment.backend for segment in manifest.segments))
+    lines = [
+        Text.assemble(
+            "Indexed ",
+            (f"{reading.n_papers - len(report.quarantined):,} papers", "bold"),
+            f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
+            f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
+            f"backend {backends}).",
+        )
+    ]
+    if report.replaced:
+        lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
+    if reading.unchanged:
+        lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
+    if report.reused_papers:
+        lines.append(Text(f"{report.reused_papers:,} papers had been encoded before and were reused."))
+    if report.dropped_sentences:
+        lines.append(
+            Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")
+        )
+    languages = report.reading.languages
+    if languages:
+        named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
+        lines.append(
+            Text(
+                f"{sum(languages.values()):,} abstracts do not look English ({named}); "
+                f"expect poorer matches for them from an English encoder.",
+                style="yellow",
+            )
+        )
+    return Group(*lines)

@@ -1,0 +1,176 @@
+"""``akin reindex``: encodes a collection again, compares old and new answers, and switches over."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantined_papers
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
+from akin.cli.progress import show_progress
+from evaluation.tasks.agreement import Agreement, compare
+from indexer.catalog.catalog import Catalog
+from indexer.collection.build import KEEP, BuildArguments, built_with, load_models
+from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
+from indexer.snapshot.manifest import Manifest
+from indexer.snapshot.snapshot import Snapshot
+from models.annotator import Annotator
+from models.errors import SnapshotCorruptError, SnapshotMissingError
+from models.types import Precision, ProgressFn
+from service.collection.generations import open_engine
+from service.search.engine import SearchEngine
+from service.settings import settings_of
+
+
+def reindex(
+    data: Data,
+    encoder: Annotated[
+        str, typer.Option(help="A checkpoint's name, or a model folder; empty: the collection's.")
+    ] = "",
+    tagger: TaggerFile = None,
+    functions: FunctionsFile = None,
+    precision: Annotated[
+        Precision | None, typer.Option(help="Number format of the encoder (the collection's, or float32).")
+    ] = None,
+    dtype: Annotated[Dtype | None, typer.Option(help="How vectors are stored (auto).")] = None,
+    backend: Annotated[
+        str, typer.Option(help="auto (by size), exact, flat, hnsw, ivfpq or ivfsq; empty: the collection's.")
+    ] = "",
+    device: Device = "auto",
+    sample: Annotated[
+        int, typer.Option(min=0, max=10_000, help="How many papers' answers to compare; 0: none.")
+    ] = 50,
+    compare_only: Annotated[
+        bool,
+        typer.Option(
+            "--compare-only", help="Compare only; run the command without it to switch over at once."
+        ),
+    ] = False,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+) -> None:
+    """Encode every paper again, compare the new answers with the old ones, and switch over.
+
+    Needs no corpus. The old generation answers searches until the new one is complete; papers added
+    meanwhile are included. The command resumes if interrupted: run it again.
+    """
+    given = BuildArguments(
+        encoder=encoder,
+        backend=backend,
+        dtype=dtype.value if dtype else "auto",
+        device=device,
+        precision=precision or Precision.FLOAT32,
+        tagger=absolute(tagger),
+        functions=absolute(functions),
+    )
+    arguments = _completed(given, _usual(data, encoder), keeps_precision=precision is None)
+    annotator = load_models(arguments)
+    # A folder by a name under which the service finds it from anywhere.
+    arguments = replace(arguments, encoder=annotator.encoder.spec.name)
+    place = catalog_place(data, catalog)
+    with show_progress(stderr) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
+        prepared = prepare(data, annotator, papers, arguments=arguments, on_progress=on_progress)
+        comparison = _compared(data, prepared.snapshot, annotator, sample, on_progress)
+        manifest = None
+        if not compare_only:
+            manifest = publish_prepared(data, prepared, annotator, papers, on_progress=on_progress, keep=keep)
+    _report(data, prepared, comparison, manifest)
+
+
+def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: Manifest | None) -> None:
+    if prepared.reused_papers:
+        stdout.print(f"{prepared.reused_papers:,} papers were encoded by an earlier run and reused.")
+    stderr.print(quarantined_papers(prepared.quarantined))
+    stdout.print(comparison)
+    if manifest is None:
+        stdout.print(
+            f"{len(prepared.snapshot):,} papers are prepared and nothing is swapped: the same command "
+            "without --compare-only serves them."
+        )
+        return
+    stdout.print(
+        f"Generation {manifest.generation} with {manifest.n_papers:,} papers is served from now on "
+        f"(encoder {manifest.encoder.name})."
+    )
+    stdout.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
+
+
+def _usual(data: Path, encoder: str) -> BuildArguments | None:
+    """What the collection was begun with; raises SnapshotCorruptError if it is needed and damaged."""
+    try:
+        return built_with(data)
+    except SnapshotCorruptError as error:
+        if encoder:
+            return None
+        raise SnapshotCorruptError(
+            "What the collection was made with cannot be read: name its encoder with --encoder, and what "
+            f"else was given when it was created. ({error})"
+        ) from error
+
+
+def _completed(
+    given: BuildArguments, usual: BuildArguments | None, *, keeps_precision: bool
+) -> BuildArguments:
+    """What is not given is as the collection has it; what belongs to its encoder, only with that."""
+    if usual is None:
+        return replace(given, encoder=given.encoder or "minilm", backend=given.backend or "auto")
+    completed = replace(given, encoder=given.encoder or usual.encoder, backend=given.backend or usual.backend)
+    if completed.encoder != usual.encoder:
+        return completed
+    return replace(
+        completed,
+        precision=usual.precision if keeps_precision else given.precision,
+        tagger=given.tagger or usual.tagger,
+        functions=given.functions or usual.functions,
+    )
+
+
+def _compared(
+    data: Path, snapshot: Snapshot, annotator: Annotator, n_questions: int, on_progress: ProgressFn
+) -> Table | str:
+    """What a person decides by: both generations side by side."""
+    if not n_questions:
+        return "Nothing was compared."
+    settings = settings_of(data=data, encoder="")  # its own, whatever the environment names
+    try:
+        served = open_engine(settings)
+    except SnapshotMissingError:
+        return "Nothing is served yet to compare with."
+    except SnapshotCorruptError as error:
+        return f"What is served is damaged and was not compared with. ({error})"
+    new = SearchEngine(snapshot, lambda: annotator, n_candidates=settings.candidates)
+    agreement = compare(served, new, n_questions=n_questions, on_progress=on_progress)
+    return _table(agreement, served.snapshot, snapshot)
+
+
+def _table(agreement: Agreement, served: Snapshot, new: Snapshot) -> Table:
+    table = Table("", f"served ({served.generation})", "new")
+    table.add_row("encoder", served.manifest.encoder.name, new.manifest.encoder.name)
+    table.add_row("papers", f"{len(served):,}", f"{len(new):,}")
+    table.add_row("vectors", f"{served.n_rows:,}", f"{new.n_rows:,}")
+    table.add_row("on disk", _mib(served), _mib(new))
+    one, other = agreement.one, agreement.other
+    table.add_row("search by id, median", _ms(one.by_id_ms), _ms(other.by_id_ms))
+    table.add_row("search by a pasted paper", _ms(one.pasted_ms), _ms(other.pasted_ms), end_section=True)
+    asked = f"{agreement.n_asked} papers asked"
+    table.add_row("first 10 in common", asked, _share(agreement.first_10))
+    table.add_row("first 20 in common", "", _share(agreement.first_20))
+    table.add_row(
+        "order of those (Kendall's tau)", "", "-" if agreement.tau is None else f"{agreement.tau:.2f}"
+    )
+    return table
+
+
+def _mib(snapshot: Snapshot) -> str:
+    return f"{sum(segment.size_bytes for segment in snapshot.segments) / 2**20:,.1f} MiB"
+
+
+def _ms(milliseconds: float | None) -> str:
+    return "-" if milliseconds is None else f"{milliseconds:,.1f} ms"
+
+
+def _share(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"

@@ -1,0 +1,63 @@
+"""``akin tune``: sets how much of the index each search looks at."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import Data, Device, Keep
+from akin.cli.progress import show_progress
+from indexer.collection.build import KEEP
+from indexer.collection.tuning import N_QUERIES, K
+from indexer.collection.tuning import tune as tune_collection
+from models.errors import InputError
+
+
+def tune(
+    data: Data,
+    *,
+    recall: Annotated[
+        float, typer.Option(help="The share of the nearest sentences to be found, up to 1.")
+    ] = 0.98,
+    queries: Annotated[
+        int, typer.Option(help="Sentences of the collection to try with.", min=1, max=10_000)
+    ] = N_QUERIES,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Measure, and change nothing.")] = False,
+    device: Device = "auto",
+    keep: Keep = KEEP,
+) -> None:
+    """Measure the recall of an approximate index and set the search effort that reaches --recall.
+
+    The truth is an exact search with sampled sentences. The collection keeps the setting, also for papers
+    added later.
+    """
+    with show_progress(stderr) as on_progress:
+        tuned = tune_collection(
+            data,
+            recall=recall,
+            n_queries=queries,
+            device=device,
+            keep=keep,
+            store=not dry_run,
+            on_progress=on_progress,
+        )
+    if not tuned.tries:
+        stdout.print("Every search compares all sentences: nothing is missed, and there is nothing to tune.")
+        return
+    table = Table("effort", f"recall@{K}", "a look-up", title="Times as hard as usual")
+    for each in tuned.tries:
+        table.add_row(f"{each.effort:g}", f"{each.recall:.1%}", f"{each.ms:.2f} ms")
+    stdout.print(table)
+    if tuned.chosen is None:
+        raise InputError(
+            f"No effort up to {tuned.tries[-1].effort:g} finds {recall:.1%}: the collection is searched as "
+            f"before. Ask for less with --recall, or reindex it with another --backend."
+        )
+    if dry_run:
+        stdout.print(f"{tuned.chosen.effort:g} times the usual effort is enough. Nothing was changed.")
+        return
+    stdout.print(
+        f"Generation {tuned.manifest.generation} is searched {tuned.chosen.effort:g} times as hard as usual "
+        "from now on."
+    )

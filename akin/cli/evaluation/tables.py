@@ -1,0 +1,57 @@
+"""Prints figures as tables, Markdown, LaTeX or JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.console import RenderableType
+
+from akin.cli.consoles import stdout
+from indexer.files.durable import replace_file, storage_errors
+
+if TYPE_CHECKING:  # takes seconds to import, which `akin --help` need not
+    from evaluation.statistics.summary import Compared, Row
+
+
+class Shown(StrEnum):
+    """What a command prints."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+    JSON = "json"
+
+
+Json = Annotated[
+    Path | None, typer.Option("--json", help="Write the figures to this JSON file.", dir_okay=False)
+]
+Format = Annotated[Shown, typer.Option("--format", help="Print tables, Markdown, LaTeX or JSON.")]
+
+
+def show(
+    tables: RenderableType, rows: Sequence["Row"], compared: Sequence["Compared"], *, form: Shown
+) -> None:
+    """Print the figures in the form asked for; ``tables`` are those for the terminal."""
+    if form is Shown.TABLE:
+        stdout.print(tables)
+        return
+    if form is Shown.JSON:
+        figures = {"rows": [asdict(row) for row in rows], "comparisons": [asdict(each) for each in compared]}
+        stdout.print(orjson.dumps(figures, option=orjson.OPT_INDENT_2).decode(), markup=False, soft_wrap=True)
+        return
+    from evaluation.report.tables import FORMATS, comparison_table, figure_tables
+
+    written = [*figure_tables(rows), *([comparison_table(compared)] if compared else [])]
+    text = "\n\n".join(FORMATS[form](table) for table in written)
+    stdout.print(text, markup=False, soft_wrap=True)
+
+
+def write_json(path: Path | None, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows as a list of objects, where a file was asked for."""
+    if path is not None:
+        with storage_errors(path):
+            replace_file(path, orjson.dumps(list(rows), option=orjson.OPT_INDENT_2))

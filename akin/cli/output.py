@@ -1,0 +1,68 @@
+"""Writes answers as text, tables, JSON, CSV, BibTeX or RIS."""
+
+from typing import Final
+
+import typer
+from pydantic import TypeAdapter
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import Output
+from akin.cli.render import recommendations_answer, search_answer, titles, told_beside
+from akin.client.responses.matches import ComparedPapers
+from akin.client.responses.papers import PaperList, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.sentences import SentenceAnswer
+from models.errors import InputError
+
+# The ending of the file by which the page knows each table.
+_TABLES: Final = {Output.MARKDOWN: "md", Output.LATEX: "tex", Output.TSV: "tsv"}
+_Answer = SearchAnswer | RecommendationsAnswer | PaperList | TitlesAnswer | SentenceAnswer | ComparedPapers
+
+
+def as_json(answer: _Answer) -> str:
+    """An answer as the service gives it, on one line."""
+    return TypeAdapter(type(answer)).dump_json(answer).decode() + "\n"
+
+
+def put_out(form: Output, answer: SearchAnswer | RecommendationsAnswer) -> None:
+    """Prints a ranked list.
+
+    What is to be known of it, as that there is no good match, goes to standard error where its form, one to
+    take along, has no place for that.
+    """
+    if form is Output.TEXT:
+        stdout.print(
+            recommendations_answer(answer)
+            if isinstance(answer, RecommendationsAnswer)
+            else search_answer(answer)
+        )
+    elif form is Output.TITLES:
+        stdout.print(titles(answer))
+    else:
+        typer.echo(written(form, answer), nl=False)
+    if form not in {Output.TEXT, Output.JSON}:
+        for line in told_beside(answer):
+            stderr.print(line, soft_wrap=True)
+
+
+def written(form: Output, answer: SearchAnswer | RecommendationsAnswer | PaperList) -> str:
+    """An answer in a format for programs or as a table; no cell of CSV or TSV starts a formula.
+
+    Raises InputError for a table of papers that are listed: only results have sentences that match.
+    """
+    if form is Output.JSON:
+        return as_json(answer)
+    if form in _TABLES and isinstance(answer, PaperList):
+        raise InputError(f"--output {form} is for results of a search; list papers with --output csv.")
+    # Only here: what is shown to a person need not wait for it.
+    from service.api.exports import papers_csv, to_bibtex, to_csv, to_ris
+
+    if form in _TABLES and not isinstance(answer, PaperList):
+        from service.api.schemas.search.results import ResultOut
+        from service.web.tables import TABLES
+
+        return TABLES[_TABLES[form]][1]([ResultOut.model_validate(each) for each in answer])
+    papers = [each.about for each in answer]
+    if form is Output.CSV:
+        return papers_csv(papers) if isinstance(answer, PaperList) else to_csv(answer.results)
+    return to_bibtex(papers) if form is Output.BIBTEX else to_ris(papers)

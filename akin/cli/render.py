@@ -1,0 +1,203 @@
+"""Renders answers for the terminal, with matching sentences marked."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.text import Text
+
+from akin.cli.consoles import stdout
+from akin.client.responses.papers import Paper, PaperHead
+from akin.client.responses.ranked import (
+    Alignment,
+    Query,
+    Recommendation,
+    RecommendationsAnswer,
+    Result,
+    SearchAnswer,
+    SeedAlignment,
+)
+from akin.client.responses.saved import NewPaper
+
+_MOST_WORDS: Final = 6  # of each side
+_STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}
+_SHORTEST_TITLE: Final = 20  # characters, however narrow the terminal is
+
+
+class Warned(Protocol):
+    """What is to be known of an answer."""
+
+    @property
+    def message(self) -> str:
+        """What it says."""
+
+
+def search_answer(answer: SearchAnswer) -> Group:
+    """A ranked list a person can read: the query's chosen sentences, then each paper, its matches marked.
+
+    With contrast, ▷ marks the query sentences to be unlike, and ≠ what in a result is nearest to them.
+    """
+    shown: list[Text | Padding] = [_query(answer.query), Text()]
+    return _ranked(shown, answer)
+
+
+def recommendations_answer(answer: RecommendationsAnswer) -> Group:
+    """The same for several papers; a sentence of seed 2 is ``2.0``, and of a negative ``not 0.3``."""
+    shown: list[Text | Padding] = []
+    for seed in answer.seeds:
+        text = Text(f"{'Unlike' if seed.negative else 'Akin to'} {seed.seed}: ", style="bold")
+        text.append(seed.title or seed.id or "a text", style="bold red" if seed.negative else "bold blue")
+        shown.append(text)
+    return _ranked([*shown, *_left_out(answer), Text()], answer)
+
+
+def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsAnswer) -> Group:
+    results: Sequence[Result | Recommendation] = answer.results
+    for rank, result in enumerate(results, start=1):
+        shown += [heading(rank, result), _indented(_explained(result))]
+    shown += _remarks(answer)
+    of_all = "" if answer.total is None else f" of {answer.total:,}"
+    took = f"{answer.took_ms:,.0f} ms, generation {answer.generation}"
+    return Group(*shown, Text(f"{len(answer.results)}{of_all} papers in {took}"))
+
+
+def titles(answer: SearchAnswer | RecommendationsAnswer) -> Group:
+    """A line for each result: its title, year and id."""
+    results: Sequence[Result | Recommendation] = answer.results
+    return Group(*(title_line(result.paper, start=f"{rank:>2}. ") for rank, result in enumerate(results, 1)))
+
+
+def told_beside(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
+    """What a file of results does not say: what was left out, why there are none, what to know of them."""
+    left_out = _left_out(answer) if isinstance(answer, RecommendationsAnswer) else []
+    return [*left_out, *_remarks(answer)]
+
+
+def _left_out(answer: RecommendationsAnswer) -> list[Text]:
+    return [Text(f"Left out: {lost.detail}", style="yellow") for lost in answer.unresolved]
+
+
+def _remarks(answer: SearchAnswer | RecommendationsAnswer) -> list[Text]:
+    detail = [Text(answer.detail, style="yellow")] if answer.detail else []
+    return [*detail, *notes(answer.warnings)]
+
+
+def title_line(paper: Paper | PaperHead, *, start: str = "") -> Text:
+    """A paper on one line: its title, cut where the terminal is too narrow for it, year and id."""
+    about = f"  {' · '.join(part for part in (str(paper.year or ''), paper.id) if part)}"
+    text = Text(start, style="bold")
+    text.append(_cut(paper.title, beside=len(start) + len(about)), style="bold blue")
+    return text.append(about, style="dim")
+
+
+def notes(warnings: Sequence[Warned]) -> list[Text]:
+    """What an answer warns of, a line each."""
+    return [Text(f"Note: {warning.message}", style="yellow") for warning in warnings]
+
+
+def _indented(text: Text) -> Text | Padding:
+    """A text under a heading; where lines are broken, the rest of a line too."""
+    if stdout.is_terminal:
+        return Padding(text, (0, 0, 1, 4))
+    return Text("\n").join([*(Text("    ") + line for line in text.split("\n")), Text()])
+
+
+def _cut(title: str, *, beside: int) -> str:
+    """A title with an ellipsis where, ``beside`` so many other characters, a line has no room for it."""
+    room = max(_SHORTEST_TITLE, stdout.width - beside)
+    return title if len(title) <= room else f"{title[: room - 1].rstrip()}…"
+
+
+def _query(query: Query) -> Text:
+    text = Text("Akin to: ", style="bold")
+    first = query.sentences[0].text[:80] if query.sentences else ""
+    text.append(query.title or first, style="bold blue")
+    for number, sentence in enumerate(query.sentences):
+        chosen, away = number in query.selected, number in query.unlike
+        mark, style = ("▶", "bold") if chosen else ("▷", "red") if away else (" ", "dim")
+        text.append(f"\n  {mark} {number:>2} ", style=style)
+        text.append(sentence.text, style="" if chosen else style)
+        text.append(f"  {sentence.facet}" if sentence.facet else "", style="dim italic")
+    return text
+
+
+def heading(rank: int, result: Result | Recommendation | NewPaper) -> Text:
+    """A result's rank, title, score and strength on one line, what names it on the next."""
+    beside = Text(f"  {result.score:.4f}", style="cyan")
+    if result.strength:
+        beside.append(f"  {result.strength.label} match", style=_STRENGTHS[result.strength.label])
+    if away := [a for a in result.alignments if a.weight < 0]:
+        distance = sum(a.weight * a.distance for a in away) / sum(a.weight for a in away)
+        beside.append(f"  (at {distance:.4f} from what to be unlike)", style="red")
+    text = Text(f"{rank:>2}. ", style="bold")
+    text.append(_cut(result.paper.title, beside=len(text) + len(beside)), style="bold blue")
+    text.append_text(beside)
+    text.append("\n    ")
+    return text.append(_byline(result.paper), style="dim")
+
+
+def _byline(paper: Paper) -> str:
+    parts = (paper.id, authors_of(paper), paper.venue, str(paper.year or ""))
+    return " · ".join(part for part in parts if part)
+
+
+def authors_of(paper: Paper | PaperHead) -> str:
+    """The first three of its authors."""
+    return ", ".join(paper.authors[:3]) + (" et al." if len(paper.authors) > 3 else "")
+
+
+def _explained(result: Result | Recommendation) -> Text:
+    """The abstract with its matches marked, then the shared words that count most."""
+    text = _abstract(result)
+    for words, terms, style in (
+        ("Words", [each for each in result.words.terms if each.share > 0], "green"),
+        ("Words to be unlike", [each for each in result.words.terms if each.share < 0], "red"),
+    ):
+        if terms:
+            named = ", ".join(f"{each.term} {abs(each.share):.0%}" for each in terms[:_MOST_WORDS])
+            text.append(f"\n     {words}: {named}", style=style)
+    return text
+
+
+def _abstract(result: Result | Recommendation) -> Text:
+    shares = {highlight.sentence: highlight.weight for highlight in result.highlights}
+    # More than an even share: a sentence that only went along is context.
+    even = 1 / max(1, len(result.paper.sentences))
+    text = Text()
+    for number in range(len(result.paper.sentences)):
+        share = shares.get(number, 0.0)
+        marked = share > even
+        partners = _partners(result, number) if marked else ""
+        text.append(f"{share:>4.0%} " if marked else "     ", style="bold green")
+        text.append(result.paper.sentence(number), style="bold" if marked else "dim")
+        text.append(f"  ← {partners}" if partners else "", style="green")
+        unwanted = _unwanted(result, number, even)
+        text.append(f"  ≠ {unwanted}\n" if unwanted else "\n", style="red")
+    text.rstrip()
+    return text
+
+
+def _partners(result: Result | Recommendation, sentence: int) -> str:
+    """The query sentences that carry most of a result sentence's share."""
+    return _heaviest([(a, a.weight) for a in result.alignments if a.sentence == sentence and a.weight > 0])
+
+
+def _unwanted(result: Result | Recommendation, sentence: int, even: float) -> str:
+    """The sentences to be unlike that a result sentence is near, where it has more than an even share."""
+    away = [a for a in result.alignments if a.weight < 0]
+    here = [(a, -a.weight) for a in away if a.sentence == sentence]
+    share = sum(weight for _, weight in here) / -sum(a.weight for a in away) if away else 0.0
+    return _heaviest(here) if share > even else ""
+
+
+def _heaviest(weighed: Sequence[tuple[Alignment, float]]) -> str:
+    least = max((weight for _, weight in weighed), default=0.0) / 2
+    return ", ".join(_number(each) for each, weight in weighed if weight >= least)
+
+
+def _number(alignment: Alignment) -> str:
+    """The number of a query sentence, behind that of its seed where there are several."""
+    if not isinstance(alignment, SeedAlignment):
+        return str(alignment.query_sentence)
+    return f"{'not ' if alignment.negative else ''}{alignment.seed}.{alignment.query_sentence}"

@@ -1,0 +1,87 @@
+"""``akin compare``: shows two papers side by side."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from akin.cli.consoles import stdout
+from akin.cli.options import Device, Key, MaybeData, Url
+from akin.cli.output import as_json as json_line
+from akin.cli.render import notes
+from akin.cli.search.query import opened, read_query
+from akin.client.responses.matches import ComparedPapers, Side
+
+_MOST_FACETS = 6  # pairs of facets that are shown
+
+
+def compare(
+    a: Annotated[str, typer.Argument(help="The name of an indexed paper, a file, or `-`.")],
+    b: Annotated[str, typer.Argument(help="Another.")],
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the body of /v1/compare.")] = False,
+) -> None:
+    """Compare two papers side by side: shared sentences, facets and words, and what differs.
+
+    A file holds a title, an empty line and an abstract, or one JSON paper. Searches the collection in
+    --data, or asks the running service at --url, which is faster.
+    """
+    first, second = _paper(a), _paper(b)
+    with opened(url, data, key=key, device=device) as collection:
+        compared = collection.compare(first, second)
+    if as_json:
+        typer.echo(json_line(compared), nl=False)
+    else:
+        stdout.print(_shown(compared))
+
+
+def _paper(given: str) -> Any:
+    is_file = given == "-" or Path(given).is_file()
+    return read_query(paper_id="" if is_file else given, sources=(given,) if is_file else ())
+
+
+def _shown(compared: ComparedPapers) -> Group:
+    affinity = Text(f"Affinity {compared.a.affinity:.3f}", style="bold")
+    affinity.append(f" from A to B, {compared.b.affinity:.3f} back", style="")
+    affinity.append(" (1: the same text; 0: no nearer than papers usually are)", style="dim")
+    shown: list[Text | Table] = [affinity, Text()]
+    for name, other, side, beside in (
+        ("A", "B", compared.a, compared.b),
+        ("B", "A", compared.b, compared.a),
+    ):
+        shown += [_side(name, other, side, beside), Text()]
+    facets = Table("A", "B", "share", "distance", box=SIMPLE_HEAD, title="The match by facet")
+    for share in compared.facets[:_MOST_FACETS]:
+        facets.add_row(share.a or "none", share.b or "none", f"{share.weight:.0%}", f"{share.distance:.3f}")
+    shown.append(facets)
+    return Group(*shown, *notes(compared.warnings))
+
+
+def _side(name: str, other: str, side: Side, beside: Side) -> Text:
+    """A paper's sentences, each with the nearest of the other, what only it has marked, and the words."""
+    text = Text(f"{name}: ", style="bold")
+    text.append(side.title or (side.sentences[0].text[:80] if side.sentences else ""), style="bold blue")
+    for number, sentence in enumerate(side.sentences):
+        if sentence.distance is None:
+            break  # the encoder did not read on
+        text.append(f"\n  {number:>2} ", style="bold")
+        text.append(sentence.text, style="yellow" if sentence.alone else "")
+        text.append(f"  {sentence.facet}" if sentence.facet else "", style="dim italic")
+        told = (
+            f"only in {name}" if sentence.alone else f"{other} {sentence.nearest} at {sentence.distance:.3f}"
+        )
+        text.append(f"  → {told}", style="yellow" if sentence.alone else "green")
+    for label, terms in (
+        ("shared words", [each.term for each in beside.words.terms]),
+        (f"words of {name} alone", side.only_words),
+    ):
+        if terms:
+            text.append(f"\n     {label}: {', '.join(terms)}", style="dim")
+    return text

@@ -1,0 +1,177 @@
+"""``akin match``: finds reviewers for submissions."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import Device, EncoderName
+from akin.cli.progress import show_progress
+from indexer.files.durable import folder_lock, replaced_together, storage_errors
+from models.annotator import load_annotator
+from models.errors import BuildLockedError, InputError
+from service.match.affinity import N_NEAREST
+from service.match.assignment import Aim, Assignment
+from service.match.matching import Match, Quotas
+from service.match.papers import matched_papers
+from service.match.program.program import Program, Wanted, read_program
+from service.match.report import REPORT, write_report
+from service.match.tables import TABLES, write_assignment, write_scores
+
+
+def match(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SUBMISSIONS PROFILES",
+            help="Files of submissions, then the profiles: a folder with a file for each reviewer, or a list "
+            "of names and papers.",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="The folder to write.", file_okay=False)],
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(help="Holds the papers that a list names; repeatable.", dir_okay=False),
+    ] = None,
+    conflicts: Annotated[
+        Path | None, typer.Option(help="CSV of submissions and reviewers never to be paired.", dir_okay=False)
+    ] = None,
+    reviewers: Annotated[
+        int,
+        typer.Option(
+            "--reviewers", min=0, max=1_000, help="Reviewers to assign to each submission; 0: none."
+        ),
+    ] = 0,
+    quota: Annotated[
+        int, typer.Option(min=0, max=1_000_000, help="The most submissions a reviewer is assigned.")
+    ] = 6,
+    quotas: Annotated[
+        Path | None, typer.Option(help="CSV of reviewers and quotas of their own.", dir_okay=False)
+    ] = None,
+    aim: Annotated[
+        Aim, typer.Option(help="Assign for the largest sum of affinities, or for the largest least one.")
+    ] = Aim.TOTAL,
+    nearest: Annotated[
+        int,
+        typer.Option(min=1, max=100, help="How many of a profile's papers, the nearest, make an affinity."),
+    ] = N_NEAREST,
+    most: Annotated[
+        int | None, typer.Option(min=1, help="Use only this many of a profile's latest papers.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option(
+            min=1000, max=2100, help="Only papers from this year on; papers without a year are left out."
+        ),
+    ] = None,
+    shown: Annotated[
+        int, typer.Option(min=1, max=50, help="Reviewers shown a submission in the report.")
+    ] = 5,
+    encoder: EncoderName = "minilm",
+    device: Device = "auto",
+) -> None:
+    """Find reviewers for submissions by their papers, assign them, and explain each assignment.
+
+    SUBMISSIONS and the papers of PROFILES are corpus files of any format (OpenReview's archives and
+    submissions.json among them). Writes scores.csv (OpenReview), cmt-scores.tsv, affinities.parquet and
+    report.html into OUT, and with --reviewers also assignments.csv and cmt-assignments.xml. Authors have a
+    conflict with their own submissions. The command resumes if interrupted: run it again.
+    """
+    if len(files) < 2:
+        raise InputError(
+            "Give the files of submissions and then the profiles: akin match SUBMISSIONS PROFILES."
+        )
+    program = read_program(
+        files[:-1],
+        files[-1],
+        corpora=corpus or (),
+        conflicts=conflicts,
+        quotas=quotas,
+        wanted=Wanted(most, since),
+    )
+    stderr.print(_read(program))
+    aims = Quotas(reviewers, quota, aim) if reviewers else None
+    command = shlex.join(["akin", *sys.argv[1:]])
+    with _only_match(out), show_progress(stderr) as on_progress:
+        annotator, data = load_annotator(encoder, device=device), out / "collection"
+        snapshot = matched_papers(program.papers, data, annotator, device=device, on_progress=on_progress)
+        found = Match(
+            program,
+            snapshot,
+            data=data,
+            n_nearest=nearest,
+            n_threads=len(os.sched_getaffinity(0)),
+            on_progress=on_progress,
+        )
+        # Before anything is written: where reviewers do not suffice, all stays as it was.
+        assignment = found.assigned(aims) if aims else None
+        with storage_errors(out), replaced_together(out, (*TABLES, REPORT)) as folder:
+            write_scores(found, folder)
+            if assignment:
+                write_assignment(found, assignment, folder)
+            write_report(
+                folder / REPORT, found, assignment, n_shown=shown, command=command, on_progress=on_progress
+            )
+    stdout.print(_summary(found, assignment, out))
+
+
+@contextmanager
+def _only_match(out: Path) -> Iterator[None]:
+    """Hold the folder against other matches; raises BuildLockedError."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(folder_lock(out))
+        except BuildLockedError as error:
+            raise BuildLockedError(
+                f"{out}: another akin match is writing into this folder; wait for it to end, or name another "
+                "folder with --out."
+            ) from error
+        yield
+
+
+def _read(program: Program) -> Group:
+    """What could not be used of the files."""
+    report, lines = program.report, []
+    lines += [Text(f"{row}", style="yellow") for row in report.broken_rows]
+    if report.broken > len(report.broken_rows):
+        lines.append(
+            Text(f"... and {report.broken - len(report.broken_rows):,} more broken rows", style="yellow")
+        )
+    if report.without_abstract:
+        lines.append(
+            Text(f"{report.without_abstract:,} papers have no abstract and do not count.", style="yellow")
+        )
+    lines += [Text(note, style="yellow") for note in program.notes]
+    if program.left_out:
+        named = ", ".join(program.left_out[:5]) + (" ..." if len(program.left_out) > 5 else "")
+        lines.append(
+            Text(f"{len(program.left_out):,} profiles have no paper that counts: {named}", style="yellow")
+        )
+    return Group(*lines)
+
+
+def _summary(found: Match, assignment: Assignment | None, out: Path) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_header=False)
+    n_submissions, n_reviewers = found.values.shape
+    table.add_row("Submissions", f"{n_submissions:,}")
+    table.add_row("Reviewers", f"{n_reviewers:,}")
+    if found.program.undated:
+        table.add_row("Papers left out, for no year", f"{found.program.undated:,}")
+    table.add_row("Conflicts", f"{int(found.conflicts.sum()):,}")
+    if assignment:
+        n_reviews = sum(map(len, assignment.reviewers))
+        table.add_row("Reviews assigned", f"{n_reviews:,}")
+        table.add_row("Mean affinity", f"{assignment.total / n_reviews:.3f}")
+        table.add_row("Least affinity", f"{assignment.least:.3f}")
+    table.add_row("Read", str(out / REPORT))
+    return table

@@ -1,0 +1,132 @@
+"""Reads a query from the command line: its paper or text, and the sentences or facets that count."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from indexer.files.durable import storage_errors
+from models.errors import InputError
+from models.text.sentences import split_sentences
+from models.types import Facet
+
+if TYPE_CHECKING:
+    from akin.client.client import Client
+    from akin.local.collection import Collection
+
+_Ranked = TypeVar("_Ranked", SearchAnswer, RecommendationsAnswer)
+_EMPTY_LINE = re.compile(r"\r?\n[ \t]*\r?\n")
+
+
+def opened(
+    url: str, data: Path | None, *, key: str | None = None, device: str = "auto"
+) -> "Client | Collection":
+    """Who answers: the service at ``url``, or the collection in ``data``, in this process.
+
+    Raises InputError unless one of the two is given.
+    """
+    if bool(url) == (data is not None):
+        raise InputError(
+            "Give either --data, a folder that was indexed, or --url, the address of a running service."
+        )
+    # Each is loaded where it is asked: a service is asked in half a second, a folder is opened in seconds.
+    if data is None:
+        from akin.client.client import Client
+
+        return Client(url, key=key)
+    from akin.local.collection import Collection
+
+    return Collection(data, device=device)
+
+
+def lasting(answer: _Ranked, data: Path | None) -> _Ranked:
+    """An answer as it is put out: without a cursor that is good in this process alone."""
+    return answer if data is None else replace(answer, next_cursor=None)
+
+
+def read_aspect(
+    sentences: str,
+    facets: Sequence[Facet] | None,
+    focus: float | None,
+    *,
+    unlike: tuple[str, Sequence[Facet] | None],
+    weight: float | None,
+) -> dict[str, Any]:
+    """The respect in which papers should be akin, and that in which they should differ; raises InputError.
+
+    Sentences are numbers as ``0,3``; ``unlike`` are sentences or facets too, and ``weight`` is theirs.
+    """
+    asked = _choice(sentences, facets, option="--sentences") | given(focus=focus)
+    if unlike[0] or unlike[1]:
+        chosen = _choice(*unlike, option="--unlike-sentences")
+        return {**asked, "unlike": chosen | given(weight=weight)}
+    if weight is not None:
+        raise InputError("--unlike-weight says how much being unlike counts; give --unlike FACET with it.")
+    return asked
+
+
+def given(**keywords: Any) -> dict[str, Any]:
+    """Those keywords that are given: neither ``None`` nor empty."""
+    return {name: value for name, value in keywords.items() if value not in (None, "", [], {})}
+
+
+def _choice(sentences: str, facets: Sequence[Facet] | None, *, option: str) -> dict[str, Any]:
+    if not sentences:
+        return {"facet": [facet.value for facet in facets]} if facets else {}
+    if facets:
+        raise InputError(f"Choose sentences or a facet, not both ({option} and a facet are given).")
+    try:
+        return {"sentences": [int(number) for number in sentences.split(",")]}
+    except ValueError as error:
+        raise InputError(
+            f"{option} {sentences[:40]!r}: give numbers from 0, separated by commas, such as 0,3"
+        ) from error
+
+
+def read_query(*, paper_id: str, sources: Sequence[str], text: str = "") -> dict[str, Any]:
+    """The paper behind ``paper_id`` or in the one of ``sources`` given (``-``: standard input), or ``text``.
+
+    A file holds the title, an empty line and the abstract; or the abstract alone; or one JSON paper with
+    ``title`` and ``abstract`` (text or list of sentences). Raises InputError, StorageError.
+    """
+    named = [source for source in sources if source]
+    if len(named) + bool(paper_id) + bool(text) != 1:
+        raise InputError(
+            "Name the query once: --paper ID, --abstract FILE, --text TEXT, or - for standard input."
+        )
+    if paper_id or text:
+        return given(paper_id=paper_id, text=text)
+    return _parse(_read(named[0]))
+
+
+def _read(source: str) -> str:
+    path = Path(source)
+    try:
+        with storage_errors(path):
+            text = sys.stdin.buffer.read() if source == "-" else path.read_bytes()
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: not UTF-8 text (byte {error.start}); convert it first") from error
+
+
+def _parse(text: str) -> dict[str, Any]:
+    if text.lstrip().startswith("{"):
+        return _parse_json(text)
+    head, *rest = _EMPTY_LINE.split(text.strip(), maxsplit=1)
+    # A first paragraph of several lines or sentences is the abstract's own.
+    if rest and "\n" not in head and len(split_sentences(head)) == 1:
+        return {"title": head.strip(), "abstract": rest[0].strip()}
+    return {"title": "", "abstract": text.strip()}
+
+
+def _parse_json(text: str) -> dict[str, Any]:
+    try:
+        paper = orjson.loads(text)
+        return {"title": paper.get("title", ""), "abstract": paper["abstract"]}
+    except (ValueError, KeyError, AttributeError) as error:
+        raise InputError("The query looks like JSON but is not one object with an abstract.") from error

@@ -1,0 +1,150 @@
+"""``akin recommend``: finds papers similar to several papers or a library."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+import typer
+
+from akin.cli.consoles import stderr
+from akin.cli.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Output,
+    OutputFormat,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.cli.output import put_out
+from akin.cli.search.query import given, lasting, opened
+from akin.client.library import LibrarySeeds, looked_up, read_seeds
+from akin.client.params import RecommendationsRequest
+from models.errors import InputError
+from models.types import Facet
+
+if TYPE_CHECKING:
+    from akin.client.client import Client
+    from akin.local.collection import Collection
+
+
+def recommend(
+    papers: Annotated[
+        list[str] | None, typer.Argument(help="Ids, DOIs, addresses or titles of papers to start from.")
+    ] = None,
+    seeds: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--like",
+            help="A library (.bib, .ris, .nbib ...) or corpus file to start from; may be repeated.",
+        ),
+    ] = None,
+    unlike: Annotated[
+        list[str] | None,
+        typer.Option(help="A paper, or a library file, to keep away from; may be repeated."),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A claim to start from; with --facet beside sentences of it alone. May be repeated."
+        ),
+    ] = None,
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Count the seeds' sentences of this facet; may be repeated.")
+    ] = None,
+    strategy: Annotated[
+        Literal["any", "all"],
+        typer.Option(help="Similar to any of the seeds, or to what all of them share."),
+    ] = "any",
+    negative_weight: Annotated[
+        float | None, typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.")
+    ] = None,
+    words: Annotated[
+        float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")
+    ] = None,
+    specificity: Annotated[
+        float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
+    device: Device = "auto",
+    output: OutputFormat = Output.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
+    save: Annotated[
+        str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
+    ] = "",
+) -> None:
+    """Find papers similar to several papers or a library file, and unlike others.
+
+    Library entries that the collection has are looked up there; others are read by their abstracts. Results
+    never include the seeds. Reads the collection in --data, or asks the running service at --url.
+    """
+    with opened(url, data, key=key, device=device) as collection:
+        asked = cast(
+            RecommendationsRequest,
+            {
+                "seeds": _all(papers, seeds, collection, texts=text, facet=facet),
+                **given(
+                    negatives=_all(*_parted(unlike), collection),
+                    filters=filters_of(year_from, year_to, author, venue, field, has_facet),
+                    strategy=strategy,
+                    negative_weight=negative_weight,
+                    words=words,
+                    specificity=specificity,
+                    limit=limit,
+                ),
+            },
+        )
+        if not asked["seeds"]:
+            raise InputError(
+                "There is nothing to start from: name papers, or give --like LIBRARY or --text WORDS."
+            )
+        answer = collection.recommend(**asked)
+        if save:
+            saved = collection.save_query(save, recommendations=asked)
+            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+    put_out(Output.JSON if as_json else output, lasting(answer, data))
+
+
+def _parted(given: list[str] | None) -> tuple[list[str], list[Path]]:
+    """Names of papers, and the files among what is given."""
+    files = [Path(each) for each in given or () if Path(each).is_file()]
+    return [each for each in given or () if Path(each) not in files], files
+
+
+def _all(
+    names: list[str] | None,
+    files: list[Path] | None,
+    collection: "Client | Collection",
+    *,
+    texts: list[str] | None = None,
+    facet: list[Facet] | None = None,
+) -> list[dict[str, Any]]:
+    """The papers that are named, texts, and the papers of files, each with the facets that count."""
+    found: list[dict[str, Any]] = [{"paper_id": name} for name in names or ()]
+    found += [{"text": text} for text in texts or ()]
+    if files:
+        library = looked_up(read_seeds(files), collection.papers)
+        _tell(library, ", ".join(map(str, files)))
+        found += library.seeds
+    return [{**seed, **given(facet=[each.value for each in facet or ()])} for seed in found]
+
+
+def _tell(library: LibrarySeeds, files: str) -> None:
+    """What became of the entries of a library."""
+    known = f"{library.n_known:,} found in the collection, {library.n_pasted:,} taken as given there."
+    for line in (f"{files}: {known}", *library.losses):
+        stderr.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,104 @@
+"""``akin search``: finds papers similar to one paper or a text."""
+
+from typing import Annotated, cast
+
+import typer
+
+from akin.cli.consoles import stderr
+from akin.cli.options import (
+    Authors,
+    Device,
+    Fields,
+    HasFacets,
+    Key,
+    MaybeData,
+    Output,
+    OutputFormat,
+    Url,
+    Venues,
+    YearFrom,
+    YearTo,
+    filters_of,
+)
+from akin.cli.output import put_out
+from akin.cli.search.query import given, lasting, opened, read_aspect, read_query
+from akin.client.params import ScorerName, SearchRequest
+from models.types import Facet
+
+
+def search(
+    source: Annotated[str, typer.Argument(help="`-` reads the query paper from standard input.")] = "",
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    paper: Annotated[str, typer.Option(help="The id of an indexed paper.")] = "",
+    abstract: Annotated[
+        str, typer.Option(help="A file: title, empty line, abstract; or one JSON paper.")
+    ] = "",
+    text: Annotated[str, typer.Option(help="A claim or a few words, up to 2,000 characters.")] = "",
+    sentences: Annotated[str, typer.Option(help="Numbers of the sentences that count: 0,3")] = "",
+    facet: Annotated[
+        list[Facet] | None, typer.Option(help="Count the sentences of this facet; may be repeated.")
+    ] = None,
+    unlike: Annotated[
+        list[Facet] | None,
+        typer.Option(help="Prefer papers unlike the query in this facet; may be repeated."),
+    ] = None,
+    unlike_sentences: Annotated[str, typer.Option(help="The same for sentences, by number.")] = "",
+    unlike_weight: Annotated[
+        float | None,
+        typer.Option(min=1e-3, max=1, help="Weight of --unlike.", show_default="0.5"),
+    ] = None,
+    focus: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="How strongly the chosen sentences are set apart from the rest."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
+    scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
+    tau: Annotated[
+        float | None, typer.Option(min=1e-3, max=1e6, help="Temperature of the marginals.")
+    ] = None,
+    words: Annotated[
+        float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")
+    ] = None,
+    specificity: Annotated[
+        float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
+    ] = None,
+    year_from: YearFrom = None,
+    year_to: YearTo = None,
+    author: Authors = None,
+    venue: Venues = None,
+    field: Fields = None,
+    has_facet: HasFacets = None,
+    device: Device = "auto",
+    output: OutputFormat = Output.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
+    save: Annotated[
+        str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
+    ] = "",
+) -> None:
+    """Find papers similar to a paper or a short text, and see which sentences match.
+
+    Searches the collection in --data, or asks the running service at --url, which is faster.
+    """
+    asked = cast(
+        SearchRequest,
+        {
+            **read_query(paper_id=paper, sources=(source, abstract), text=text),
+            **read_aspect(sentences, facet, focus, unlike=(unlike_sentences, unlike), weight=unlike_weight),
+            **given(
+                filters=filters_of(year_from, year_to, author, venue, field, has_facet),
+                scorer=scorer,
+                tau=tau,
+                words=words,
+                specificity=specificity,
+                limit=limit,
+            ),
+        },
+    )
+    with opened(url, data, key=key, device=device) as collection:
+        answer = collection.search(**asked)
+        if save:
+            saved = collection.save_query(save, search=asked)
+            stderr.print(f"Saved as {saved.name!r}.", markup=False)
+    put_out(Output.JSON if as_json else output, lasting(answer, data))

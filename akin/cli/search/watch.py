@@ -1,0 +1,87 @@
+"""``akin watch``: shows new papers for saved queries."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+from rich.console import Group
+from rich.text import Text
+
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import Device, Key, MaybeData, Url
+from akin.cli.render import heading, notes
+from akin.cli.search.query import opened
+from akin.client.responses.saved import News, SavedQueryHead
+from models.errors import InputError
+
+_NEWS = TypeAdapter(News)
+
+
+def watch(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names or ids of saved queries; default: all.")
+    ] = None,
+    data: MaybeData = None,
+    url: Url = "",
+    key: Key = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="How many papers of each query.")] = 10,
+    weak: Annotated[bool, typer.Option("--weak", help="Also show papers whose match is weak.")] = False,
+    seen: Annotated[
+        bool, typer.Option("--seen", help="Mark the papers shown as seen, so that they are no longer new.")
+    ] = False,
+    forget: Annotated[bool, typer.Option("--forget", help="Delete the saved queries named.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON for each query, as GET /v1/queries/ID/new.")
+    ] = False,
+    device: Device = "auto",
+) -> None:
+    """Show new matches of saved queries: papers added since the query was last marked as seen.
+
+    Save a query with `akin search --save NAME` or `POST /v1/queries`. With --data all saved queries of the
+    collection are shown; with --url, those of the key.
+    """
+    if forget and not names:
+        raise InputError("--forget deletes the saved queries named; name them.")
+    with opened(url, data, key=key, device=device) as collection:
+        wanted = _wanted(collection.saved_queries(), names or ())
+        if not wanted:
+            stderr.print("No query is saved; `akin search ... --save NAME` saves one.", markup=False)
+        for query in wanted:
+            if forget:
+                collection.delete_query(query.id)
+                stdout.print(f"Deleted {query.name!r}.", markup=False)
+                continue
+            news = collection.new_papers(query.id, limit=limit, weak=weak)
+            if as_json:
+                typer.echo(_NEWS.dump_json(news))
+            else:
+                stdout.print(_shown(query, news))
+            if seen:
+                collection.mark_seen(query.id, news.seen_up_to)
+
+
+def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[SavedQueryHead]:
+    """The saved queries with these names or ids; raises InputError where one is not there."""
+    if not names:
+        return list(saved)
+    found = [each for each in saved if {each.name, each.id} & {*names}]
+    missing = {*names} - {name for each in found for name in (each.name, each.id)}
+    if missing:
+        there = ", ".join(repr(each.name) for each in saved) or "none"
+        raise InputError(
+            f"No saved query has the name or id {sorted(missing)[0][:60]!r}; there are: {there[:500]}."
+        )
+    return found
+
+
+def _shown(query: SavedQueryHead, news: News) -> Group:
+    """A query's name, then the papers that are new to it, or why there are none."""
+    since = query.seen_at or query.created_at
+    told = f"{len(news.results)} of {news.added:,} papers that came" if news.added else "nothing new"
+    shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
+    shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
+    shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in news.unresolved]
+    if news.detail and news.added:
+        shown.append(Text(news.detail, style="yellow"))
+    return Group(*shown, *notes(news.warnings), Text())

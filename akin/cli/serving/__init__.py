@@ -1,0 +1,1 @@
+"""Commands that serve a collection: the service, workers, API keys, and MCP tools."""

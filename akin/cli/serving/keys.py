@@ -1,0 +1,76 @@
+"""``akin keys``: creates, lists and revokes API keys."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from akin.cli.collection.index import catalog_place
+from akin.cli.consoles import stderr, stdout
+from akin.cli.options import CatalogUrl, Data
+from service.access.api_keys import Keys, Scope
+
+app = typer.Typer(help="Create, list and revoke the API keys of a data folder.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Who or what will use it.")],
+    data: Data,
+    scope: Annotated[Scope, typer.Option(help="read; ingest: also add papers; admin: all.")] = Scope.READ,
+    expires_days: Annotated[
+        int, typer.Option(min=0, max=3650, help="Days until it expires; 0: it never does.")
+    ] = 365,
+    first: Annotated[
+        bool, typer.Option("--first", help="Make none where one of this scope, or of a wider one, is usable.")
+    ] = False,
+    catalog: CatalogUrl = "",
+) -> None:
+    """Create a key and print it to standard output. It is shown only once and stored only as a hash."""
+    with Keys.open(catalog_place(data, catalog)) as keys:
+        now = datetime.now(UTC).timestamp()
+        if first and any(key.usable(now) and key.scope.includes(scope) for key in keys.all()):
+            stderr.print(f"There is a usable key of scope {scope} already; none was made.")
+            return
+        made = keys.create(name, scope=scope, expires_days=expires_days or None)
+    stderr.print(
+        f"Key {made.key.id}, scope {scope}, expires {_day(made.key.expires_at)}. Keep it: it is not "
+        "shown again. Send it as `Authorization: Bearer KEY`; the service now asks everybody for one.",
+        markup=False,
+        soft_wrap=True,
+    )
+    typer.echo(made.token)
+
+
+@app.command("list")
+def list_keys(data: Data, catalog: CatalogUrl = "") -> None:
+    """List every key ever created: its id, name, scope and dates, never the key itself."""
+    table = Table("id", "name", "scope", "created", "expires", "state")
+    now = datetime.now(UTC).timestamp()
+    with Keys.open(catalog_place(data, catalog)) as keys:
+        for key in keys.all():
+            state = "usable" if key.usable(now) else "expired"
+            state = state if key.revoked_at is None else f"revoked {_day(key.revoked_at)}"
+            dates = (_day(key.created_at), _day(key.expires_at))
+            table.add_row(key.id, escape(key.name), key.scope, *dates, state)
+    stdout.print(
+        table if table.row_count else "There are no keys; the service answers its own machine alone."
+    )
+
+
+@app.command()
+def revoke(
+    data: Data,
+    key: Annotated[str, typer.Argument(help="Its id, or the name that one or several have.")],
+    catalog: CatalogUrl = "",
+) -> None:
+    """Revoke a key, or all keys of one name; a running service refuses them within seconds."""
+    with Keys.open(catalog_place(data, catalog)) as keys:
+        revoked = keys.revoke(key)
+    stdout.print(f"Revoked: {', '.join(each.id for each in revoked)}.", markup=False, soft_wrap=True)
+
+
+def _day(seconds: int | None) -> str:
+    return "never" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"

@@ -1,0 +1,190 @@
+"""``akin serve`` and ``akin demo``: run the HTTP service until it is stopped."""
+
+import asyncio
+import gc
+import signal
+import socket
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+from rich.console import Console
+
+from akin.cli.collection.index import index
+from akin.cli.consoles import stdout
+from akin.cli.options import Data, device_name
+from models.errors import InputError
+from service.access.keys import KeyRing, is_loopback
+from service.api.services import services_of
+from service.app import create_app
+from service.cache.store import open_cache
+from service.collection.generations import open_warm_engine
+from service.observability.logging import configure_logging
+from service.settings import Keyless, Settings, settings_of
+
+_KEYLESS_NOTES: Final = {
+    Keyless.OFF: "There is no API key, so every request is refused until there is one: `akin keys create`.",
+    Keyless.READ: "There is no API key: this machine may search. To write, make one (or AKIN_KEYLESS=write).",
+    Keyless.WRITE: "There is no API key: this machine may search and write, because AKIN_KEYLESS=write.",
+}
+_LEAST_GRACE_S: Final = 5  # beyond a request's deadline, for those under way when the process is to end
+
+
+Port = Annotated[int, typer.Option(min=0, max=65535)]
+
+
+class _GracefulServer(uvicorn.Server):
+    """Says when it is ready; on SIGTERM stops being ready first, and listening only ``drain_s`` later.
+
+    Whoever sends requests here sees the former and goes elsewhere before connections are refused.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, *, announce: Callable[[], None], drain_s: float
+    ) -> None:
+        super().__init__(config)
+        self._announce = announce
+        self._app = app
+        self._drain_s = drain_s
+        self._drains = False
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._drains = sig == signal.SIGTERM  # a person who presses Ctrl-C need not wait
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        services_of(self._app).draining = True
+        ends_at = time.monotonic() + self._drain_s
+        while self._drains and time.monotonic() < ends_at:
+            await asyncio.sleep(min(0.05, self._drain_s))
+        await super().shutdown(sockets)
+
+
+def serve_until_stopped(settings: Settings, console: Console, *, hint: str = "") -> None:
+    """Open the snapshot, listen, and answer until interrupted; ``hint`` is printed once it is ready.
+
+    Raises SnapshotError, EncoderError, StorageError, InputError (the port is taken, or other machines reach
+    the address and there is no key).
+    """
+    configure_logging(settings.log_level)
+    keyless = _keyless_note(settings)
+    with _listen(settings.host, settings.port) as listener:
+        _serve_on(listener, settings, console, notes=[note for note in (keyless, hint) if note])
+    console.print("Stopped.")
+
+
+def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, notes: Sequence[str]) -> None:
+    with console.status("Opening the snapshot and loading the encoder"):
+        cache = open_cache(settings)
+        engine = open_warm_engine(settings, cache)
+        # What is loaded by now stays: without this the collector looks through all of it, for 0.25 s at a
+        # time, in the middle of requests.
+        gc.collect()
+        gc.freeze()
+    host, port = listener.getsockname()[:2]
+
+    n_papers = len(engine.snapshot)
+
+    def announce() -> None:
+        console.print(f"Serving {n_papers:,} papers on http://{host}:{port} (stop with Ctrl-C)")
+        for note in notes:
+            console.print(note, markup=False, soft_wrap=True)
+
+    app = create_app(settings, engine, cache=cache)
+    del engine  # the application lets go of it too, once another generation is served
+    config = uvicorn.Config(
+        app,
+        log_config=None,  # as everything else is logged
+        log_level=settings.log_level,
+        access_log=False,
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=settings.deadline_ms // 1000 + _LEAST_GRACE_S,
+    )
+    server = _GracefulServer(config, app, announce=announce, drain_s=settings.drain_ms / 1000)
+    with suppress(KeyboardInterrupt):  # how a person stops it; requests under way were finished
+        server.run(sockets=[listener])
+
+
+def _keyless_note(settings: Settings) -> str:
+    """What is possible without a key, where there is none; empty where there are keys.
+
+    Raises InputError where other machines reach the address and there is no usable key.
+    """
+    keys = KeyRing(settings.catalog)
+    keys.read_if_reachable()
+    keys.close()
+    if keys.known and not keys.any_usable() and not is_loopback(settings.host):
+        raise InputError(
+            f"Other machines can reach the address {settings.host}, and there is no API key: anybody could "
+            f"use the service. Make one first, `akin keys create NAME --data {settings.data}`, or listen on "
+            "127.0.0.1."
+        )
+    return _KEYLESS_NOTES[settings.keyless] if keys.known and keys.empty else ""
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol by name, for asyncio sends at once only where it is told: an answer over a kept connection
+    # would wait 40 ms for an acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise InputError(
+            f"Cannot listen on {host}:{port} ({error.strerror}); choose another --port"
+        ) from error
+    return listener
+
+
+def serve(
+    data: Data,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="Default: the one the snapshot was built with.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda or cuda:N.", callback=device_name)
+    ] = None,
+    keyless: Annotated[
+        Keyless | None,
+        typer.Option(help="What this machine may do while there is no API key. Default: read."),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Hold the indexes on a Ray cluster: its address, or local to start one here."),
+    ] = None,
+) -> None:
+    """Serve the collection in --data over HTTP. AKIN_* variables set options that are not given."""
+    given = {"data": data, "host": host, "port": port, "encoder": encoder, "device": device}
+    serve_until_stopped(settings_of(**given, keyless=keyless, ray=ray), stdout)
+
+
+def demo(data: Data = Path(".demo"), port: Port = 8000) -> None:
+    """Index the demo corpus (invented papers) if it is not indexed yet, then serve it."""
+    with resources.as_file(resources.files("akin") / "demo" / "papers.jsonl") as corpus:
+        index([corpus], data, first=True)
+    serve_until_stopped(
+        settings_of(data=data, port=port, keyless=Keyless.WRITE), stdout, hint=_demo_hint(port)
+    )
+
+
+def _demo_hint(port: int) -> str:
+    query = '{"query": {"paper_id": "demo:p03-m07"}, "facet": "method", "limit": 3}'
+    return (
+        "Ask which papers use the method of one, whatever their problem:\n"
+        f"curl -s http://127.0.0.1:{port}/v1/search -H 'Content-Type: application/json' -d '{query}'"
+    )

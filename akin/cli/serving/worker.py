@@ -1,0 +1,56 @@
+"""``akin worker``: processes queued batches."""
+
+import signal
+import threading
+from functools import partial
+from typing import Final
+
+from akin.cli.consoles import stdout
+from akin.cli.options import Data, Device
+from indexer.snapshot.folder import current_generation
+from service.background import Repeating
+from service.batches.jobs import Jobs
+from service.batches.worker import ChunkWorker
+from service.collection.cursors import Cursors
+from service.collection.generations import PinnedEngines
+from service.degradation import Degradation
+from service.observability.logging import configure_logging
+from service.secret import read_secret
+from service.settings import settings_of
+
+_POLL_S: Final = 1.0
+_WAITING: Final = Degradation(
+    "batches", "Batches are not done.", "look into the log; the worker tries again every second"
+)
+
+
+def worker(data: Data, device: Device = "auto") -> None:
+    """Process queued batches until interrupted; run several workers, on any machines, in parallel.
+
+    Set AKIN_WORKERS=true for the service. Give workers the same AKIN_CATALOG_URL and AKIN_SECRET as the
+    service.
+    """
+    settings = settings_of(data=data, device=device)
+    configure_logging(settings.log_level)
+    current_generation(settings.data)  # in a folder without any, every batch would seem to have lost its own
+    cursors = Cursors(read_secret(settings.data, settings.secret))
+    engines = PinnedEngines(settings, lambda: None)
+    chunks = ChunkWorker(engines, cursors, deadline_s=settings.deadline_s)
+    jobs = Jobs.open(settings.catalog)
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    # A fault leaves the chunk under way to its lease, and holds up no other.
+    with Repeating(partial(_work_off, chunks, jobs), every_s=_POLL_S, failure=_WAITING):
+        stdout.print("Working off batches (stop with Ctrl-C)")
+        stopped.wait()
+        chunks.stop()
+    jobs.close()
+    stdout.print("Stopped.")
+
+
+def _work_off(chunks: ChunkWorker, jobs: Jobs) -> None:
+    """Do all that waits."""
+    while chunks.work_one(jobs):
+        pass
+    chunks.rest()

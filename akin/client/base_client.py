@@ -1,0 +1,69 @@
+"""What every client shares: its connections, and sending a request with retries."""
+
+import time
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+
+from akin.client.pagination import Pages
+from akin.client.requests import Request
+from akin.client.responses import parsing
+from akin.client.responses.papers import PaperList
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.retries import Retries
+from models.errors import ServiceError
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+_Answer = TypeVar("_Answer")
+_List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
+
+
+class BaseClient:
+    """The connections to a service. Use it in a ``with`` block, or ``close`` it."""
+
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        key: str | None = None,
+        timeout_s: float = 30.0,
+        retries: Retries | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._http = httpx.Client(**parsing.options(url, key, timeout_s), transport=transport)
+        self._retries = retries or Retries()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _listed(self, pages: Pages[_List]) -> _List:
+        while (request := pages.next_request()) is not None:
+            pages.take(self._send(request))
+        return pages.answer()
+
+    def _send(self, request: Request[_Answer]) -> _Answer:
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return parsing.received(
+                    request,
+                    self._http.request(
+                        request.method, request.path, json=request.body, headers=request.headers
+                    ),
+                )
+            except httpx.TransportError as broken:
+                error = parsing.unreachable(broken, self._http.base_url)
+            except ServiceError as problem:
+                error = problem
+            time.sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))

@@ -1,0 +1,71 @@
+"""Reading the results of a batch as they arrive, and resuming after a broken connection."""
+
+import json
+from typing import Any
+
+import httpx
+from pydantic import TypeAdapter
+
+from akin.client.requests import batch_path
+from akin.client.responses.batches import BatchResult, Problem
+from akin.client.responses.matches import MatchedSubmission
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from models.errors import ServiceError
+
+_SEARCH_ANSWER = TypeAdapter(SearchAnswer)
+_RECOMMENDATIONS = TypeAdapter(RecommendationsAnswer)
+_MATCHED = TypeAdapter(MatchedSubmission)
+
+
+class ResultsReader:
+    """Where a client is in the results of a batch: ``start`` is the number of the next."""
+
+    def __init__(self, batch_id: str, start: int) -> None:
+        self._path = f"{batch_path(batch_id)}/results"
+        self.start = start
+        self.attempt = 0
+        self.finished = False
+        self._rest = b""
+
+    def request(self) -> dict[str, Any]:
+        """What to ask for next, as keywords of httpx."""
+        self.attempt += 1
+        self._rest = b""
+        return {
+            "method": "GET",
+            "url": self._path,
+            "params": {"start": self.start},
+            "headers": {"Accept": "application/x-ndjson"},
+        }
+
+    def answers(self, content: bytes) -> list[BatchResult]:
+        """Those whose last byte has come."""
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        answers = [_batch_result(line) for line in lines]  # first: what cannot be read has not been read
+        self.start += len(answers)
+        self.attempt = 0 if answers else self.attempt
+        return answers
+
+    def end(self, response: httpx.Response) -> None:
+        """Notes whether that was all."""
+        self.attempt = 0
+        self.finished = response.headers.get("x-akin-batch-state") not in {"queued", "running"}
+
+
+def _batch_result(line: bytes) -> BatchResult:
+    try:
+        answer = json.loads(line)
+        seed, paper_id = answer.pop("seed"), answer.pop("paper_id")
+        name = answer.pop("name", None)
+        if "problem" in answer:
+            return BatchResult(seed, paper_id, None, Problem(**answer["problem"]), name)
+        if "match" in answer:
+            return BatchResult(seed, paper_id, _MATCHED.validate_python(answer["match"]), None)
+        shape: TypeAdapter[Any] = _SEARCH_ANSWER if name is None else _RECOMMENDATIONS
+        return BatchResult(seed, paper_id, shape.validate_python(answer), None, name)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ServiceError(
+            "A result is not what a service of Akin answers; look at the versions of both.",
+            type="about:blank",
+            status=None,
+        ) from error

@@ -1,0 +1,59 @@
+"""Pagination: requests pages until the list has as many entries as the caller wants."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Final, Generic, TypeVar
+
+from akin.client.requests import Request
+from akin.client.responses.papers import PaperList
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+
+PAGE: Final = 100  # entries, the most that a service gives at a time
+
+_List = TypeVar("_List", SearchAnswer, RecommendationsAnswer, PaperList)
+
+
+class Pages(Generic[_List]):
+    """The pages of one list: ``make`` gives the request for each page.
+
+    The list ends with ``limit`` entries, if ``params`` has one, else with its first page.
+    """
+
+    def __init__(self, make: Callable[[Any], Request[_List]], params: Mapping[str, Any]) -> None:
+        self._make: Callable[[Any], Request[_List]] = make
+        self._params = dict(params)
+        self._pages: list[_List] = []
+
+    def next_request(self) -> Request[_List] | None:
+        """The request for the next page; ``None`` if there is none, or if there are enough entries."""
+        limit = self._params.get("limit")
+        if not self._pages:
+            # What is no number is for whoever checks the request to name.
+            page = min(limit, PAGE) if isinstance(limit, int) else limit
+            return self._make({**self._params, **({} if limit is None else {"limit": page})})
+        cursor = self._pages[-1].next_cursor
+        missing = 0 if limit is None else limit - sum(map(len, self._pages))
+        if cursor is None or missing < 1:
+            return None
+        return self._make({**self._params, "limit": min(missing, PAGE), "cursor": cursor})
+
+    def take(self, page: _List) -> None:
+        """Add the answer to the last request."""
+        self._pages.append(page)
+
+    def answer(self) -> _List:
+        """All pages as one list; its cursor continues after the last."""
+        first, last = self._pages[0], self._pages[-1]
+        if first is last:
+            return first
+        joined: dict[str, Any] = {
+            first.LIST: tuple(chain.from_iterable(self._pages)),
+            "next_cursor": last.next_cursor,
+            "total": first.total if last.total is None else last.total,
+        }
+        if not isinstance(first, PaperList):
+            of_pages = [each for page in self._pages for each in page.warnings]
+            joined["warnings"] = tuple(dict.fromkeys(of_pages))
+            joined["took_ms"] = sum(page.took_ms for page in self._pages)
+        return replace(first, **joined)

@@ -1,0 +1,277 @@
+"""The requests that a client can send: one function for each endpoint."""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from akin.client.params import (
+    BatchMatch,
+    BatchRequest,
+    Draft,
+    ListRequest,
+    MatchRequest,
+    RecommendationsRequest,
+    SearchRequest,
+    Seed,
+    SentenceRequest,
+)
+from akin.client.responses.batches import Batch
+from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
+from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.responses.sentences import Analysis, SentenceAnswer
+from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
+from akin.client.uploads import Papers, papers_to_add
+from models.errors import InputError
+
+_Answer = TypeVar("_Answer")
+_PAPER_KEYS = ("paper_id", "title", "abstract", "text")
+_SENTENCE_KEYS = ("text", "paper_id", "sentence")
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[_Answer]):
+    """One request and the type of its answer. ``repeatable``: sending it twice does no harm."""
+
+    method: str
+    path: str
+    answer: type[_Answer]
+    body: dict[str, Any] | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+
+
+def given(**keywords: Any) -> dict[str, Any]:
+    """Those keywords that are given: all but ``None``."""
+    return {name: value for name, value in keywords.items() if value is not None}
+
+
+def _with_query(params: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """The body of a search: what names the query apart from the rest."""
+    query = {key: params[key] for key in keys if key in params}
+    return {"query": query, **{key: value for key, value in params.items() if key not in keys}}
+
+
+def search(params: SearchRequest) -> Request[SearchAnswer]:
+    """Papers akin to one."""
+    return Request("POST", "/v1/search", SearchAnswer, _with_query(params, _PAPER_KEYS))
+
+
+def recommend(params: RecommendationsRequest) -> Request[RecommendationsAnswer]:
+    """Papers akin to many."""
+    return Request("POST", "/v1/recommendations", RecommendationsAnswer, dict(params))
+
+
+def search_sentences(params: SentenceRequest) -> Request[SentenceAnswer]:
+    """Sentences akin to one."""
+    return Request("POST", "/v1/sentences/search", SentenceAnswer, _with_query(params, _SENTENCE_KEYS))
+
+
+def compare(a: str | Seed, b: str | Seed) -> Request[ComparedPapers]:
+    """Two papers side by side."""
+    return Request("POST", "/v1/compare", ComparedPapers, {"a": _query(a), "b": _query(b)})
+
+
+def match(
+    submissions: Sequence[str | Seed], profiles: Mapping[str, Sequence[str] | None], params: MatchRequest
+) -> Request[MatchAnswer]:
+    """Profiles near to submissions."""
+    body = _match_body(submissions, profiles, params)
+    quotas = body.pop("quotas", {})
+    if unknown := set(quotas) - set(profiles):
+        raise InputError(f"Quotas name {len(unknown)} profiles that were not given; remove them.")
+    for profile in body["profiles"]:
+        if profile["name"] in quotas:
+            profile["quota"] = quotas[profile["name"]]
+    return Request("POST", "/v1/match", MatchAnswer, body)
+
+
+def _match_body(
+    submissions: Sequence[str | Seed],
+    profiles: Mapping[str, Sequence[str] | None],
+    params: MatchRequest | BatchMatch,
+) -> dict[str, Any]:
+    return {
+        **params,
+        "submissions": [_query(each) for each in submissions],
+        "profiles": _profiles(profiles),
+        "conflicts": [{"submission": row, "profile": name} for row, name in params.get("conflicts", ())],
+    }
+
+
+def put_profile(
+    name: str, papers: Sequence[str], conflicts: Sequence[str], quota: int | None
+) -> Request[Profile]:
+    """A profile to keep."""
+    body = {"papers": list(papers), "conflicts": list(conflicts), "quota": quota}
+    return Request("PUT", f"/v1/profiles/{quote(name, safe='')}", Profile, body)
+
+
+def profiles(after: str) -> Request[ProfileList]:
+    """A page of the names of profiles."""
+    return Request("GET", f"/v1/profiles?{urlencode({'after': after})}", ProfileList)
+
+
+def delete_profile(name: str) -> Request[None]:
+    """A profile to forget."""
+    return Request("DELETE", f"/v1/profiles/{quote(name, safe='')}", NoneType)
+
+
+def embed(papers: Sequence[Draft]) -> Request[Embedding]:
+    """The vectors of drafts."""
+    body = {"papers": [dict(paper) for paper in papers], "encoding": "base64"}
+    return Request("POST", "/v1/embed", Embedding, body)
+
+
+def vectors(name: str) -> Request[PaperVectorsAnswer]:
+    """The vectors of one paper."""
+    return Request("GET", f"/v1/papers/{quote(name, safe='')}/vectors?encoding=base64", PaperVectorsAnswer)
+
+
+def _profiles(given: Mapping[str, Sequence[str] | None]) -> list[dict[str, Any]]:
+    return [
+        {"name": name} if papers is None else {"name": name, "papers": list(papers)}
+        for name, papers in given.items()
+    ]
+
+
+def _query(given: str | Seed) -> dict[str, Any]:
+    return {"paper_id": given} if isinstance(given, str) else dict(given)
+
+
+def analyze(title: str, abstract: str | list[str]) -> Request[Analysis]:
+    """The sentences of a text."""
+    return Request("POST", "/v1/analyze", Analysis, {"title": title, "abstract": abstract})
+
+
+def paper(paper_id: str) -> Request[PaperAnswer]:
+    """One paper."""
+    return Request("GET", f"/v1/papers/{quote(paper_id, safe='')}", PaperAnswer)
+
+
+def papers(names: Sequence[str]) -> Request[FetchedPapers]:
+    """Several papers by their names."""
+    return Request("POST", "/v1/papers/fetch", FetchedPapers, {"ids": list(names)})
+
+
+def list_papers(params: ListRequest) -> Request[PaperList]:
+    """A page of the papers that pass filters."""
+    return Request("GET", f"/v1/papers?{urlencode(params, doseq=True)}", PaperList)
+
+
+def find_papers(title: str, limit: int) -> Request[TitlesAnswer]:
+    """Papers by a title."""
+    return Request("GET", f"/v1/papers?{urlencode({'title': title, 'limit': limit})}", TitlesAnswer)
+
+
+def add(papers: Papers, *, wait: bool) -> Request[PapersAccepted]:
+    """Papers to add or replace, or files of them; ``wait``: until they show."""
+    path = "/v1/papers?wait=true" if wait else "/v1/papers"
+    return Request("POST", path, PapersAccepted, {"papers": papers_to_add(papers)})
+
+
+def ids_of(given: str | Sequence[str]) -> list[str]:
+    """The ids of one paper or several; raises InputError for what is none."""
+    ids: list[Any] = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(each, str) for each in ids):
+        raise InputError("Papers are deleted by their ids, which are texts; give one, or a list of them.")
+    return ids
+
+
+def delete(paper_id: str) -> Request[None]:
+    """A paper to delete."""
+    return Request("DELETE", f"/v1/papers/{quote(paper_id, safe='')}", NoneType)
+
+
+def save_query(
+    name: str, search: SearchRequest | None, recommendations: RecommendationsRequest | None
+) -> Request[SavedQuery]:
+    """A query to keep under a name."""
+    body: dict[str, Any] = {"name": name}
+    if search is not None:
+        body["search"] = _with_query(search, _PAPER_KEYS)
+    if recommendations is not None:
+        body["recommendations"] = dict(recommendations)
+    return Request("POST", "/v1/queries", SavedQuery, body)
+
+
+def saved_queries() -> Request[SavedQueryList]:
+    """All saved queries of a key."""
+    return Request("GET", "/v1/queries", SavedQueryList)
+
+
+def saved_query(query_id: str) -> Request[SavedQuery]:
+    """One saved query."""
+    return Request("GET", _query_path(query_id), SavedQuery)
+
+
+def delete_query(query_id: str) -> Request[None]:
+    """A saved query to forget."""
+    return Request("DELETE", _query_path(query_id), NoneType)
+
+
+def new_papers(query_id: str, limit: int | None, *, weak: bool) -> Request[News]:
+    """What is new to a saved query."""
+    wanted = {"weak": "true"} if weak else {}
+    params = urlencode(wanted if limit is None else {**wanted, "limit": limit})
+    return Request("GET", f"{_query_path(query_id)}/new{'?' if params else ''}{params}", News)
+
+
+def mark_seen(query_id: str, up_to: int) -> Request[SavedQueryHead]:
+    """How far the news of a saved query were read."""
+    return Request("POST", f"{_query_path(query_id)}/seen", SavedQueryHead, {"up_to": up_to})
+
+
+def open_feed(query_id: str) -> Request[SavedQueryHead]:
+    """A feed of a saved query."""
+    return Request("POST", f"{_query_path(query_id)}/feed", SavedQueryHead)
+
+
+def close_feed(query_id: str) -> Request[None]:
+    """The end of a feed."""
+    return Request("DELETE", f"{_query_path(query_id)}/feed", NoneType)
+
+
+def feed_address(base_url: httpx.URL, saved: SavedQueryHead) -> str:
+    """Where the feed of a saved query is read, in full."""
+    return str(base_url.join(saved.feed or ""))
+
+
+def _query_path(query_id: str) -> str:
+    return f"/v1/queries/{quote(query_id, safe='')}"
+
+
+def batch(params: BatchRequest, idempotency_key: str | None) -> Request[Batch]:
+    """Its key is made up where none is given, so that no retry starts a second one."""
+    body: dict[str, Any] = dict(params)
+    if "queries" in params:
+        body["queries"] = [_with_query(query, _PAPER_KEYS) for query in params["queries"]]
+    if "profiles" in params:
+        body["profiles"] = _profiles(params["profiles"])
+    if "match" in params:
+        match = params["match"]
+        body["match"] = _match_body(match["submissions"], match["profiles"], match)
+    key = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+    return Request("POST", "/v1/batches", Batch, body, key)
+
+
+def get_batch(batch_id: str) -> Request[Batch]:
+    """How far a batch is."""
+    return Request("GET", batch_path(batch_id), Batch)
+
+
+def cancel_batch(batch_id: str) -> Request[None]:
+    """The end of a batch."""
+    # Sent again after a lost answer, it would be told that there is no such batch.
+    return Request("DELETE", batch_path(batch_id), NoneType, repeatable=False)
+
+
+def batch_path(batch_id: str) -> str:
+    """The address of a batch."""
+    return f"/v1/batches/{quote(batch_id, safe='')}"

@@ -1,0 +1,53 @@
+"""Batches and their results."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from akin.client.responses.matches import MatchedSubmission
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """How far a batch is: of its ``queries`` so many are ``done``, of these ``problems`` without an answer.
+
+    The first ``ready`` results can be read, at the path ``results``. ``state`` is queued, running, done
+    or failed (``error`` says why); times are in UTC.
+    """
+
+    id: str
+    state: str
+    generation: str
+    queries: int
+    done: int
+    problems: int
+    ready: int
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    results: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there is no answer to one query of a batch."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What came of query number ``seed`` of a batch: an ``answer``, or a ``problem``.
+
+    Recommendations have a ``name``, searches from a paper of the collection its ``paper_id``. Of a match
+    the answer is a submission with its profiles.
+    """
+
+    seed: int
+    paper_id: str | None
+    answer: SearchAnswer | RecommendationsAnswer | MatchedSubmission | None
+    problem: Problem | None
+    name: str | None = None

@@ -1,0 +1,145 @@
+"""What every list of results can do: iterate, convert to pandas or BibTeX, show in a notebook."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar, overload
+
+from models.extras import needed
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from akin.client.responses.papers import Paper
+    from akin.client.responses.ranked import Seed
+
+PAPER_COLUMNS: Final = ("id", "title", "authors", "year", "venue", "doi", "url", "fields", "abstract")
+_SHOWN: Final = 10  # lines of a list in an interpreter
+_LONGEST: Final = 80  # characters of a title there
+
+
+class Item(Protocol):
+    """One entry of a list."""
+
+    def row(self) -> dict[str, Any]:
+        """Its cells by the names of their columns."""
+
+    def line(self) -> str:
+        """What names it, on one line."""
+
+
+_Item = TypeVar("_Item", bound=Item)
+
+
+class Listed(Generic[_Item]):
+    """An answer whose field ``LIST`` is a list: ``for``, ``len`` and ``[...]`` are those of the list."""
+
+    __slots__ = ()
+    LIST: ClassVar[str] = "results"
+    COLUMNS: ClassVar[tuple[str, ...]] = ()  # of a table of them, where it may be empty
+
+    @property
+    def _items(self) -> tuple[_Item, ...]:
+        items: tuple[_Item, ...] = getattr(self, self.LIST)
+        return items
+
+    def __iter__(self) -> Iterator[_Item]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, place: int) -> _Item: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[_Item, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> _Item | tuple[_Item, ...]:
+        return self._items[place]
+
+    def __repr__(self) -> str:
+        total: int | None = getattr(self, "total", None)
+        of_all = "" if total is None else f" of {total:,}"
+        lines = [f"{place:>3}. {item.line()}" for place, item in enumerate(self._items[:_SHOWN], 1)]
+        more = len(self) - len(lines)
+        lines += [f"     ... and {more:,} more"] if more else []
+        return "\n".join([f"<{type(self).__name__}: {len(self):,}{of_all}>", *lines])
+
+    def to_pandas(self) -> "DataFrame":
+        """A table with a row for each entry; raises MissingPackageError without pandas."""
+        with needed("A table of pandas"):
+            from pandas import DataFrame  # noqa: PLC0415 - clients do without it
+
+        table = DataFrame([item.row() for item in self._items], columns=self.COLUMNS or None)
+        # A year that is not known makes numbers of no whole ones.
+        return table.astype({"year": "Int64"}) if "year" in table else table
+
+
+class PaperItem(Item, Protocol):
+    """An entry that is about a paper."""
+
+    @property
+    def about(self) -> "Paper":
+        """The paper."""
+
+
+_PaperItem = TypeVar("_PaperItem", bound=PaperItem)
+
+
+class ListedPapers(Listed[_PaperItem]):
+    """A list of papers, which reference managers read too."""
+
+    __slots__ = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = PAPER_COLUMNS
+
+    def to_bibtex(self) -> str:
+        """An entry for each paper, the same as the service and the command line write."""
+        from service.api.exports import to_bibtex  # noqa: PLC0415 - as it is part of the service
+
+        return to_bibtex(self._papers)
+
+    def to_ris(self) -> str:
+        """The same in the format of EndNote, Mendeley and Zotero."""
+        with needed("RIS", extra="local"):
+            from service.api.exports import to_ris  # noqa: PLC0415 - the same
+
+            return to_ris(self._papers)
+
+    @property
+    def _papers(self) -> Sequence["Paper"]:
+        return [item.about for item in self._items]
+
+
+class Results(ListedPapers[_PaperItem]):
+    """A list of results, which a notebook shows as the page does."""
+
+    __slots__ = ()
+    COLUMNS: ClassVar[tuple[str, ...]] = ("score", "strength", "nearer_than", "match", *PAPER_COLUMNS)
+
+    def _repr_html_(self) -> str | None:
+        """The cards of the page; ``None``, so that the text is shown, where what draws them is not there."""
+        try:
+            from service.web.notebook import cards_of  # noqa: PLC0415 - a client alone has no page
+        except ModuleNotFoundError:
+            return None
+        query = getattr(self, "query", None)
+        seeds = getattr(self, "seeds", ())
+        notes = [getattr(self, "detail", None), *(each.message for each in getattr(self, "warnings", ()))]
+        return cards_of(
+            self._items,
+            title=query.title or query.sentences[0].text if query else "; ".join(_titles(seeds)) or "a query",
+            total=getattr(self, "total", None),
+            n_chosen=len(query.selected) if query else 1,
+            seeds=seeds,
+            notes=[each for each in notes if each],
+        )
+
+
+def _titles(seeds: "Sequence[Seed]") -> Iterator[str]:
+    for seed in seeds:
+        yield f"{'not ' if seed.negative else ''}{titled(seed.title or 'a text', None)}"
+
+
+def titled(title: str, year: int | None) -> str:
+    """A title, cut where it is long, with the year."""
+    title = title if len(title) <= _LONGEST else f"{title[: _LONGEST - 1].rstrip()}…"
+    return title if year is None else f"{title} ({year})"

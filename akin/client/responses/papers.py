@@ -1,0 +1,160 @@
+"""Answers about papers: one, several, lists, titles."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from akin.client.responses.lists import Listed, ListedPapers, titled
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of an abstract: ``abstract[start:end]``, counted in Unicode characters."""
+
+    start: int
+    end: int
+    facet: str | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Paper:
+    """A paper of the collection; positions in ``sentences``, from 0, are the numbers answers speak of."""
+
+    id: str
+    title: str
+    abstract: str
+    sentences: tuple[Sentence, ...]
+    year: int | None
+    venue: str | None
+    authors: tuple[str, ...]
+    url: str | None
+    doi: str | None
+    fields: tuple[str, ...]
+
+    def sentence(self, number: int) -> str:
+        """The text of one sentence."""
+        sentence = self.sentences[number]
+        return self.abstract[sentence.start : sentence.end]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.line()}>"
+
+    @property
+    def about(self) -> "Paper":
+        """The paper itself."""
+        return self
+
+    def line(self) -> str:
+        """Its id, title and year."""
+        return f"{self.id}: {titled(self.title, self.year)}"
+
+    def row(self) -> dict[str, Any]:
+        """Its cells in a table."""
+        return {
+            "id": self.id,
+            "title": self.title,
+            "authors": list(self.authors),
+            "year": self.year,
+            "venue": self.venue,
+            "doi": self.doi,
+            "url": self.url,
+            "fields": list(self.fields),
+            "abstract": self.abstract,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PaperHead:
+    """What names a paper, without its abstract."""
+
+    id: str
+    title: str
+    year: int | None
+    venue: str | None
+    authors: tuple[str, ...]
+    url: str | None
+    doi: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPapers:
+    """The papers with the names asked for, in order; ``None`` for each that is not there."""
+
+    papers: tuple[Paper | None, ...]
+    generation: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PaperList(ListedPapers[Paper]):
+    """A page of the ``total`` papers that pass the filters; ``next_cursor`` is ``None`` at the end."""
+
+    LIST: ClassVar[str] = "papers"
+    papers: tuple[Paper, ...]
+    total: int
+    next_cursor: str | None
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PaperAnswer:
+    """A paper and the generation it was read from."""
+
+    paper: Paper
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
+class PapersAccepted:
+    """What was added: ``unchanged`` papers were there word for word, the others show within seconds.
+
+    ``change`` is the number of the last change of the collection.
+    """
+
+    accepted: int
+    unchanged: int
+    change: int
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTitle:
+    """A paper by its title; ``similarity`` is 1 for the same words, at least 0.6."""
+
+    paper: PaperHead
+    similarity: float
+
+    def line(self) -> str:
+        """The id, title and year of the paper."""
+        return f"{self.paper.id}: {titled(self.paper.title, self.paper.year)}"
+
+    def row(self) -> dict[str, Any]:
+        """Its cells in a table."""
+        return {
+            "similarity": self.similarity,
+            "id": self.paper.id,
+            "title": self.paper.title,
+            "year": self.paper.year,
+        }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TitlesAnswer(Listed[FoundTitle]):
+    """Papers, the most alike title first; ``reason``, and ``detail`` in words, say why there are none."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("similarity", "id", "title", "year")
+    results: tuple[FoundTitle, ...]
+    generation: str
+    reason: str | None
+    detail: str | None
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerWarning:
+    """What to know of an answer: ``message`` says in a sentence what was found and what to do.
+
+    ``about`` are the values that the ``code`` speaks of, as texts: facets, sentence numbers from 0, a count.
+    """
+
+    code: str
+    message: str
+    about: tuple[str, ...]

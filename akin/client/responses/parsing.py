@@ -1,0 +1,121 @@
+"""Turns a service's HTTP responses, and connections that fail, into answers and errors."""
+
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import NoneType
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from akin.client.requests import Request
+from akin.client.responses.batches import Batch
+from akin.client.responses.matches import ComparedPapers, MatchAnswer, Profile, ProfileList
+from akin.client.responses.papers import FetchedPapers, PaperAnswer, PaperList, PapersAccepted, TitlesAnswer
+from akin.client.responses.ranked import RecommendationsAnswer, SearchAnswer
+from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.responses.sentences import Analysis, SentenceAnswer
+from akin.client.responses.vectors import Embedding, PaperVectorsAnswer
+from models.errors import InputError, ServiceError
+
+_Answer = TypeVar("_Answer")
+_ANSWERS = {
+    answer: TypeAdapter(answer)
+    for answer in (
+        Analysis,
+        Batch,
+        ComparedPapers,
+        Embedding,
+        FetchedPapers,
+        MatchAnswer,
+        PaperList,
+        PapersAccepted,
+        PaperAnswer,
+        News,
+        PaperVectorsAnswer,
+        Profile,
+        ProfileList,
+        RecommendationsAnswer,
+        SavedQuery,
+        SavedQueryHead,
+        SavedQueryList,
+        SearchAnswer,
+        SentenceAnswer,
+        TitlesAnswer,
+    )
+}
+_MAX_DETAIL = 300
+
+
+def read_answer(kind: type[_Answer], content: bytes) -> _Answer:
+    """The value that the JSON of an answer of a ``kind`` stands for; raises pydantic's ValidationError."""
+    adapter: TypeAdapter[_Answer] = _ANSWERS[kind]  # type: ignore[index,assignment]  # by its type
+    return adapter.validate_json(content)
+
+
+def received(request: Request[_Answer], response: httpx.Response) -> _Answer:
+    """The answer; raises ServiceError for a problem and for what no service of Akin would answer."""
+    if not response.is_success:
+        raise problem(response)
+    if request.answer is NoneType:
+        return None  # type: ignore[return-value]  # which is its type
+    try:
+        return read_answer(request.answer, response.content)
+    except ValidationError as error:
+        raise ServiceError(
+            f"The answer is not what {request.path} of a service of Akin answers; look at the address and at "
+            "the versions of both.",
+            type="about:blank",
+            status=response.status_code,
+        ) from error
+
+
+def problem(response: httpx.Response) -> ServiceError:
+    """The problem a service answered (RFC 9457), or the bare status of whatever stands before it."""
+    problem: Any = {}
+    if "json" in response.headers.get("content-type", ""):
+        try:
+            problem = response.json()
+        except ValueError:
+            problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    return ServiceError(
+        str(problem.get("detail") or response.reason_phrase)[:_MAX_DETAIL],
+        type=str(problem.get("type", "about:blank")),
+        status=response.status_code,
+        request_id=response.headers.get("x-request-id"),
+        retry_after_s=_retry_after_s(response.headers.get("retry-after")),
+    )
+
+
+def _retry_after_s(given: str | None) -> float | None:
+    """Seconds, given as such or as a date (RFC 9110, 10.2.3); ``None`` for anything else."""
+    if given is None:
+        return None
+    if given.strip().isdecimal():
+        return float(given)
+    try:
+        until = parsedate_to_datetime(given)
+    except ValueError:
+        return None
+    return max(0.0, (until.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+
+
+def unreachable(error: httpx.TransportError, url: httpx.URL) -> ServiceError:
+    """A connection that was not made, broke, or took too long."""
+    slow = isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout | httpx.PoolTimeout)
+    what = "did not answer in time; ask for less or allow a longer timeout_s" if slow else "cannot be reached"
+    return ServiceError(
+        f"The service at {url.copy_with(userinfo=None)} {what} ({type(error).__name__}).",
+        type=f"urn:akin:problem:{'timeout' if slow else 'unreachable'}",
+        status=504 if slow else None,
+    )
+
+
+def options(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
+    """What a client of httpx is made with; raises InputError for an address without its scheme."""
+    if not url.startswith(("http://", "https://")):
+        raise InputError("The address of a service starts with http:// or https://; give it in full.")
+    headers = {"Accept": "application/json", **({} if key is None else {"Authorization": f"Bearer {key}"})}
+    return {"base_url": url, "headers": headers, "timeout": timeout_s}

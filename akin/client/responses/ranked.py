@@ -1,0 +1,228 @@
+"""Answers of searches and recommendations: ranked papers with their explanation."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from akin.client.responses.lists import Results
+from akin.client.responses.papers import AnswerWarning, Paper, Sentence
+
+_MIN_HIGHLIGHT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How much a query and a result sentence count together; ``None`` where a paper has one vector."""
+
+    query_sentence: int | None
+    sentence: int | None
+    weight: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Omitted:
+    """The lightest alignments of a result, ``count`` of them, summed up; ``distance`` is their mean."""
+
+    count: int
+    weight: float
+    distance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A sentence of a result, ``abstract[start:end]``, and its share of the match."""
+
+    sentence: int | None
+    start: int
+    end: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class SharedWord:
+    """A word that query and result share, as the result writes it, and its share of what they all count."""
+
+    term: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How far apart query and result are by words, what that weighs, and the shared ones that count most."""
+
+    weight: float
+    distance: float
+    terms: tuple[SharedWord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strength:
+    """How good a match is, on one scale for all queries: ``label`` is strong, fair or weak.
+
+    ``nearer_than`` is the share of the collection's papers, of a sample, that are farther from their own
+    nearest paper than this one is from the query.
+    """
+
+    label: str
+    nearer_than: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Result:
+    """One paper with its score, higher is better.
+
+    It is minus the sum of weight x distance over ``alignments``, ``omitted`` and ``words``; ``gap`` says how
+    far at most what its plan minimises is from its least, in units of distance.
+    """
+
+    paper: Paper
+    score: float
+    alignments: tuple[Alignment, ...]
+    omitted: tuple[Omitted, ...]
+    highlights: tuple[Highlight, ...]
+    words: Words
+    converged: bool
+    strength: Strength | None = None
+    gap: float = 0.0
+
+    def matching(self, limit: int = 3) -> tuple[tuple[str, float], ...]:
+        """The sentences that match most, with their shares; those that hardly count are left out."""
+        ranked = sorted(self.highlights, key=lambda each: -each.weight)[:limit]
+        counting = [each for each in ranked if each.weight >= _MIN_HIGHLIGHT]
+        return tuple((self.paper.abstract[each.start : each.end], each.weight) for each in counting)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.line()}>"
+
+    @property
+    def about(self) -> Paper:
+        """The paper."""
+        return self.paper
+
+    def line(self) -> str:
+        """Its score, then the id, title and year of the paper."""
+        return f"{self.score:.3f}  {self.paper.line()}"
+
+    def row(self) -> dict[str, Any]:
+        """Its cells in a table: the match, then the paper; ``match`` is the sentence that counts most."""
+        best = self.matching(1)
+        strength = self.strength
+        return {
+            "score": self.score,
+            "strength": None if strength is None else strength.label,
+            "nearer_than": None if strength is None else strength.nearer_than,
+            "match": best[0][0] if best else "",
+            **self.paper.row(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySentence:
+    """A sentence of the query with its text, and the facet it was taken to have."""
+
+    start: int
+    end: int
+    facet: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What the query was taken to be; ``selected`` and ``unlike`` are numbers of its sentences."""
+
+    id: str | None
+    title: str
+    sentences: tuple[QuerySentence, ...]
+    selected: tuple[int, ...]
+    unlike: tuple[int, ...]
+    dropped_sentences: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SearchAnswer(Results[Result]):
+    """Ranked papers; ``reason``, and ``detail`` in words, say why where there are none.
+
+    Within each stretch of papers that were re-ranked together scores descend; from one to the next they may
+    rise. ``total`` is how many papers all pages have together, ``None`` where that is not known yet.
+    ``next_cursor`` leads to the next page and is ``None`` at the end of the list.
+    """
+
+    query: Query
+    results: tuple[Result, ...]
+    total: int | None
+    next_cursor: str | None
+    generation: str
+    reason: str | None
+    detail: str | None
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float = 0.0  # not told in a batch
+    coverage: float = 1.0  # the share of the collection's papers that could be found
+
+
+@dataclass(frozen=True, slots=True)
+class SeedAlignment(Alignment):
+    """As in a search, and which seed: number ``seed`` of the seeds or, if ``negative``, of the negatives."""
+
+    seed: int
+    negative: bool
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recommendation(Result):
+    """One paper with its score, as in a search; its alignments say which seed each is with."""
+
+    alignments: tuple[SeedAlignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What a seed was taken to be, and the numbers of its sentences that counted."""
+
+    seed: int
+    negative: bool
+    id: str | None
+    title: str
+    sentences: tuple[Sentence, ...]
+    selected: tuple[int, ...]
+    dropped_sentences: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A paper that an unknown id may have meant."""
+
+    id: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A seed, or negative, that could not be used, and why."""
+
+    seed: int
+    negative: bool
+    reason: str
+    detail: str
+    did_you_mean: tuple[Suggestion, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RecommendationsAnswer(Results[Recommendation]):
+    """Ranked papers, the seeds that counted and those that could not be used; scores are as in a search.
+
+    ``reason``, and ``detail`` in words, say why where there are no papers. ``total`` is how many papers all
+    pages have together, ``None`` where that is not known yet. ``next_cursor`` leads to the next page and is
+    ``None`` at the end of the list.
+    """
+
+    results: tuple[Recommendation, ...]
+    seeds: tuple[Seed, ...]
+    unresolved: tuple[Unresolved, ...]
+    total: int | None
+    next_cursor: str | None
+    generation: str
+    reason: str | None
+    detail: str | None
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float = 0.0  # not told in a batch
+    coverage: float = 1.0  # the share of the collection's papers that could be found

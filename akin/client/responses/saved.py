@@ -1,0 +1,68 @@
+"""Saved queries and their new papers."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from akin.client.responses.lists import Results
+from akin.client.responses.papers import AnswerWarning
+from akin.client.responses.ranked import Recommendation, Unresolved
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQueryHead:
+    """A saved query; ``kind`` is search or recommendations, times are in UTC.
+
+    Papers added after the change ``seen_up_to`` of the collection are new. ``feed`` is the path of its feed,
+    ``None`` where there is none.
+    """
+
+    id: str
+    name: str
+    kind: str
+    created_at: datetime
+    seen_at: datetime | None
+    seen_up_to: int
+    feed: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQuery(SavedQueryHead):
+    """A saved query with what it asks: the body of a search or of recommendations."""
+
+    search: dict[str, Any] | None
+    recommendations: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SavedQueryList:
+    """The saved queries of one key."""
+
+    queries: tuple[SavedQueryHead, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NewPaper(Recommendation):
+    """A paper that came into the collection at ``added_at``, as a recommendation."""
+
+    added_at: datetime = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class News(Results[NewPaper]):
+    """Papers that are new to a saved query, best first; ``reason`` and ``detail`` say why there are none.
+
+    ``added`` papers came in since; to ``mark_seen`` up to ``seen_up_to`` says that these were read.
+    """
+
+    id: str
+    name: str
+    results: tuple[NewPaper, ...]
+    added: int
+    seen_up_to: int
+    unresolved: tuple[Unresolved, ...]
+    generation: str
+    reason: str | None
+    detail: str | None
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float

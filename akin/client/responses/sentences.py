@@ -1,0 +1,96 @@
+"""Answers of sentence searches and of analyses."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from akin.client.responses.lists import Listed, titled
+from akin.client.responses.papers import AnswerWarning, PaperHead
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSentence:
+    """One sentence, ``abstract[start:end]`` of its paper, and its L2 distance from the query's."""
+
+    paper: PaperHead
+    sentence: int
+    text: str
+    start: int
+    end: int
+    facet: str | None
+    distance: float
+
+    def line(self) -> str:
+        """Its distance and text, and the id of its paper."""
+        return f"{self.distance:.3f}  {titled(self.text, None)}  [{self.paper.id}]"
+
+    def row(self) -> dict[str, Any]:
+        """Its cells in a table."""
+        return {
+            "distance": self.distance,
+            "facet": self.facet,
+            "text": self.text,
+            "sentence": self.sentence,
+            "id": self.paper.id,
+            "title": self.paper.title,
+            "year": self.paper.year,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceQuery:
+    """What the query was taken to be; a text has no paper."""
+
+    paper_id: str | None
+    title: str | None
+    sentence: int | None
+    text: str
+    facet: str | None
+    by: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SentenceAnswer(Listed[FoundSentence]):
+    """Sentences, nearest first; ``reason``, and ``detail`` in words, say why where there are none."""
+
+    COLUMNS: ClassVar[tuple[str, ...]] = ("distance", "facet", "text", "sentence", "id", "title", "year")
+    query: SentenceQuery
+    results: tuple[FoundSentence, ...]
+    generation: str
+    reason: str | None
+    detail: str | None
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float
+    coverage: float = 1.0  # the share of the collection's papers that could be found
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzedSentence:
+    """A sentence, its facet, and how probable each facet is: they sum to 1."""
+
+    start: int
+    end: int
+    facet: str | None
+    text: str
+    probabilities: dict[str, float]
+
+    def line(self) -> str:
+        """Its facet and text."""
+        return f"{self.facet or '':<10}  {titled(self.text, None)}"
+
+    def row(self) -> dict[str, Any]:
+        """Its cells in a table."""
+        return {"facet": self.facet, "text": self.text, **self.probabilities}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Analysis(Listed[AnalyzedSentence]):
+    """The sentences of an abstract; of the last ``dropped_sentences`` the encoder read nothing."""
+
+    LIST: ClassVar[str] = "sentences"
+    title: str
+    abstract: str
+    sentences: tuple[AnalyzedSentence, ...]
+    dropped_sentences: int
+    tagger: str
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float

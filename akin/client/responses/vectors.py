@@ -1,0 +1,77 @@
+"""Vectors of papers and of their sentences."""
+
+import base64
+import struct
+from dataclasses import dataclass
+
+from akin.client.responses.papers import AnswerWarning
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderHead:
+    """What made the vectors; those of encoders with another ``fingerprint`` cannot be compared with them."""
+
+    name: str
+    fingerprint: str
+    dim: int
+    normalised: bool
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceVector:
+    """A sentence, ``abstract[start:end]``, and its vector in the context of the whole abstract."""
+
+    start: int
+    end: int
+    facet: str | None
+    vector: str
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The vector as numbers."""
+        return _values(self.vector)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperVectors:
+    """The vectors of a paper: of its sentences, but for the last ``dropped_sentences``, and of the whole.
+
+    Vectors are base64 of little-endian float32: ``numpy.frombuffer(base64.b64decode(vector), "<f4")``.
+    """
+
+    id: str | None
+    title: str
+    abstract: str
+    sentences: tuple[SentenceVector, ...]
+    document: str
+    dropped_sentences: int
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The vector of the whole paper as numbers."""
+        return _values(self.document)
+
+
+@dataclass(frozen=True, slots=True)
+class PaperVectorsAnswer:
+    """A paper's vectors and the generation they were read from."""
+
+    encoder: EncoderHead
+    paper: PaperVectors
+    generation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """Papers embedded, in the order given."""
+
+    encoder: EncoderHead
+    papers: tuple[PaperVectors, ...]
+    warnings: tuple[AnswerWarning, ...]
+    took_ms: float
+
+
+def _values(vector: str) -> tuple[float, ...]:
+    content = base64.b64decode(vector)
+    return struct.unpack(f"<{len(content) // 4}f", content)

@@ -1,0 +1,95 @@
+"""Papers to upload, from dictionaries or from files."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from warnings import warn
+
+from akin.client.params import NewPaper
+from models.errors import CorpusError, InputError
+from models.extras import needed
+
+if TYPE_CHECKING:
+    from models.types import Paper
+
+MOST_ADDED: Final = 1_000  # papers, in one request
+_SHOWN: Final = 3  # papers that are left out
+
+# A paper, a file, or several of them.
+Papers = NewPaper | str | Path | Sequence[NewPaper | str | Path]
+
+
+def papers_to_add(given: Papers) -> list[dict[str, Any]]:
+    """The papers to send; raises InputError, CorpusError, StorageError, and warns of those left out."""
+    papers = list(islice(_of_all(parts_of(given)), MOST_ADDED + 1))
+    if not papers:
+        raise InputError("There is no paper to add: the list is empty.")
+    if len(papers) > MOST_ADDED:
+        raise InputError(
+            f"These are more papers than the {MOST_ADDED:,} that can be added at a time; add them in parts, "
+            "or give them to akin.index, which takes any number."
+        )
+    return papers
+
+
+def parts_of(given: Any) -> Iterable[Any]:
+    """Papers and files, also one that stands by itself; raises InputError for what cannot hold any."""
+    if isinstance(given, str | Path | Mapping):
+        return [given]
+    if not isinstance(given, Iterable) or hasattr(given, "to_dict"):
+        raise InputError(
+            f"Papers are dictionaries or files, not {type(given).__name__}; of a table of pandas give "
+            "table.to_dict('records')."
+        )
+    return given
+
+
+def _of_all(parts: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    for number, part in enumerate(parts):
+        if isinstance(part, Mapping):
+            yield dict(part)
+        elif isinstance(part, str | Path):
+            yield from _of_file(Path(part))
+        else:
+            raise InputError(
+                f"papers[{number}] is neither a dictionary with id, title and abstract nor a file, but "
+                f"{type(part).__name__}; nothing was added."
+            )
+
+
+def _of_file(file: Path) -> list[dict[str, Any]]:
+    with needed("Reading a file of papers", extra="local"):
+        from indexer.corpus.read import CorpusReport, read_corpus  # noqa: PLC0415 - clients do without it
+    report = CorpusReport()
+    papers = [_sent(paper) for paper in islice(read_corpus(file, report=report), MOST_ADDED + 1)]
+    lost = [str(row) for row in report.broken_rows[:_SHOWN]]
+    if report.without_abstract:
+        lost.append(f"{report.without_abstract:,} without an abstract")
+    if not papers:
+        raise CorpusError(
+            f"{file} holds no paper that can be added ({'; '.join(lost) or 'it has no entry'})."
+        )
+    if lost:
+        n_lost = report.broken + report.without_abstract
+        warn(f"{file}: {n_lost:,} papers were not added: {'; '.join(lost)}", stacklevel=7)
+    return papers
+
+
+def _sent(paper: "Paper") -> dict[str, Any]:
+    """A paper of a file, as it is sent; of a list of sentences each stays what it is."""
+    facets = [sentence.facet for sentence in paper.sentences]
+    labelled = any(facet is not None for facet in facets)
+    fields = {
+        "id": paper.id,
+        "title": paper.title,
+        "abstract": [sentence.text for sentence in paper.sentences] if labelled else paper.abstract,
+        "facets": [facet and facet.value for facet in facets] if labelled else None,
+        "year": paper.year,
+        "venue": paper.venue,
+        "authors": list(paper.authors),
+        "url": paper.url,
+        "doi": paper.doi,
+        "fields": list(paper.fields),
+    }
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,94 @@
+"""An open data folder: its search engine, catalog and cursors."""
+
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import structlog
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from akin.client.responses.parsing import read_answer
+from models.errors import InputError
+from service.cache.store import open_cache
+from service.collection.cursors import Cursors
+from service.collection.generations import Engines, open_engine
+from service.collection.ingest import Ingest
+from service.saved.saved_queries import SavedQueries
+from service.search.engine import SearchEngine
+from service.secret import secret_of_process
+from service.settings import settings_of
+from service.validation import faults_of, sentence, where
+
+_Answer = TypeVar("_Answer")
+_Body = TypeVar("_Body")
+
+
+class OpenFolder:
+    """What is served from ``data``, whoever publishes it; use it in a ``with`` block, or ``close`` it."""
+
+    def __init__(self, data: Path, *, device: str = "auto") -> None:
+        self._settings = settings_of(data=data, device=device)
+        self._saved: SavedQueries | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._engine.snapshot)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {str(self._settings.data)!r}: {len(self):,} papers>"
+
+    def close(self) -> None:
+        """Closes the database of the catalog, where it was opened; using the collection opens it again."""
+        if self._saved is not None:
+            self._saved.close()
+            self._saved = None
+        if "_ingest" in self.__dict__:
+            self._ingest.close()
+
+    @cached_property
+    def _engines(self) -> Engines:
+        _log_warnings_alone()
+        cache = open_cache(self._settings)
+        return Engines.of(self._settings, open_engine(self._settings, cache), cache)
+
+    @cached_property
+    def _ingest(self) -> Ingest:
+        return Ingest(self._settings.data, self._settings.catalog, self._engines, keep=self._settings.keep)
+
+    @cached_property
+    def _cursors(self) -> Cursors:
+        return Cursors(secret_of_process())
+
+    @property
+    def _engine(self) -> SearchEngine:
+        """That of what is served now."""
+        self._engines.follow()
+        return self._engines.current
+
+
+def _log_warnings_alone() -> None:
+    """Keeps what is logged of ordinary work out of a program that has not said what it wants to see."""
+    if not structlog.is_configured():
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
+
+
+def checked(adapter: TypeAdapter[_Body], body: dict[str, Any] | None, *, what: str = "The query") -> _Body:
+    """The body of a request, held to what the service takes; raises InputError, which names the field."""
+    try:
+        return adapter.validate_python(body)
+    except ValidationError as error:
+        first = faults_of(error.errors(include_url=False))[0]
+        raise InputError(f"{what} cannot be used: {sentence(where(first.loc), first.said)}.") from error
+
+
+def as_answer(kind: type[_Answer], out: BaseModel) -> _Answer:
+    """The same as a value of the client."""
+    return read_answer(kind, out.model_dump_json().encode())

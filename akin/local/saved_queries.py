@@ -1,0 +1,84 @@
+"""Saved queries of a collection in this process."""
+
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from akin.client import requests
+from akin.client.client import Client
+from akin.client.params import (
+    RecommendationsRequest,
+    SearchRequest,
+)
+from akin.client.responses.saved import News, SavedQuery, SavedQueryHead, SavedQueryList
+from akin.client.signatures import same_as
+from akin.local.folder import OpenFolder, as_answer, checked
+from service.api.schemas.saved.queries import (
+    NewsOut,
+    SavedQueriesOut,
+    SavedQueryHeadOut,
+    SavedQueryOut,
+    SaveIn,
+    to_query,
+)
+from service.saved.news import news_of
+from service.saved.saved_queries import NewSavedQuery, SavedQueries
+
+_SAVED: TypeAdapter[Any] = TypeAdapter(SaveIn)
+
+
+class WithSavedQueries(OpenFolder):
+    """The methods of ``akin.Client`` for queries that are kept under a name, and what is new to them."""
+
+    @same_as(Client.save_query)
+    def save_query(
+        self,
+        name: str,
+        *,
+        search: SearchRequest | None = None,
+        recommendations: RecommendationsRequest | None = None,
+    ) -> SavedQuery:
+        """As ``Client.save_query``."""
+        body = checked(_SAVED, requests.save_query(name, search, recommendations).body)
+        kind, content = body.stored()
+        change = self._engine.snapshot.manifest.change
+        saved, _ = self._queries.save(NewSavedQuery("", body.name, kind.value, content, change))
+        return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
+
+    @same_as(Client.saved_queries)
+    def saved_queries(self) -> tuple[SavedQueryHead, ...]:
+        """As ``Client.saved_queries``, everybody's."""
+        heads = [SavedQueryHeadOut.of(head, feed=None) for head in self._queries.all(owner=None)]
+        return as_answer(SavedQueryList, SavedQueriesOut(queries=heads)).queries
+
+    @same_as(Client.saved_query)
+    def saved_query(self, query_id: str) -> SavedQuery:
+        """As ``Client.saved_query``."""
+        saved = self._queries.get(query_id, owner=None)
+        return as_answer(SavedQuery, SavedQueryOut.of_saved(saved, feed=None))
+
+    @same_as(Client.delete_query)
+    def delete_query(self, query_id: str) -> None:
+        """As ``Client.delete_query``."""
+        self._queries.remove(query_id, owner=None)
+
+    @same_as(Client.new_papers)
+    def new_papers(self, query_id: str, *, limit: int | None = None, weak: bool = False) -> News:
+        """As ``Client.new_papers``."""
+        found = self._queries.get(query_id, owner=None)
+        query = to_query(found.head.kind, found.body)
+        added = self._queries.added(found.head.seen)
+        news = news_of(self._engine, query, added, limit=limit or query.limit, weak=weak)
+        return as_answer(News, NewsOut.of(found.head, news))
+
+    @same_as(Client.mark_seen)
+    def mark_seen(self, query_id: str, up_to: int) -> SavedQueryHead:
+        """As ``Client.mark_seen``."""
+        head = self._queries.mark_seen(query_id, up_to, owner=None)
+        return as_answer(SavedQueryHead, SavedQueryHeadOut.of(head, feed=None))
+
+    @property
+    def _queries(self) -> SavedQueries:
+        if self._saved is None:
+            self._saved = SavedQueries.open_existing(self._settings.catalog)
+        return self._saved

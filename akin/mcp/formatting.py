@@ -1,0 +1,102 @@
+"""Formats answers as short text for language models."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from akin.client.responses.papers import AnswerWarning, Paper, PaperHead, TitlesAnswer
+from akin.client.responses.ranked import Recommendation, RecommendationsAnswer, Result, SearchAnswer
+from akin.client.responses.sentences import Analysis, FoundSentence, SentenceAnswer
+
+_MOST_AUTHORS = 5
+_MOST_WORDS = 6
+
+
+def of_search(answer: SearchAnswer) -> str:
+    """The sentences of the query that counted, then the papers with the sentences that match."""
+    query = answer.query
+    lines = [f"Query: {_named(query.title, query.id)}"]
+    lines += [f"  counts [{n}] {_sentence(query.sentences[n].text)}" for n in query.selected]
+    lines += [f"  unlike [{n}] {_sentence(query.sentences[n].text)}" for n in query.unlike]
+    return _joined(lines, _ranked(answer.results), answer.detail, answer.warnings)
+
+
+def of_recommendations(answer: RecommendationsAnswer) -> str:
+    """The seeds that counted and those that could not, then the papers with the sentences that match."""
+    lines = [
+        f"{'Unlike' if seed.negative else 'Seed'}: {_named(seed.title, seed.id)}" for seed in answer.seeds
+    ]
+    for lost in answer.unresolved:
+        meant = "; ".join(_named(each.title, each.id) for each in lost.did_you_mean)
+        of = "negative" if lost.negative else "positive"
+        lines.append(f"Left out: {of} number {lost.seed}: {lost.detail} {meant}".rstrip())
+    return _joined(lines, _ranked(answer.results), answer.detail, answer.warnings)
+
+
+def of_sentences(answer: SentenceAnswer) -> str:
+    """The sentences found, nearest first, each with its paper."""
+    lines = [f"Near by {answer.query.by}: {_sentence(answer.query.text)}"]
+    return _joined(lines, _found(answer.results), answer.detail, answer.warnings)
+
+
+def of_analysis(analysis: Analysis) -> str:
+    """What each sentence does, and how sure that is."""
+    lines = [
+        f"[{n}] {sentence.facet} ({max(sentence.probabilities.values()):.2f}): {_sentence(sentence.text)}"
+        for n, sentence in enumerate(analysis.sentences)
+    ]
+    return _joined([], lines, None, analysis.warnings)
+
+
+def of_titles(answer: TitlesAnswer) -> str:
+    """The papers, the most alike title first."""
+    return _joined([], (_head(found.paper) for found in answer.results), answer.detail, ())
+
+
+def of_paper(paper: Paper) -> str:
+    """What names a paper, and its abstract by sentences."""
+    authors = ", ".join(paper.authors[:_MOST_AUTHORS])
+    more = len(paper.authors) - _MOST_AUTHORS
+    facts = {
+        "authors": f"{authors} and {more} more" if more > 0 else authors,
+        "fields": ", ".join(paper.fields),
+        "doi": paper.doi,
+        "url": paper.url,
+    }
+    lines = [_head(paper), *(f"{name}: {fact}" for name, fact in facts.items() if fact)]
+    lines += [f"[{n}] {each.facet}: {paper.sentence(n)}" for n, each in enumerate(paper.sentences)]
+    return "\n".join(lines)
+
+
+def _ranked(results: Iterable[Result | Recommendation]) -> Iterator[str]:
+    for rank, result in enumerate(results, start=1):
+        strength = f" | {result.strength.label} match" if result.strength else ""
+        yield f"{rank}. {_head(result.paper)} | score {result.score:.3f}{strength}"
+        yield from (f"   {share:.0%} {_sentence(text)}" for text, share in result.matching())
+        if terms := [each.term for each in result.words.terms if each.share > 0]:
+            yield f"   shared words: {', '.join(terms[:_MOST_WORDS])}"
+
+
+def _found(results: Iterable[FoundSentence]) -> Iterator[str]:
+    for rank, found in enumerate(results, start=1):
+        yield f"{rank}. {_sentence(found.text)}"
+        facet = f" ({found.facet})" if found.facet else ""
+        yield f"   sentence {found.sentence}{facet} of {_head(found.paper)} | distance {found.distance:.3f}"
+
+
+def _head(paper: Paper | PaperHead) -> str:
+    about = ", ".join(str(part) for part in (paper.year, paper.venue) if part)
+    return f"{paper.title}{f' ({about})' if about else ''} | id {paper.id}"
+
+
+def _named(title: str, paper_id: str | None) -> str:
+    return f"{title} | id {paper_id}" if paper_id else title or "(pasted, without a title)"
+
+
+def _sentence(text: str) -> str:
+    return f"“{text}”"
+
+
+def _joined(
+    lines: Sequence[str], found: Iterable[str], detail: str | None, warnings: Sequence[AnswerWarning]
+) -> str:
+    ending = [f"Nothing found: {detail}"] if detail else []
+    return "\n".join([*lines, *found, *ending, *(f"Warning: {warning.message}" for warning in warnings)])

@@ -1,0 +1,143 @@
+"""How long searches of a real collection take: ``python -m benchmarks.serving.latency DATA``.
+
+By id, by a text (a title), and by a pasted title and abstract, one after another in this process, of papers
+drawn at random: p50, p95, p99. Also on how many of the first 20 papers the index and exact search agree, and
+how many of the 200 nearest sentences the index finds. With ``--add 1000 --delete 100`` as many papers are
+added and deleted, in a copy of the folder, and all is measured again.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.relevance.collection import TOP, agreement, pasted
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP
+from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.merging import TIERS, merge
+from indexer.index.backends.exact import ExactIndex
+from indexer.snapshot.opening import open_snapshot
+from models.annotator import load_annotator
+from models.types import Paper, unseen
+from service.collection.generations import open_engine
+from service.search.engine import SearchEngine
+from service.search.query import SearchQuery, Seed
+from service.settings import Settings
+
+_WARM_UP = 10
+_NEAREST = 200
+Figures = dict[str, float]
+
+
+def times_ms(engine: SearchEngine, queries: Sequence[SearchQuery]) -> Figures:
+    """p50, p95 and p99 of searches, one after another."""
+    for query in queries[:_WARM_UP]:
+        engine.search(query)
+    took = []
+    for query in track(queries, "Searching", transient=True):
+        started = time.perf_counter()
+        engine.search(query)
+        took.append(1000 * (time.perf_counter() - started))
+    return {f"p{q}": float(np.percentile(took, q)) for q in (50, 95, 99)}
+
+
+def recall(engine: SearchEngine, exact: ExactIndex, papers: Sequence[Paper]) -> float:
+    """The share of the nearest sentences of a paper's first one that the index finds."""
+    snapshot, found = engine.snapshot, []
+    allowed = np.repeat(snapshot.living, np.diff(snapshot.offsets))
+    for paper in track(papers, "Nearest sentences", transient=True):
+        rows, _ = snapshot.gather(np.array([snapshot.position(paper.id)]))
+        query = rows[:1].astype(np.float32)
+        own, best = (
+            index.search(query, _NEAREST, allowed=allowed).rows[0] for index in (snapshot.index, exact)
+        )
+        found.append(len(np.intersect1d(own, best)) / len(best))
+    return float(np.mean(found))
+
+
+def measured(data: Path, n_queries: int, seed: int) -> dict[str, Figures]:
+    """All figures of a collection."""
+    settings = Settings(data=data)
+    engine, other = open_engine(settings), open_engine(settings)
+    engine.warm_up()
+    snapshot = engine.snapshot
+    drawn = np.random.default_rng(seed).choice(snapshot.positions, n_queries, replace=False)
+    papers = [snapshot.paper(int(position)) for position in drawn]
+    kinds: dict[str, Callable[[Paper], SearchQuery]] = {
+        "by id": lambda paper: SearchQuery((Seed(paper.id),), limit=TOP),
+        "by text": lambda paper: SearchQuery((Seed(text=paper.title),), limit=TOP),
+        "pasted": pasted,
+    }
+    figures = {name: times_ms(engine, [query(paper) for paper in papers]) for name, query in kinds.items()}
+    rows, _ = other.snapshot.gather(np.arange(len(other.snapshot.living)))
+    other.snapshot.index = exact = ExactIndex(rows)
+    share, _, exact_ms = agreement(engine, other, papers)
+    figures["by id, exact search"] = {f"p{q}": float(np.percentile(exact_ms, q)) for q in (50, 95, 99)}
+    figures["found"] = {"of the first 20": share, "of 200 sentences": recall(engine, exact, papers)}
+    figures["size"] = {"papers": float(len(snapshot)), "segments": float(len(snapshot.segments))}
+    return figures
+
+
+def change(data: Path, n_added: int, n_deleted: int) -> Figures:
+    """Adds papers one by one, merges when merges are due, then deletes others; seconds of each."""
+    snapshot = open_snapshot(data, reread=False)
+    manifest = snapshot.manifest
+    annotator = load_annotator(manifest.encoder.name, device="cpu")
+    drawn = np.random.default_rng(1).choice(snapshot.positions, n_added + n_deleted, replace=False)
+    papers = [snapshot.paper(int(position)) for position in drawn]
+    shown, took = 0, []
+    with Catalog.open_existing(data / CATALOG_FILE) as catalog:
+        for number, paper in enumerate(track(papers[:n_added], "Adding")):
+            started = time.perf_counter()
+            catalog.add([replace(paper, id=f"added-{number}", title=f"{paper.title}, again")])
+            shown = absorb(
+                data, annotator, catalog, on_progress=unseen, keep=KEEP, base=snapshot, since=shown
+            ).change
+            snapshot = open_snapshot(data, beside=snapshot)
+            if TIERS.due(snapshot) is not None:
+                merge(data, snapshot, keep=KEEP)
+                snapshot = open_snapshot(data, beside=snapshot)
+            took.append(time.perf_counter() - started)
+        began = time.perf_counter()
+        for paper in track(papers[n_added:], "Deleting"):
+            delete_papers(data, [paper.id], catalog, keep=KEEP)
+    return {
+        "an addition": float(np.median(took)),
+        "a deletion": (time.perf_counter() - began) / max(n_deleted, 1),
+    }
+
+
+def main() -> None:
+    """Measure, and print one table and a line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--add", type=int, default=0, help="papers to add one by one, in a copy")
+    parser.add_argument("--delete", type=int, default=0, help="papers to delete one by one, in a copy")
+    given = parser.parse_args()
+    figures = {"as it is": measured(given.data, given.queries, given.seed)}
+    if given.add or given.delete:
+        copy = given.data.with_name(f"{given.data.name}-changed")
+        copytree(given.data, copy, dirs_exist_ok=True)
+        seconds = change(copy, given.add, given.delete)
+        figures["changed"] = {**measured(copy, given.queries, given.seed), "seconds": seconds}
+    for title, each in figures.items():
+        table = Table("what", "figures", title=title)
+        for name, row in each.items():
+            table.add_row(name, ", ".join(f"{key} {value:,.4g}" for key, value in row.items()))
+        Console().print(table)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What is wrong with a request, in the same words for the HTTP interface, the page, Python and settings.
+
+pydantic names each fault by a type. The table below says for each type what was expected; a message names
+the kind of what was given, never its value.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic_core import ErrorDetails
+
+# By pydantic's types of errors. Those that end in _type also name what was given.
+_EXPECTED: Final = {
+    "missing": "is missing",
+    "string_type": "must be a string",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be an object with named fields",
+    "model_type": "must be an object with named fields",
+    "model_attributes_type": "must be an object with named fields",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number, not a fraction",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "enum": "must be one of {expected}",
+    "literal_error": "must be one of {expected}",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length:,} entries",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length:,} characters",
+    "string_pattern_mismatch": "must match the pattern {pattern}",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "json_invalid": "is not valid JSON",
+    "extra_forbidden": "is not a known field",
+}
+_KINDS: Final[dict[type, str]] = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+}
+# A message of ours that says something of its place, as the table does, and not what to give there.
+_OF_ITS_PLACE: Final = ("has ", "is ", "must ")
+# A field, a header or a place in a list; no kind of text, as pydantic calls what is bounded.
+_PLACE: Final = re.compile(r"(?!constrained-)[A-Za-z0-9_]+(-[A-Za-z]+)*")
+_LONGEST_NAME: Final = 40
+
+
+def where(loc: Sequence[str | int]) -> str:
+    """The place in a request that pydantic calls ``loc``, without the kinds of a union, which it names."""
+    return ".".join(str(part)[:_LONGEST_NAME] for part in loc if _PLACE.fullmatch(str(part)))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong at one place of a request; ``loc`` is the place as pydantic has it."""
+
+    loc: tuple[str | int, ...]
+    said: str
+
+
+def faults_of(errors: Sequence[ErrorDetails] | Sequence[Mapping[str, Any]]) -> list[Fault]:
+    """One for each place, in order. Of the kinds that a value may have, the one that it has counts."""
+    places: dict[str, list[Any]] = {}
+    for error in errors:
+        places.setdefault(where(error["loc"]), []).append(error)
+    return [_fault(found) for found in places.values()]
+
+
+def _fault(errors: Sequence[Any]) -> Fault:
+    of_its_kind = [error for error in errors if not _is_of_another_kind(error)]
+    first = (of_its_kind or errors)[0]
+    said = _said(first)
+    if not of_its_kind:
+        others = dict.fromkeys(_EXPECTED.get(error["type"], "") for error in errors[1:])
+        kinds = [other.removeprefix("must be") for other in others if other.startswith("must be a")]
+        expected, _, given = said.partition(", not ")
+        said = " or".join([expected, *(kind for kind in kinds if kind not in expected)])
+        said += f", not {given}" if given else ""
+    return Fault(first["loc"], said)
+
+
+def _is_of_another_kind(error: Any) -> bool:
+    """A list where a text is wanted, say; not a text that is none of those allowed."""
+    kind: str = error["type"]
+    return kind.endswith("_type") or (kind == "enum" and not isinstance(error["input"], str))
+
+
+def _said(error: Any) -> str:
+    """What was expected; what follows the name of a place, or a sentence of our own."""
+    kind, limits = error["type"], error.get("ctx", {})
+    if limits.get("min_length") == 1 and kind in {"too_short", "string_too_short"}:
+        return "must not be empty"
+    expected = _EXPECTED.get(kind)
+    if expected is None:
+        return str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    if not kind.endswith("_type"):
+        return expected.format(**limits)
+    given = error.get("input")
+    if kind == "int_type" and isinstance(given, float):
+        return _EXPECTED["int_from_float"]
+    return f"{expected}, not {_KINDS.get(type(given), f'a {type(given).__name__}')}"
+
+
+def sentence(place: str, said: str) -> str:
+    """What is wrong with the name of its place; without one, of the request as a whole."""
+    if said.startswith(_OF_ITS_PLACE):
+        return f"{place or 'it'} {said}"
+    return f"{place}: {said}" if place else said

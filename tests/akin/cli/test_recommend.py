@@ -1,0 +1,184 @@
+"""`akin recommend`: papers that are named and papers of a library, of a folder and of a running service."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from akin.client.client import Client
+from akin.client.library import looked_up, read_seeds
+from akin.local.collection import Collection
+from service.app import create_app
+from service.settings import Settings
+from tests.support.builds import DEMO_CORPUS
+from tests.support.commands import run
+from tests.support.servers.loopback import served
+
+DEMO = [json.loads(line) for line in DEMO_CORPUS.read_text(encoding="utf-8").splitlines()]
+DRAFT = "Rivers flood towns. We fit a graph network. It forecasts floods."
+LIBRARY = f"""
+@article{{{DEMO[5]["id"]}, abstract = {{Ours.}}}}
+@article{{b, title = {{{DEMO[7]["title"].upper()}}}}}
+@article{{c, title = {{A draft}}, abstract = {{{DRAFT}}}, year = 2020}}
+@article{{d, title = {{Neither here nor there}}}}
+@article{{e, title
+@article{{f, title = {{Too long}}, abstract = {{{"x" * 100_001}}}}}
+@article{{b2, title = {{{DEMO[7]["title"]}}}}}
+"""
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """The demo corpus, a copy."""
+    return Path(shutil.copytree(hashed_data, tmp_path / "data"))
+
+
+@pytest.fixture
+def address(data: Path) -> Iterator[str]:
+    """A service over it."""
+    with served(create_app(Settings(data=data, device="cpu"))) as address:
+        yield address
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A library of which the collection has two papers."""
+    path = tmp_path / "my.bib"
+    path.write_text(LIBRARY, encoding="utf-8")
+    return path
+
+
+def answered(*arguments: Any) -> dict[str, Any]:
+    """The JSON that a command prints, but for what differs each time."""
+    output = run("recommend", *arguments, "--json")
+    answer: dict[str, Any] = json.loads(output[output.index('{"results"') :])
+    del answer["took_ms"]
+    return answer
+
+
+def test_a_library_is_a_list_of_seeds(data: Path, library: Path) -> None:
+    """What the collection has is taken from it, by id or title, once; the rest as the library has it."""
+    with Collection(data, device="cpu") as collection:
+        found = looked_up(read_seeds([library]), collection.papers)
+    assert [
+        {"paper_id": DEMO[5]["id"]},
+        {"paper_id": DEMO[7]["id"]},
+        {"title": "A draft", "abstract": DRAFT},
+    ] == found.seeds
+    assert (3, 1, ["Neither here nor there", "Too long"]) == (found.n_known, found.n_pasted, found.left_out)
+    assert [f"{library}:6: "] == [row[: len(f"{library}:6: ")] for row in found.broken]
+    assert not found.past
+
+
+def test_a_key_that_somebody_made_up_names_no_paper(data: Path, address: str, library: Path) -> None:
+    """On the page, in a program and on the command line: the entry is its own title, not another's paper."""
+    library.write_text(
+        f"@article{{{DEMO[5]['id']}, title = {{Quantum gravity}}, abstract = {{{DRAFT}}}}}\n"
+        f"@article{{gone, title = {{Wrong}}, doi = {{10.5555/no}}, url = {{{DEMO[6]['id']}}}}}",
+        encoding="utf-8",
+    )
+    with Collection(data, device="cpu") as collection, Client(address) as client:
+        found = [looked_up(read_seeds([library]), each.papers) for each in (collection, client)]
+    for seeds in found:
+        assert ([{"title": "Quantum gravity", "abstract": DRAFT}], 0) == (seeds.seeds, seeds.n_known)
+        assert ["Wrong"] == seeds.left_out
+    assert "0 found in the collection, 1 taken as given" in run(
+        "recommend", "--data", data, "--like", library
+    )
+    page = httpx.post(f"{address}/library", files={"file": ("my.bib", library.read_bytes())}, timeout=60)
+    assert "0 of 2 papers are in this collection" in page.text
+
+
+def test_an_entry_is_known_by_each_of_its_names(data: Path, library: Path) -> None:
+    """Where the first is not in the collection, another may be."""
+    library.write_text(
+        f"@article{{a, doi = {{10.5555/no}}, url = {{{DEMO[6]['id']}}}}}\n"
+        f"@article{{{DEMO[5]['id']}, year = 2020}}",
+        encoding="utf-8",
+    )
+    with Collection(data, device="cpu") as collection:
+        found = looked_up(read_seeds([library]), collection.papers)
+    assert [{"paper_id": DEMO[6]["id"]}, {"paper_id": DEMO[5]["id"]}] == found.seeds
+
+
+def test_a_long_library_counts_to_its_bound(data: Path, library: Path) -> None:
+    """The entries past it are not read, and that is told."""
+    with Collection(data, device="cpu") as collection:
+        found = looked_up(read_seeds([library, library], most=4), collection.papers)
+    assert (3, True) == (len(found.seeds), found.past)
+
+
+def test_recommendations_are_those_of_the_interface(data: Path, address: str, library: Path) -> None:
+    """A folder and a service give what `/v1/recommendations` gives for the same seeds and options."""
+    negative = library.with_name("not.bib")
+    negative.write_text(f"@article{{x, title = {{{DEMO[40]['title']}}}}}", encoding="utf-8")
+    options = [
+        DEMO[3]["id"],
+        *("--like", library, "--unlike", DEMO[50]["id"], "--unlike", negative, "--facet", "method"),
+        *("--strategy", "all", "--negative-weight", "0.3", "--words", "0.5", "--specificity", "1"),
+        *("--limit", "4", "--year-from", "2015", "--text", "Rivers flood towns."),
+    ]
+    names = [DEMO[place]["id"] for place in (3, 5, 7)]
+    body = {
+        "seeds": [
+            {"paper_id": names[0], "facet": ["method"]},
+            {"text": "Rivers flood towns.", "facet": ["method"]},
+            *({"paper_id": name, "facet": ["method"]} for name in names[1:]),
+            {"title": "A draft", "abstract": DRAFT, "facet": ["method"]},
+        ],
+        "negatives": [{"paper_id": DEMO[50]["id"]}, {"paper_id": DEMO[40]["id"]}],
+        "strategy": "all",
+        "negative_weight": 0.3,
+        "words": 0.5,
+        "specificity": 1,
+        "limit": 4,
+        "filters": {"year_from": 2015},
+    }
+    expected = httpx.post(f"{address}/v1/recommendations", json=body, timeout=60).json()
+    of_folder, of_service = answered("--data", data, *options), answered("--url", address, *options)
+    assert 4 == len(expected["results"])
+    for name in ("results", "seeds", "unresolved", "total", "reason", "warnings"):
+        assert expected[name] == of_folder[name] == of_service[name], name
+
+
+def test_a_person_reads_what_became_of_the_library(data: Path, library: Path) -> None:
+    """Which entries count, which do not and why, and the papers with the sentences of each seed."""
+    shown = run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--limit", "2")
+    assert "my.bib: 3 found in the collection, 1 taken as given there." in shown
+    assert (
+        "2 are not in the collection and have no usable abstract: Neither here nor there; Too long" in shown
+    )
+    assert "my.bib:6: no valid BibTeX entry" in shown
+    assert f"Akin to 1: {DEMO[7]['title']}" in shown
+    assert f"Unlike 0: {DEMO[50]['title']}" in shown
+    assert "← " in shown
+    titles = run("recommend", "--data", data, DEMO[5]["title"], "--limit", "3", "--output", "titles")
+    assert 3 == len(titles.splitlines())
+
+
+def test_likes_and_dislikes_are_saved(data: Path, library: Path) -> None:
+    """Kept under a name with all seeds and negatives, to be watched."""
+    run("recommend", "--data", data, "--like", library, "--unlike", DEMO[50]["id"], "--save", "floods")
+    with Collection(data, device="cpu") as collection:
+        (saved,) = collection.saved_queries()
+        assert ("floods", "recommendations") == (saved.name, saved.kind)
+        assert not collection.new_papers(saved.id).added
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "There is nothing to start from"),
+        (("--like", "absent.bib"), "absent.bib"),
+        (("nope", "--data", "x"), "either --data"),
+    ],
+)
+def test_what_cannot_be_asked_says_why(
+    data: Path, address: str, arguments: tuple[str, ...], message: str
+) -> None:
+    """Without a seed, without the file, with a folder and a service at once."""
+    assert message in run("recommend", "--url", address, *arguments, status=1)

@@ -1,0 +1,285 @@
+"""`akin search` of a folder and of a running service, and `akin watch`: the same answers, in every format."""
+
+import csv
+import io
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import rispy
+from typer.testing import CliRunner
+
+from akin.cli.app import app
+from akin.cli.options import Output
+from akin.cli.output import written
+from akin.client.responses.papers import Paper, PaperList
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.changes import absorb
+from indexer.corpus.rows import RawPaper, to_paper
+from models.encoder import Encoder
+from service.access.api_keys import Keys, Scope
+from service.app import create_app
+from service.settings import Settings
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import ROOT, build_quietly, many_papers, quiet, write_corpus
+from tests.support.commands import flat, run
+from tests.support.examples.bibtex import entries
+from tests.support.servers.loopback import served
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS
+
+ASKED = ("--paper", "demo:p03-m07", "--facet", "method", "--unlike", "background", "--year-from", "2019")
+
+
+@pytest.fixture
+def data(hashed_data: Path, tmp_path: Path) -> Path:
+    """The demo corpus, a copy."""
+    return Path(shutil.copytree(hashed_data, tmp_path / "data"))
+
+
+@pytest.fixture
+def address(data: Path) -> Iterator[str]:
+    """A service over it."""
+    with served(create_app(Settings(data=data, device="cpu"))) as address:
+        yield address
+
+
+def add(data: Path, *papers: tuple[str, str, str]) -> None:
+    """Add papers, each an id, a title and an abstract, and publish them."""
+    given = [RawPaper(id=each[0], title=each[1], abstract=each[2]) for each in papers]
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([*map(to_paper, given)])
+        absorb(data, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+
+
+def answered(*arguments: Any) -> dict[str, Any]:
+    """The JSON that a command prints, but for what differs each time."""
+    answer: dict[str, Any] = json.loads(run(*arguments, "--json"))
+    del answer["took_ms"]
+    return answer
+
+
+def test_a_service_is_asked_as_a_folder_is(data: Path, address: str, tmp_path: Path) -> None:
+    """Every kind of query gets the same answer from both, but for the service's cursor."""
+    draft = tmp_path / "draft.txt"
+    draft.write_text("Floods\n\nRivers flood towns. We fit a graph. It forecasts floods.", encoding="utf-8")
+    for asked in (
+        ASKED,
+        ("--abstract", draft, "--sentences", "1,2", "--unlike-sentences", "0", "--unlike-weight", "0.3"),
+        ("--text", "graphs", "--scorer", "single", "--tau", "2", "--words", "0.5", "--specificity", "0"),
+        (*ASKED[:2], "--author", "nobody", "--venue", "a", "--field", "b", "--has-facet", "method"),
+    ):
+        of_service = answered("search", "--url", address, *asked)
+        of_service["next_cursor"] = None
+        assert answered("search", "--data", data, *asked) == of_service
+    shown = run("search", "--url", address, *ASKED, "--limit", "2")
+    assert re.sub(r"[\d,]+ ms", "", run("search", "--data", data, *ASKED, "--limit", "2")) == re.sub(
+        r"[\d,]+ ms", "", shown
+    )
+
+
+def test_sentences_and_pairs_are_asked_of_a_service_too(data: Path, address: str, tmp_path: Path) -> None:
+    """`akin sentences` and `akin compare` print of a service what they print of a folder."""
+    draft = tmp_path / "draft.txt"
+    draft.write_text("Floods\n\nRivers flood towns. We fit a graph.", encoding="utf-8")
+    for asked in (
+        ("sentences", "We fit a graph.", "--facet", "method", "--year-from", "2019", "--limit", "3"),
+        ("sentences", "--paper", ASKED[1], "--sentence", "0"),
+        ("compare", ASKED[1], "demo:p03-m02"),
+        ("compare", draft, ASKED[1]),
+    ):
+        assert answered(*asked, "--data", data) == answered(*asked, "--url", address)
+        shown = [run(*asked, *place) for place in (("--data", data), ("--url", address))]
+        assert re.sub(r"[\d,.]+ ms", "", shown[0]) == re.sub(r"[\d,.]+ ms", "", shown[1])
+        assert "--url" in flat(run(*asked, status=1))
+
+
+def test_every_option_is_a_field_of_the_request(data: Path, address: str) -> None:
+    """What is chosen, filtered and weighed on the command line is what the body of a request says."""
+    one = answered("search", "--data", data, "--text", "graphs")["results"][0]["paper"]
+    commands: list[tuple[tuple[str, ...], dict[str, Any]]] = [
+        (
+            (*ASKED, "--unlike-weight", "0.3", "--focus", "0.2", "--scorer", "mean_min", "--tau", "3"),
+            {
+                "query": {"paper_id": ASKED[1]},
+                "facet": "method",
+                "unlike": {"facet": "background", "weight": 0.3},
+                "filters": {"year_from": 2019},
+                "focus": 0.2,
+                "scorer": "mean_min",
+                "tau": 3,
+            },
+        ),
+        (
+            ("--text", "graphs", "--author", one["authors"][0], "--words", "0.5", "--specificity", "1"),
+            {
+                "query": {"text": "graphs"},
+                "filters": {"authors": [one["authors"][0]]},
+                "words": 0.5,
+                "specificity": 1,
+            },
+        ),
+        (
+            ("--text", "graphs", "--venue", one["venue"], "--field", one["fields"][0], "--year-to", "2021"),
+            {
+                "query": {"text": "graphs"},
+                "filters": {"venues": [one["venue"]], "fields": [one["fields"][0]], "year_to": 2021},
+            },
+        ),
+        (("--text", "graphs", "--has-facet", "other"), {"query": {"text": "graphs"}, "filters": OTHER}),
+    ]
+    for arguments, body in commands:
+        expected = httpx.post(f"{address}/v1/search", json=body).json()
+        found = answered("search", "--data", data, *arguments)
+        assert expected["results"] == found["results"], arguments
+
+
+OTHER = {"has_facets": ["other"]}
+
+
+@pytest.mark.parametrize("given", [(), ("--data", "x", "--url", "http://127.0.0.1:1")])
+@pytest.mark.parametrize("command", [("search", "--text", "a"), ("watch",)])
+def test_one_of_folder_and_service_is_asked(command: tuple[str, ...], given: tuple[str, ...]) -> None:
+    """Neither or both is an error that names the two options."""
+    assert "either --data" in run(*command, *given, status=1)
+
+
+def test_a_key_opens_the_service(data: Path) -> None:
+    """`--key`, or AKIN_KEY, is sent; without one the service's own words are shown."""
+    with Keys.open(data / CATALOG_FILE) as keys:
+        token = keys.create("me", scope=Scope.READ, expires_days=1).token
+    with served(create_app(Settings(data=data, device="cpu"))) as address:
+        assert "No key was given" in flat(run("search", "--url", address, *ASKED, status=1))
+        assert run("search", "--url", address, "--key", token, *ASKED, "--output", "titles")
+
+
+def test_results_are_written_for_other_programs(data: Path) -> None:
+    """CSV, BibTeX and RIS hold the papers in order; titles alone are a line each."""
+    expected = [
+        each["paper"] for each in answered("search", "--data", data, *ASKED, "--limit", "4")["results"]
+    ]
+
+    def printed(form: str) -> str:
+        return run("search", "--data", data, *ASKED, "--limit", "4", "--output", form)
+
+    rows = list(csv.DictReader(io.StringIO(printed("csv"))))
+    assert [(str(rank), each["id"], each["abstract"]) for rank, each in enumerate(expected, 1)] == [
+        (row["rank"], row["id"], row["abstract"]) for row in rows
+    ]
+    assert [each["title"] for each in expected] == [
+        each["title"].strip("{}") for each in entries(printed("bibtex")).values()
+    ]
+    assert [each["id"] for each in expected] == [each["id"] for each in rispy.loads(printed("ris"))]
+    numbered = enumerate(expected, start=1)
+    assert [
+        f"{rank:>2}. {each['title']}  {each['year']} · {each['id']}" for rank, each in numbered
+    ] == printed("titles").splitlines()
+
+
+def test_results_are_a_table_to_paste(data: Path) -> None:
+    """Markdown, LaTeX and tabs, of a search and of recommendations; a mere list of papers has none."""
+    for asked in (("search", *ASKED), ("recommend", ASKED[1], "demo:p03-m02")):
+        command = (*asked, "--data", data, "--limit", "3")
+        titles = [each["paper"]["title"] for each in answered(*command)["results"]]
+        head, *rows = csv.DictReader(io.StringIO(run(*command, "--output", "tsv")), delimiter="\t")
+        assert titles == [row["Title"] for row in (head, *rows)]
+        assert all(row["Match"] and row["Method"] for row in (head, *rows))
+        first, line, *lines = run(*command, "--output", "markdown").splitlines()
+        assert ("| Paper | Problem | Method | Result |", 3) == (first, len(lines))
+        assert set(line) == set("| -")
+        assert 3 == run(*command, "--output", "latex").count(r"\cite{")
+    assert "list papers with --output csv" in run("papers", "--data", data, "--output", "markdown", status=1)
+
+
+def test_what_is_taken_along_is_told_of_beside(tmp_path: Path, hashing: Encoder) -> None:
+    """That there is no good match, and what was left out: on standard error, where the form has no place."""
+    papers, data = many_papers(30), tmp_path / "data"
+    twins = [{**each, "id": f"{each['id']}-again"} for each in papers]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", [*papers, *twins]), data, hashing)
+    weak, lost = ("search", "--text", "Whales sing."), ("recommend", "p3", "nobody")
+    for form in ("titles", "csv", "markdown", "latex", "tsv", "bibtex", "ris", "json"):
+        for command, told in ((weak, "Note: There is no good match"), (lost, "Left out: No paper")):
+            result = CliRunner().invoke(app, [*command, "--data", str(data), "--output", form])
+            assert 0 == result.exit_code, result.output
+            assert (form != "json") is (told in flat(result.stderr)), (form, result.stderr)
+            assert told not in flat(result.stdout)
+    for command, strength in ((weak, "weak"), (("search", "--paper", "p3"), "fair")):
+        (row, *_) = csv.DictReader(io.StringIO(run(*command, "--data", data, "--output", "csv")))
+        (best, *_) = answered(*command, "--data", data)["results"]
+        assert strength == row["strength"]
+        assert best["strength"] == {"label": strength, "nearer_than": float(row["nearer_than"])}
+
+
+def test_no_cell_is_a_formula() -> None:
+    """CSV of papers is as safe in a spreadsheet as that of the service, and has no rank."""
+    paper = Paper("=a", "+b", "@c", (), 2020, "-d", ("=e", "f"), None, None, ("=g",))
+    text = written(Output.CSV, PaperList((paper,), 1, None, "000001"))
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert "rank" not in row
+    assert ["'=a", "'+b", "'@c", "'-d", "'=e; f", "'=g"] == [
+        row[name] for name in ("id", "title", "abstract", "venue", "authors", "fields")
+    ]
+
+
+def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None:
+    """Runs a command in a process of its own whose output is a terminal."""
+    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "CI", "TERM"}}
+    environment |= {"TERM": "xterm", **({"COLUMNS": columns} if columns else {})}
+    command = [sys.executable, *AKIN_WITHOUT_WEIGHTS, *map(str, arguments)]
+    subprocess.run(command, stdout=descriptor, env=environment, cwd=ROOT, check=True)
+
+
+def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -> None:
+    """On a terminal long titles are cut and lines broken; in a file each stands whole on its line."""
+    title = "A title that is much longer than any line of a narrow terminal " * 3
+    add(data, ("long", title.strip(), "Rivers flood. " * 30))
+    command = ("search", "--data", data, "--text", title.strip(), "--limit", "1")
+    given = [str(part) for part in command]
+    lines = CliRunner().invoke(app, given, env={"COLUMNS": None, "CI": None}).stdout.splitlines()
+    heading = next(line for line in lines if line.startswith(" 1. "))
+    assert title.strip() in heading
+    assert not [line for line in lines if line != line.rstrip()]
+    ours, theirs = pty.openpty()
+    print_to(theirs, *command, "--output", "titles", columns="60")
+    os.close(theirs)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", os.read(ours, 10_000).decode()).splitlines()
+    os.close(ours)
+    assert 1 == len(shown)
+    assert 60 >= len(shown[0])
+    assert re.fullmatch(r" 1\. A title that is much .*…  long", shown[0].rstrip())
+
+
+def test_a_search_is_saved_and_watched(data: Path, address: str) -> None:
+    """What is new to it is told by the folder and by the service alike, until it is marked as seen."""
+    assert "No query is saved" in run("watch", "--data", data)
+    assert "Saved as 'whales'." in run("search", "--data", data, "--text", "whales sing", "--save", "whales")
+    run("search", "--data", data, "--text", "graphs", "--save", "graphs")
+    assert "whales: nothing new since" in run("watch", "whales", "--data", data)
+    add(data, ("w/1", "Songs of whales", "Whales sing songs."), ("z/1", "Zyx qwv", "Plm okn ijb."))
+    shown = run("watch", "whales", "--data", data)
+    assert "whales: 1 of 2 papers that came since" in shown
+    assert re.search(r"1\. Songs of whales  -\d\.\d{4}  \w+ match\n +w/1", shown)
+    assert "graphs" not in shown
+    both = run("watch", "--data", data, "--weak")
+    assert "whales: 2 of 2 papers" in both
+    assert "graphs: 2 of 2 papers" in both
+    lines = run("watch", "--url", address, "--json").splitlines()
+    read = [json.loads(line) for line in lines if line.startswith("{")]
+    of_service = [each for each in read if "name" in each]  # beside what the service logs
+    assert ["graphs", "whales"] == [each["name"] for each in of_service]
+    lines = run("watch", "whales", "--data", data, "--json", "--seen", "--limit", "1").splitlines()
+    (marked,) = (each for each in map(json.loads, lines) if "name" in each)  # the service may log on
+    assert (["w/1"], 2) == ([each["paper"]["id"] for each in marked["results"]], marked["added"])
+    assert "whales: nothing new since" in run("watch", "whales", "--data", data)
+    assert "there are: 'graphs', 'whales'" in run("watch", "nope", "--data", data, status=1)
+    assert "name them" in run("watch", "--forget", "--data", data, status=1)
+    assert "Deleted 'whales'." in run("watch", "whales", "--forget", "--data", data)
+    assert "whales" not in run("watch", "--data", data)

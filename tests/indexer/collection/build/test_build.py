@@ -1,0 +1,214 @@
+"""Builds: what they publish, what they refuse, and that an interruption changes nothing but the time."""
+
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+
+import pytest
+
+from indexer.collection.build import Bounds
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import (
+    DEMO_CORPUS,
+    ROOT,
+    Counting,
+    build_quietly,
+    many_papers,
+    published_files,
+    write_corpus,
+)
+from tests.support.commands import flat, run
+from tests.support.same_answers import assert_same_answers, ids_of
+
+FIVES = Bounds(part=5)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Twenty-five papers."""
+    return write_corpus(tmp_path / "c.jsonl", many_papers(25))
+
+
+def test_an_interrupted_build_goes_on_and_changes_nothing(
+    corpus: Path, tmp_path: Path, hashing: Encoder
+) -> None:
+    """A build stopped in its third part re-encodes that part alone, and publishes the same bytes."""
+    build_quietly(corpus, tmp_path / "whole", hashing, bounds=FIVES)
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), bounds=FIVES)
+    second = Counting(hashing)
+    report = build_quietly(corpus, tmp_path / "cut", second, bounds=FIVES)
+    assert (15, 10) == (second.n_encoded, report.reused_papers)
+    assert published_files(tmp_path / "whole") == published_files(tmp_path / "cut")
+    assert not (tmp_path / "cut" / "building" / "corpus").exists()
+
+
+def test_a_changed_corpus_takes_up_only_what_is_the_same(
+    corpus: Path, tmp_path: Path, hashing: Encoder
+) -> None:
+    """After an interruption, the papers that changed are encoded anew, and those that had not come."""
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(corpus, tmp_path / "cut", Counting(hashing, stop_after=12), bounds=FIVES)
+    papers = many_papers(25)
+    papers[0]["title"] = "Another title altogether"
+    write_corpus(corpus, papers)
+    second = Counting(hashing)
+    build_quietly(corpus, tmp_path / "cut", second, bounds=FIVES)
+    build_quietly(corpus, tmp_path / "whole", hashing, bounds=FIVES)
+    assert 16 == second.n_encoded
+    one, other = open_snapshot(tmp_path / "whole"), open_snapshot(tmp_path / "cut")
+    assert ids_of(one) == ids_of(other)
+    assert_same_answers(one, other, ["p0", "p7", "p24"])
+
+
+KILLED_IN_ITS_THIRD_PART = """
+import os, signal, sys
+from pathlib import Path
+from indexer.collection.build import Bounds
+from models.encoder import load_encoder
+from tests.support.builds import Counting, build_quietly
+
+class Killing(Counting):
+    def encode(self, papers, *, layers=()):
+        if self.n_encoded == 10:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().encode(papers, layers=layers)
+
+build_quietly(Path(sys.argv[1]), Path(sys.argv[2]), Killing(load_encoder("hashing")), bounds=Bounds(part=5))
+"""
+
+
+def test_a_killed_build_resumes(corpus: Path, tmp_path: Path, hashing: Encoder) -> None:
+    """SIGKILL between parts of a real process; the next build reuses them and publishes the same bytes."""
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_IN_ITS_THIRD_PART, corpus, cut], cwd=ROOT, check=False
+    )
+    assert -signal.SIGKILL == killed.returncode
+    assert not (cut / "CURRENT").exists()
+    assert 10 == build_quietly(corpus, cut, hashing, bounds=FIVES).reused_papers
+    build_quietly(corpus, whole, hashing, bounds=FIVES)
+    assert published_files(whole) == published_files(cut)
+
+
+# Ctrl-C comes when all is encoded and nothing published; facets by keywords, for which nothing is loaded.
+INTERRUPTED_BEFORE_IT_PUBLISHES = """
+import os, signal, sys
+import akin.cli.collection.index, indexer.collection.build
+from akin.cli.app import app
+from tests.support.annotators import hashing_annotator
+
+# A test run in the background of a script ignores SIGINT, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+akin.cli.collection.index.load_annotator = lambda *_, **__: hashing_annotator()
+indexer.collection.build.grow = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+app(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_is_a_clear_message(
+    corpus: Path, tmp_path: Path, hashed_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGINT ends a command with status 130, no traceback, the older generation served; the next goes on."""
+    data = copytree(hashed_data, tmp_path / "data")
+    command = ["index", str(corpus), "--encoder", "hashing", "--replace", "--data", str(data)]
+    stopped = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_BEFORE_IT_PUBLISHES, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 130 == stopped.returncode
+    assert "Interrupted" in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    assert "000001" == open_snapshot(data).generation
+    monkeypatch.setattr("akin.cli.collection.index.load_annotator", lambda *_, **__: hashing_annotator())
+    assert "25 papers had been encoded before" in flat(run(*command))
+    assert ("000002", 25) == (open_snapshot(data).generation, len(open_snapshot(data)))
+
+
+def test_a_first_index_begins_a_collection(corpus: Path, tmp_path: Path) -> None:
+    """`--first` publishes it whole, and leaves what is there as it is: compose gives it at each start."""
+    first = ("--encoder", "hashing", "--data", tmp_path / "data", "--first")
+    run("index", corpus, *first, "--publish-every", "10")
+    assert ("000001", 25) == ((begun := open_snapshot(tmp_path / "data")).generation, len(begun))
+    assert "a collection already" in flat(run("index", tmp_path / "absent.jsonl", *first))
+    more = write_corpus(tmp_path / "more.jsonl", many_papers(26))
+    assert "a collection already" in flat(run("index", more, *first))
+    run("index", more, *first, "--again")
+    assert 26 == len(open_snapshot(tmp_path / "data"))
+
+
+@contextmanager
+def small_files(most_bytes: int) -> Iterator[None]:
+    """No file may grow larger."""
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, usual[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
+
+def test_no_room_for_a_file_is_a_clear_error(tmp_path: Path, hashing: Encoder) -> None:
+    """A build that cannot write its vectors says why, keeps the served generation, and resumes."""
+    data = tmp_path / "data"
+    build_quietly(DEMO_CORPUS, data, hashing, limit=10)
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(100))
+    command = ["index", corpus, "--encoder", "hashing", "--dtype", "float32", "--replace", "--data", data]
+    with small_files(500_000):
+        failed = run(*command, status=1)
+    assert "would pass the size limit; raise it and run the same command again" in flat(failed)
+    assert "000001" == open_snapshot(data).generation
+    run(*command)
+    assert 100 == len(open_snapshot(data))
+
+
+def test_a_build_killed_while_tidying_up_hinders_no_later_one(
+    tmp_path: Path, hashed_data: Path, hashing: Encoder
+) -> None:
+    """Whatever a kill left of the building folder, the next build of the same corpus succeeds."""
+    # Services over the shared collection make a secret there.
+    copytree(hashed_data, tmp_path, dirs_exist_ok=True, ignore=ignore_patterns("SECRET"))
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(
+            DEMO_CORPUS,
+            tmp_path,
+            Counting(hashing, stop_after=50),
+            replace=True,
+            bounds=Bounds(part=40),
+            dtype="float32",
+        )
+    (part,) = (tmp_path / "building" / "corpus").glob("part-*")
+    (part / "papers.arrow").unlink()
+    (tmp_path / "building" / "corpus.discarded").mkdir()
+    (tmp_path / "segments" / "000001.discarded").mkdir()
+    again = build_quietly(DEMO_CORPUS, tmp_path, hashing, replace=True, dtype="float32")
+    assert ("000002", 0) == (again.manifest.generation, again.reused_papers)
+    expected = {"CURRENT", "LOCK", "building", "catalog.sqlite3", "segments", "snapshots"}
+    assert expected == {path.name for path in tmp_path.iterdir()}
+    assert {"changes.lock", "corpus.lock", "merge.lock"} == {
+        path.name for path in (tmp_path / "building").iterdir() if path.name != "verified.json"
+    }
+    assert {"000001", "000002"} == {path.name for path in (tmp_path / "segments").iterdir()}
+
+
+def test_a_build_without_news_removes_what_a_killed_publication_left(
+    corpus: Path, tmp_path: Path, hashing: Encoder
+) -> None:
+    """A segment that no generation names, and half a generation: as of a kill while segments are joined."""
+    data = tmp_path / "data"
+    build_quietly(corpus, data, hashing)
+    copytree(data / "segments" / "000001", data / "segments" / "000002")
+    copytree(data / "snapshots" / "000001", data / "building" / "snapshot")
+    assert "000001" == build_quietly(corpus, data, hashing).manifest.generation
+    assert ["000001"] == [path.name for path in (data / "segments").iterdir()]
+    assert not (data / "building" / "snapshot").exists()

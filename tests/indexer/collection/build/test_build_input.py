@@ -1,0 +1,167 @@
+"""What builds make of odd input: broken rows, long and foreign abstracts, unusable files and encoders."""
+
+import gzip
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import BuildArguments, build
+from indexer.snapshot.folder import generations
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
+from models.types import EncodedPaper, Paper
+from tests.support.annotators import annotated
+from tests.support.builds import DEMO_CORPUS, Counting, build_quietly, many_papers, paper_in, write_corpus
+
+ODD_ROWS: list[tuple[str, dict[str, object]]] = [
+    ("abstract", {"id": "empty", "title": "t", "abstract": ""}),
+    ("title", {"id": "long", "title": "x" * 1_000_000, "abstract": "One. Two."}),
+    ("duplicate id", {"id": "p0", "title": "t", "abstract": "One. Two."}),
+    ("title", {"id": "untitled", "abstract": "One. Two."}),
+    ("id", {"title": "t", "abstract": "One. Two."}),
+    ("facet", {"id": "f", "title": "t", "abstract": ["One.", "Two."], "facets": ["method"]}),
+]
+
+
+def test_broken_rows_are_reported_and_skipped(tmp_path: Path, hashing: Encoder) -> None:
+    """Every broken row is named by file, line and reason; the others are indexed."""
+    corpus = write_corpus(
+        tmp_path / "c.jsonl", [*many_papers(3), *(row for _, row in ODD_ROWS), *many_papers(5)[3:]]
+    )
+    report = build_quietly(corpus, tmp_path / "data", hashing)
+    refusals = report.reading.refusals
+    assert (5, len(ODD_ROWS), 1) == (report.manifest.n_papers, refusals.broken, refusals.duplicates)
+    for line, ((reason, _), example) in enumerate(
+        zip(ODD_ROWS, map(str, refusals.broken_rows), strict=True), start=4
+    ):
+        assert example.startswith(f"{corpus}:{line}: ")
+        assert reason in example
+        assert len(example) < 1000
+
+
+def test_reading_is_told_of_row_by_row(tmp_path: Path, hashing: Encoder) -> None:
+    """Also of rows that cannot be used, and in the end how many there were."""
+    corpus = tmp_path / "c.jsonl"
+    write_corpus(corpus, [*many_papers(3), *(row for _, row in ODD_ROWS)])
+    told: list[tuple[str, int, int | None]] = []
+    arguments = BuildArguments(encoder="hashing", device="cpu")
+    annotator = annotated(hashing)
+    build(
+        [corpus],
+        tmp_path / "data",
+        annotator,
+        arguments=arguments,
+        on_progress=lambda *each: told.append(each),
+    )
+    n_rows = 3 + len(ODD_ROWS)
+    assert [("Reading", 0, None), ("Reading", n_rows, n_rows)] == [
+        each for each in told if each[0] == "Reading"
+    ]
+
+
+def test_a_broken_row_is_fatal_when_asked(tmp_path: Path, hashing: Encoder) -> None:
+    """With on_error fail the first broken row stops the build; nothing is published."""
+    corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), ODD_ROWS[0][1]])
+    with pytest.raises(BrokenRowError, match=r"c\.jsonl:4: "):
+        build_quietly(corpus, tmp_path / "data", hashing, on_error="fail")
+    assert [] == generations(tmp_path / "data")
+
+
+def test_long_and_foreign_abstracts_are_indexed_and_counted(tmp_path: Path, minilm: Encoder) -> None:
+    """A 200-sentence abstract keeps what fits the encoder, the rest is counted, as are other languages."""
+    long = [f"Sentence number {i} says a little more about lakes and rivers." for i in range(200)]
+    french = "Nous présentons un modèle pour la prévision des crues. Les résultats sont très encourageants."
+    corpus = write_corpus(
+        tmp_path / "c.jsonl",
+        [
+            {"id": "long", "title": "Lakes", "abstract": long},
+            {"id": "fr", "title": "Crues", "abstract": french},
+        ],
+    )
+    report = build_quietly(corpus, tmp_path / "data", minilm)
+    snapshot = open_snapshot(tmp_path / "data")
+    kept = len(snapshot.vectors(0))
+    assert {"fr": 1} == report.reading.languages
+    assert (200, 200 - kept) == (len(snapshot.paper(0).sentences), report.dropped_sentences)
+    assert 20 < kept < 60
+
+
+def test_several_files_make_one_collection(tmp_path: Path, hashing: Encoder) -> None:
+    """Plain and gzipped files of one call are indexed in order, duplicates across them found."""
+    papers = many_papers(5)
+    first = write_corpus(tmp_path / "a.jsonl", papers[:3])
+    second = tmp_path / "b.jsonl.gz"
+    second.write_bytes(gzip.compress(b"".join(json.dumps(p).encode() + b"\n" for p in papers[2:])))
+    report = build(
+        [first, second],
+        tmp_path / "data",
+        annotated(hashing),
+        arguments=BuildArguments(encoder="hashing"),
+        on_progress=lambda stage, done, total: None,
+    )
+    assert (5, 1) == (report.manifest.n_papers, report.reading.refusals.duplicates)
+    assert [f"p{i}" for i in range(5)] == [open_snapshot(tmp_path / "data").paper(i).id for i in range(5)]
+
+
+def test_the_catalog_holds_what_was_indexed(tmp_path: Path, hashing: Encoder) -> None:
+    """Every indexed paper is in the catalog as the snapshot has it."""
+    build_quietly(DEMO_CORPUS, tmp_path, hashing, limit=10)
+    snapshot = open_snapshot(tmp_path)
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+        assert 10 == catalog.count()
+        assert snapshot.paper(7) == paper_in(catalog, snapshot.paper(7).id)
+
+
+def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> None:
+    """Missing, unreadable, empty and paperless files are errors that name the file; nothing is published."""
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(b"")
+    paperless = write_corpus(tmp_path / "none.jsonl", [{"id": "a", "title": "t", "abstract": ""}])
+    junk = tmp_path / "junk.bin"
+    junk.write_bytes(os.urandom(5000))
+    for path, error in (
+        (tmp_path / "absent.jsonl", StorageError),
+        (tmp_path, StorageError),
+        (empty, CorpusError),
+        (paperless, CorpusError),
+        (junk, CorpusError),
+    ):
+        with pytest.raises(error, match=path.name):
+            build_quietly(path, tmp_path / "data", hashing)
+    assert [] == generations(tmp_path / "data")
+
+
+class Broken(Counting):
+    """An encoder whose vectors are not numbers."""
+
+    def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+        """Vectors of NaN."""
+        encoded = super().encode(papers, layers=layers)
+        return [EncodedPaper(e.sentences * np.float32(np.nan), e.document, 0) for e in encoded]
+
+
+def test_vectors_that_are_not_numbers_are_refused(tmp_path: Path, hashing: Encoder) -> None:
+    """An encoder that gives NaN fails the build with the paper's id."""
+    with pytest.raises(EncoderError, match="demo:p00-m00"):
+        build_quietly(DEMO_CORPUS, tmp_path, Broken(hashing))
+
+
+def test_a_second_build_is_refused_while_one_runs(tmp_path: Path, hashing: Encoder) -> None:
+    """While one build runs in a data folder, another there raises BuildLockedError."""
+
+    class Nested(Counting):
+        """An encoder that starts a second build."""
+
+        def encode(self, papers: Sequence[Paper], *, layers: Sequence[int] = ()) -> list[EncodedPaper]:
+            """Encode after the second build was refused."""
+            with pytest.raises(BuildLockedError):
+                build_quietly(DEMO_CORPUS, tmp_path, hashing)
+            return super().encode(papers, layers=layers)
+
+    assert 100 == build_quietly(DEMO_CORPUS, tmp_path, Nested(hashing)).manifest.n_papers

@@ -1,0 +1,110 @@
+"""Unfinished work that was damaged while it waited: done again, never published, never in the way."""
+
+from pathlib import Path
+from shutil import copytree
+
+import numpy as np
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.collection.build import KEEP, Bounds, BuildArguments
+from indexer.collection.changes import absorb
+from indexer.collection.reindex import prepare, publish_prepared
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from models.types import Paper, Sentence
+from tests.support.annotators import annotated
+from tests.support.builds import Counting, build_quietly, many_papers, published_files, quiet, write_corpus
+from tests.support.trials.damage import DAMAGE, flip
+
+FOURS = Bounds(part=4)
+ARGUMENTS = BuildArguments("hashing", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve papers."""
+    return write_corpus(tmp_path_factory.mktemp("corpus") / "c.jsonl", many_papers(12))
+
+
+@pytest.fixture(scope="module")
+def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """The collection of them; treat it as read-only."""
+    data = tmp_path_factory.mktemp("whole")
+    build_quietly(corpus, data, hashing, bounds=FOURS)
+    return data
+
+
+@pytest.fixture(scope="module")
+def stopped(corpus: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """What a build leaves that is interrupted in its third part; treat it as read-only."""
+    data = tmp_path_factory.mktemp("stopped")
+    with pytest.raises(KeyboardInterrupt):
+        build_quietly(corpus, data, Counting(hashing, stop_after=9), bounds=FOURS)
+    return data
+
+
+@pytest.fixture(scope="module")
+def compared(whole: Path, tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """What `akin reindex --compare-only` leaves; treat it as read-only."""
+    data = copytree(whole, tmp_path_factory.mktemp("compared") / "data")
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        prepare(data, annotated(hashing), catalog, arguments=ARGUMENTS, on_progress=quiet, bounds=FOURS)
+    return data
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize(
+    "pattern",
+    ["*/papers.arrow", "*/vectors.npy", "*/offsets.npy", "*/ids.npy", "*/kept.json"],
+)
+def test_a_damaged_part_is_made_again(
+    corpus: Path, whole: Path, stopped: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
+) -> None:
+    """Whatever happened to the files of an interrupted build, it ends as one that was never interrupted."""
+    data = copytree(stopped, tmp_path / "data")
+    DAMAGE[kind](next((data / "building" / "corpus").glob(pattern)))
+    build_quietly(corpus, data, hashing, bounds=FOURS)
+    assert published_files(whole) == published_files(data)
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.parametrize(
+    "pattern", ["prepared.json", "segment-*/vectors.npy", "segment-*/kept.json", "part-*/ids.npy"]
+)
+def test_a_damaged_preparation_is_made_again(
+    whole: Path, compared: Path, tmp_path: Path, hashing: Encoder, pattern: str, kind: str
+) -> None:
+    """What `akin reindex --compare-only` left is taken up where it is whole, and made again where not."""
+    data, annotator = copytree(compared, tmp_path / "data"), annotated(hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        for path in (data / "building" / "reindex").glob(pattern):
+            DAMAGE[kind](path)
+        prepared = prepare(data, annotator, catalog, arguments=ARGUMENTS, on_progress=quiet, bounds=FOURS)
+        publish_prepared(data, prepared, annotator, catalog, on_progress=quiet, keep=KEEP)
+    before = published_files(whole)
+    assert {name.replace("000001", "000002"): content for name, content in before.items()} == published_files(
+        data
+    )
+
+
+def test_a_damaged_addition_is_encoded_again(
+    whole: Path, tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the service had encoded when it ended is compared before it is published."""
+    data, annotator = copytree(whole, tmp_path / "data"), annotated(hashing)
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        catalog.add([Paper("whales", "Whales", "Whales sing.", (Sentence("Whales sing.", 0, 12),))])
+
+        def die(*given: object, **named: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr("indexer.collection.changes.grow", die)
+            with pytest.raises(KeyboardInterrupt):
+                absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
+        flip(next((data / "building" / "changes").glob("part-*/vectors.npy")))
+        absorb(data, annotator, catalog, on_progress=quiet, keep=KEEP)
+    snapshot = open_snapshot(data)
+    (encoded,) = hashing.encode([snapshot.paper(snapshot.position("whales"))])
+    np.testing.assert_allclose(snapshot.vectors(snapshot.position("whales")), encoded.sentences, atol=1e-3)

@@ -1,0 +1,146 @@
+"""A service under mixed reads and writes for as long as is asked, and what its process holds meanwhile."""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from tests.support.servers.patience import soon
+
+READERS = 2
+WRITTEN = 5  # papers that a round adds, and the next but one deletes
+FACETS = ("background", "method", "result")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the process held after a round: own memory in MiB, open files and sockets, threads."""
+
+    memory_mib: float
+    files: int
+    threads: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Held":
+        """Reads it from /proc; what is mapped from files is not the process's own."""
+        status = dict(
+            line.split(":", 1)
+            for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+        )
+        return cls(
+            int(status["RssAnon"].split()[0]) / 1024,
+            sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()),
+            int(status["Threads"]),
+        )
+
+
+@dataclass
+class Soak:
+    """Requests in rounds, of a service whose process is ``pid``; ``ids`` are papers that stay."""
+
+    address: str
+    pid: int
+    ids: list[str]
+    answered: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, goes_on: Callable[[int], bool], on_round: Callable[[int, Held], None]) -> None:
+        """One round of writes after another, while ``goes_on`` with their number, beside readers."""
+        done = threading.Event()
+        readers = [threading.Thread(target=self._read, args=(seed, done)) for seed in range(READERS)]
+        for reader in readers:
+            reader.start()
+        try:
+            with httpx.Client(base_url=self.address, timeout=60) as client:
+                number = 0
+                while goes_on(number):
+                    self._write(client, number)
+                    self.held.append(Held.of(self.pid))
+                    on_round(number, self.held[-1])
+                    number += 1
+        finally:
+            done.set()
+            for reader in readers:
+                reader.join()
+
+    def _ask(
+        self, client: httpx.Client, method: str, path: str, body: object = None, status: int = 200
+    ) -> httpx.Response:
+        """One request; a status other than expected is noted."""
+        answer = client.request(method, path, json=body)
+        with self._lock:
+            self.answered[method] += 1
+            if answer.status_code != status:
+                self.wrong.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+        return answer
+
+    def _read(self, seed: int, done: threading.Event) -> None:
+        """Every kind of reading in turn, over connections that are opened anew now and then."""
+        draw = random.Random(seed)
+        while not done.is_set():
+            with httpx.Client(base_url=self.address, timeout=60) as client:
+                one, other = draw.sample(self.ids, 2)
+                body: dict[str, Any] = {"query": {"paper_id": one}, "limit": 10}
+                cursor = self._ask(client, "POST", "/v1/search", body).json().get("next_cursor")
+                # A cursor of a generation that was cleared away meanwhile is gone, which is no fault.
+                if client.post("/v1/search", json={**body, "cursor": cursor}).status_code not in {200, 410}:
+                    self.wrong.append("a second page")
+                self._ask(client, "POST", "/v1/search", {**body, "facet": draw.choice(FACETS)})
+                pasted = {
+                    "title": f"Paper {draw.random()}",
+                    "abstract": "We fit a graph. It forecasts floods.",
+                }
+                self._ask(client, "POST", "/v1/search", {"query": pasted})
+                self._ask(client, "POST", "/v1/search", {"query": {"text": f"floods {draw.random()}"}})
+                self._ask(
+                    client, "POST", "/v1/recommendations", {"seeds": [{"paper_id": one}, {"paper_id": other}]}
+                )
+                self._ask(client, "POST", "/v1/search", {"query": {"paper_id": "nowhere"}}, 404)
+                self._ask(client, "POST", "/v1/search", {"query": {}}, 422)
+                self._ask(client, "GET", f"/?paper={one}")
+                self._ask(client, "GET", "/v1/papers?limit=20")
+
+    def _write(self, client: httpx.Client, number: int) -> None:
+        """Papers come and go; a search is saved, looked at and deleted; a batch is read to its end."""
+        papers = [
+            {
+                "id": f"soak-{number}-{i}",
+                "title": f"Round {number}",
+                "abstract": f"We add paper {i}. It is read.",
+            }
+            for i in range(WRITTEN)
+        ]
+        self._ask(client, "POST", "/v1/papers?wait=true", {"papers": papers})
+        for i in range(WRITTEN if number >= 2 else 0):
+            client.delete(f"/v1/papers/soak-{number - 2}-{i}")
+        named = {"name": f"round {number}", "search": {"query": {"paper_id": self.ids[0]}}}
+        saved = self._ask(client, "POST", "/v1/queries", named, 201).headers["Location"]
+        self._ask(client, "GET", f"{saved}/new")
+        self._ask(client, "DELETE", saved, status=204)
+        batch = self._ask(client, "POST", "/v1/batches", {"seeds": self.ids[:5], "limit": 3}, 202).headers[
+            "Location"
+        ]
+        soon(lambda: client.get(batch).json()["state"] in {"done", "failed"})
+        self._ask(client, "GET", f"{batch}/results")
+        self._ask(client, "DELETE", batch, status=204)
+
+    def grown(self, what: str) -> tuple[float, float]:
+        """The median of the third quarter of the rounds, and of the last."""
+        values = np.array([getattr(each, what) for each in self.held])
+        third, last = np.array_split(values, 4)[2:]
+        return float(np.median(third)), float(np.median(last))
+
+
+def for_seconds(seconds: float) -> Callable[[int], bool]:
+    """Whether a round still begins within ``seconds`` from now."""
+    end = time.monotonic() + seconds
+    return lambda _: time.monotonic() < end

@@ -1,0 +1,177 @@
+"""Figures in documents: made from the files in docs/measured, equal to them, or dated records."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.relevance import objectives_page
+from benchmarks.suite.report import page, picture
+from evaluation.suite.figures import read_sections
+from evaluation.suite.listing import SUITE
+from evaluation.suite.page import filled
+from tests.support.builds import ROOT
+from tests.support.documents import DOCUMENTS
+
+# What the service does, as a system of the suite.
+DEFAULT = "minilm:ot:focus:words"
+MEASURED = ROOT / "docs" / "measured"
+# Pages that are made whole from files; a test compares each with its file.
+MADE = {MEASURED / name for name in ("objectives.md", "performance.md", "scale.md")}
+BETWEEN_MARKS = re.compile(r"<!-- (?:figures|comparisons|source): .*?<!-- end -->", re.S)
+CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
+# A figure with its interval, and one in percent or points to a decimal.
+INTERVAL = re.compile(r"([+−-]?\d+(?:\.\d+)?) \[([+−-]?\d+(?:\.\d+)?), ([+−-]?\d+(?:\.\d+)?)\]")
+FIGURE = re.compile(r"\[[+−-]?\d+(?:\.\d+)?, [+−-]?\d+(?:\.\d+)?\]|(?<![\d.])\d\d\.\d(?!\.?\d)")
+# A day, or what says that the figures are somebody else's.
+DATE = re.compile(r"20\d\d-\d\d-\d\d|[Pp]ublished figures")
+# Each row of the table of docs/explanation/reliability.md, by its step in sizes.json.
+STEPS = {
+    "`akin index`": "index",
+    "`akin index`, 1,000 more": "add",
+    "`akin delete`, 1 paper": "delete",
+    "`akin compact`": "merge",
+    "open, as commands do": "open",
+    "start, as the service does: every file is read": "start",
+    "add 1 paper and publish it, median of 1,000": "singles",
+    "query by id, median": "queries",
+    "the same after 1,000 single additions": "queries after",
+    "the same after `akin compact`": "queries merged",
+}
+
+
+def test_the_figures_of_the_first_page_are_those_measured() -> None:
+    """The default's NDCG%20 and its leads, as the suite's file has them: they were once left behind."""
+    first = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    section = read_sections(ROOT / "docs" / "measured" / "evaluation.json")["csfcube"]
+    (default,) = [
+        row.value
+        for row in section.figures.rows
+        if (row.system, row.measure, row.facet, row.fold) == (DEFAULT, "NDCG%20", "all", "all")
+    ]
+    assert f"reaches NDCG%20 {default:.1f} with" in first
+    assert f"aspect queries, {section.day})" in first
+    leads = {
+        each.b: each.comparison
+        for each in section.figures.compared
+        if (each.a, each.comparison.measure) == (DEFAULT, "NDCG%20")
+    }
+    for other, said in (("bm25", "above BM25"), ("specter (published)", "above SPECTER")):
+        found = leads[other].difference
+        assert f"{found.value:.1f} [{found.low:.1f}, {found.high:.1f}] {said}" in first
+    n_compared = len({each.key for each in section.figures.compared})
+    assert f"Corrected for all {n_compared} comparisons (Holm), the lead over BM25 is significant" in first
+    assert "that over SPECTER is not" in first
+    assert (True, False) == (leads["bm25"].holds, leads["specter (published)"].holds)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_tables_of_quality_are_made_from_the_suites_file(path: Path) -> None:
+    """What stands between the marks of a page is what `akin evaluate suite --pages` writes there."""
+    text = path.read_text(encoding="utf-8")
+    assert filled(text, read_sections(ROOT / "docs" / "measured" / "evaluation.json")) == text
+
+
+def test_the_page_of_quality_holds_a_table_of_every_part_that_was_measured() -> None:
+    """A part that nobody shows is measured for nothing."""
+    text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
+    sections = read_sections(ROOT / "docs" / "measured" / "evaluation.json")
+    assert len(sections) > 5
+    assert [] == [name for name in sections if f"<!-- figures: {name}" not in text]
+
+
+def test_the_page_of_quality_shows_every_part_or_says_that_it_was_not_measured() -> None:
+    """Each part of the suite has a table or is named at the end; each section before the end has a table."""
+    text = (ROOT / "docs" / "measured" / "evaluation.md").read_text(encoding="utf-8")
+    *sections, rest = text.split("\n## ")[1:]
+    assert rest.startswith("Not measured here\n")
+    assert [] == [each.partition("\n")[0] for each in sections if "\n<!-- figures: " not in each]
+    named = re.sub(r"[^a-z0-9]", "", rest.lower())
+    left = [name for name in SUITE if f"<!-- figures: {name}" not in text]
+    assert left
+    assert [] == [name for name in left if re.sub(r"[^a-z0-9]", "", name).removesuffix("s") not in named]
+
+
+def test_the_page_of_speed_is_made_from_its_figures() -> None:
+    """Every figure of performance.md, and its picture, stands in performance.json beside it."""
+    told = json.loads((ROOT / "docs" / "measured" / "performance.json").read_text(encoding="utf-8"))
+    assert page(told) == (ROOT / "docs" / "measured" / "performance.md").read_text(encoding="utf-8")
+    drawn = (ROOT / "docs" / "measured" / "performance.svg").read_text(encoding="utf-8")
+    assert picture(told) == drawn
+
+
+def test_the_page_of_objectives_is_made_from_its_figures() -> None:
+    """Every figure of objectives.md stands in objectives.json beside it."""
+    measured = ROOT / "docs" / "measured"
+    told = json.loads((measured / "objectives.json").read_text(encoding="utf-8"))
+    assert objectives_page.page(told) == (measured / "objectives.md").read_text(encoding="utf-8")
+
+
+def undated(text: str) -> list[str]:
+    """The headings of the sections that have a typed figure and name no day."""
+    typed = CODE.sub("", BETWEEN_MARKS.sub("", text))
+    found = []
+    for section in re.split(r"^(?=## )", typed, flags=re.M):
+        heading = section.partition("\n")[0]
+        if FIGURE.search(section) and not DATE.search(section):
+            found.append(heading)
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if path not in MADE], ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_a_figure_that_somebody_typed_has_its_day(path: Path) -> None:
+    """It is a record of that day; what is true today is made from a file."""
+    assert [] == undated(path.read_text(encoding="utf-8"))
+
+
+def test_a_figure_without_its_day_is_seen() -> None:
+    """A version, an address and what is made from a file are no typed figures."""
+    dated = "## A\nOn 2026-11-20 it was 61.2 [50.1, 70.3].\n"
+    made = "## B\n<!-- figures: csfcube -->\n61.2 [50.1, 70.3]\n<!-- end -->\nVersion 2.13.0, 127.0.0.1.\n"
+    assert ["## C", "## D"] == undated(f"{dated}{made}## C\nIt is 61.2.\n## D\nIt is +1 [0, 2].\n")
+
+
+def intervals_in(text: str) -> set[tuple[float, ...]]:
+    """The figures with their intervals; of a difference and the same turned round, one."""
+    found = ([float(part.replace("−", "-")) for part in each] for each in INTERVAL.findall(text))
+    return {max((value, low, high), (-value, -high, -low)) for value, low, high in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "source"),
+    [
+        ("README.md", "# Akin", "evaluation.md"),
+        ("docs/how-to/training.md", "**Which one?**", "objectives.md"),
+    ],
+)
+def test_text_that_quotes_a_table_says_what_the_table_says(name: str, section: str, source: str) -> None:
+    """Every interval beside the tables that are made from files is in one of them."""
+    made = (MEASURED / source).read_text(encoding="utf-8")
+    made = "".join(BETWEEN_MARKS.findall(made)) or made
+    text = BETWEEN_MARKS.sub("", (ROOT / name).read_text(encoding="utf-8"))
+    quoted = " ".join(text[text.index(section) :].partition("\n## ")[0].split())
+    assert intervals_in(quoted)
+    assert set() == intervals_in(quoted) - intervals_in(made)
+
+
+def test_the_table_of_cost_against_size_is_that_of_its_file() -> None:
+    """Times to three digits, the exponent from the first size to the last, memory in whole MiB."""
+    sizes = json.loads((MEASURED / "sizes.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
+    table = text.partition("### Cost against size")[2].partition("![")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if "|" in line]
+    assert list(STEPS) == [row[0] for row in rows[2:]]
+    ratio = math.log(int(list(sizes)[-1]) / int(next(iter(sizes))))
+    for title, times, exponent, own, peak in rows[2:]:
+        steps = [size[STEPS[title]] for size in sizes.values()]
+        shown, unit = times.rsplit(" ", 1)
+        seconds = [float(each.replace(",", "")) * (1e-3 if unit == "ms" else 1) for each in shown.split(", ")]
+        assert seconds == pytest.approx([step["processor_s"] for step in steps], rel=5e-3)
+        power = math.log(steps[-1]["processor_s"] / steps[0]["processor_s"]) / ratio
+        assert float(exponent) == pytest.approx(power, abs=0.0051)
+        for cell, name in ((own, "private_mib"), (peak, "peak_mib")):
+            assert cell == ", ".join(f"{step[name]:,.0f}" for step in steps)

@@ -1,0 +1,393 @@
+"""A cluster of three nodes: 500 queries answer as on one machine, and what kills do to it under load."""
+
+import os
+import shutil
+import signal
+import statistics
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import count, cycle, islice
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.cluster import connect
+from indexer.collection.build import Bounds
+from indexer.collection.changes import delete_papers
+from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.encoding.parts import Part
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from models.types import Facet, Filters
+from service.cluster.shards import Shards
+from service.cluster.snapshot import ShardedSnapshot
+from service.search.aspect import Aspect, Contrast
+from service.search.engine import SearchEngine
+from service.search.query import SearchAnswer, SearchQuery, Seed
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
+from tests.support.servers.patience import soon
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
+from tests.support.servers.ray import RayCluster
+
+pytestmark = pytest.mark.trial
+N_PAPERS, N_SEGMENTS, N_QUERIES = 1_200, 6, 500
+FULL_AGAIN_S = 10.0
+N_SWAPS = 10
+
+
+def tell(words: str) -> None:
+    """For whoever runs the trial."""
+    print(words, flush=True)  # noqa: T201 - `make trials` shows it
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection of some segments."""
+    folder = tmp_path_factory.mktemp("trial")
+    papers, size = many_papers(N_PAPERS), N_PAPERS // N_SEGMENTS
+    for first in range(0, N_PAPERS, size):
+        corpus = write_corpus(folder / "c.jsonl", papers[first : first + size])
+        build_quietly(corpus, folder / "data", hashing)
+    return folder / "data"
+
+
+@pytest.fixture
+def here(data: Path) -> SearchEngine:
+    """What answers on one machine."""
+    return SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=50)
+
+
+@dataclass(slots=True)
+class Nodes:
+    """A cluster with three nodes, and the id of each of those beside the head."""
+
+    cluster: RayCluster
+    ids: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, ray: Any) -> None:
+        """One more, and wait until it is there."""
+        known = {each["NodeID"] for each in ray.nodes() if each["Alive"]}
+        node = self.cluster.add_node()
+        soon(lambda: len({each["NodeID"] for each in ray.nodes() if each["Alive"]} - known) == 1)
+        (new,) = {each["NodeID"] for each in ray.nodes() if each["Alive"]} - known
+        self.ids[new] = node
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch, ray_environment: None) -> Iterator[Nodes]:
+    """Three nodes, as docs/how-to/deploy.md has them started."""
+    with RayCluster() as cluster:
+        ray = connect(cluster.address)
+        own = Nodes(cluster)
+        for _ in range(2):
+            own.add(ray)
+        yield own
+        ray.shutdown()
+
+
+Held = Callable[[Shards], Shards]
+
+
+@pytest.fixture
+def held(nodes: Nodes) -> Iterator[Held]:
+    """Has shards end before their cluster does."""
+    with ExitStack() as ending:
+
+        def hold(shards: Shards) -> Shards:
+            ending.callback(shards.close)
+            return shards
+
+        yield hold
+
+
+def engine_of(data: Path, shards: Shards) -> SearchEngine:
+    """What answers on the cluster."""
+    return SearchEngine(ShardedSnapshot(open_snapshot(data), shards), hashing_annotator, n_candidates=50)
+
+
+def queries(engine: SearchEngine) -> Iterator[SearchQuery]:
+    """Whole abstracts, facets, contrast, several seeds and texts in turn."""
+    snapshot = engine.snapshot
+    papers = cycle([snapshot.paper(int(each)) for each in snapshot.positions[::7]])
+    facets = cycle((Facet.BACKGROUND, Facet.METHOD, Facet.RESULT))
+    while True:
+        first, second = next(papers), next(papers)
+        yield SearchQuery((Seed(first.id),))
+        yield SearchQuery((Seed(first.id, aspect=Aspect(facets=(next(facets),))),))
+        unlike = Contrast(sentences=(0,))
+        yield SearchQuery((Seed(second.id, aspect=Aspect(sentences=(1, 2), unlike=unlike)),))
+        yield SearchQuery((Seed(first.id), Seed(second.id)), negatives=(Seed(next(papers).id),))
+        yield SearchQuery((Seed(text=second.sentences[-1].text),), limit=30)
+        yield SearchQuery((Seed(paper=replace(first, id="")),), omit_pasted=True)
+
+
+def plain(answer: SearchAnswer) -> str:
+    """All of an answer but the time it took."""
+    return repr(replace(answer, took_ms=0.0))
+
+
+def test_500_queries_answer_as_on_one_machine(
+    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+) -> None:
+    """Equal to the bit; the times of both are told."""
+    shards = held(Shards(nodes.cluster.address, data))
+    there = engine_of(data, shards)
+    assert 3 == shards.n_shards
+    times: dict[str, list[float]] = {"here": [], "there": []}
+    n_empty = 0
+    for query in islice(queries(here), N_QUERIES):
+        answers = []
+        for name, engine in (("here", here), ("there", there)):
+            started = time.perf_counter()
+            answers.append(engine.search(query))
+            times[name].append(1000 * (time.perf_counter() - started))
+        assert plain(answers[0]) == plain(answers[1])
+        n_empty += not answers[0].results
+    for name, own in times.items():
+        tell(f"{name}: median {statistics.median(own):.1f} ms, p95 {np.percentile(own, 95):.1f} ms")
+    tell(f"{N_QUERIES} queries equal, {n_empty} of them without results")
+
+
+@dataclass(slots=True)
+class Load:
+    """One query again and again until it is stopped; an answer is that of all, or of the part it says."""
+
+    engine: SearchEngine
+    query: SearchQuery
+    expected: dict[float, str]
+    n_answers: Counter[float] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    slowest_s: float = 0.0
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Ask on."""
+        while not self.stopped.is_set():
+            started = time.monotonic()
+            try:
+                answer = self.engine.search(self.query)
+            except Exception as error:  # noqa: BLE001 - told at the end
+                self.errors.append(f"{type(error).__name__}: {error}")
+                time.sleep(0.05)
+                continue
+            finally:
+                self.slowest_s = max(self.slowest_s, time.monotonic() - started)
+            self.n_answers[round(answer.coverage, 6)] += 1
+            found = repr([(each.paper.id, each.score) for each in answer.results])
+            if found != self.expected.get(round(answer.coverage, 6), found):
+                self.wrong.append(found)
+
+
+def killed(name: str, there: SearchEngine, expected: dict[float, str], kill: Any) -> None:
+    """Kill under load; what comes of it is printed and checked."""
+    snapshot = there.snapshot
+    query = SearchQuery((Seed(snapshot.paper(3).id),))
+    load = Load(there, query, expected)
+    threads = [threading.Thread(target=load.run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    soon(lambda: load.n_answers.total() > 5)
+    started = time.monotonic()
+    kill()
+    soon(lambda: bool(snapshot.away), every_s=0.001)
+    noticed_s = time.monotonic() - started
+    soon(lambda: not snapshot.away, every_s=0.01)
+    full_s = time.monotonic() - started
+    n_now = load.n_answers.total()
+    soon(lambda: load.n_answers.total() > n_now + 5)
+    load.stopped.set()
+    for thread in threads:
+        thread.join()
+    tell(
+        f"{name}: noticed after {noticed_s:.1f} s, full again after {full_s:.1f} s; answers by coverage "
+        f"{dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {len(load.errors)} errors, "
+        f"{len(load.wrong)} wrong",
+    )
+    assert not load.wrong
+    assert not load.errors, load.errors[:3]
+    assert full_s <= FULL_AGAIN_S
+
+
+def of_parts(here: SearchEngine, there: SearchEngine) -> dict[float, str]:
+    """What the query finds in all, and without each one of the shards, by coverage where that tells which."""
+    snapshot = there.snapshot
+    assert isinstance(snapshot, ShardedSnapshot)
+    query = SearchQuery((Seed(snapshot.paper(3).id),))
+    expected = {}
+    for away in (None, *range(snapshot.shards.n_shards)):
+        gone = [number for number, home in enumerate(snapshot.held.homes) if home == away]
+        there_now = ~snapshot.papers_of(gone) & snapshot.living
+        ids = frozenset(snapshot.paper(int(each)).id for each in np.flatnonzero(there_now))
+        asked = query if away is None else replace(query, filters=Filters(ids=ids))
+        found = repr([(each.paper.id, each.score) for each in here.search(asked).results])
+        key = round(float(there_now.sum() / len(snapshot)), 6)
+        # Shards of one size leave the same share: then only the whole is compared.
+        expected[key] = found if expected.get(key, found) == found else ""
+    return {key: found for key, found in expected.items() if found}
+
+
+def test_a_shard_and_a_node_are_killed_under_load(
+    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+) -> None:
+    """No wrong answer, its coverage told, and all of it again within 10 s, after a shard and after a node."""
+    shards = held(Shards(nodes.cluster.address, data))
+    there = engine_of(data, shards)
+    there.warm_up()
+    ray = connect("")
+    expected = of_parts(here, there)
+    victim = next(iter(shards.replicas))
+    pid = ray.get(victim.actor.pid.remote())
+    killed("a shard", there, expected, lambda: os.kill(pid, signal.SIGKILL))
+    own = ray.get_runtime_context().get_node_id()
+    on_node = [each for each in shards.replicas if each.machine in nodes.ids and each.machine != own]
+    killed("a node", there, expected, nodes.ids[on_node[0].machine].kill)
+
+
+def test_with_two_processes_a_shard_nothing_is_missing(
+    data: Path, nodes: Nodes, here: SearchEngine, held: Held
+) -> None:
+    """While one process of each shard is killed after another every answer is that of all."""
+    shards = held(Shards(nodes.cluster.address, data, n_replicas=2))
+    there = engine_of(data, shards)
+    there.warm_up()
+    ray = connect("")
+    load = Load(there, SearchQuery((Seed(there.snapshot.paper(3).id),)), of_parts(here, there))
+    thread = threading.Thread(target=load.run)
+    thread.start()
+    for replica in list(shards.replicas)[::2]:
+        os.kill(ray.get(replica.actor.pid.remote()), signal.SIGKILL)
+        soon(lambda each=replica: not each.opened, every_s=0.01)  # type: ignore[misc]
+        soon(lambda each=replica: bool(each.opened), every_s=0.05)  # type: ignore[misc]
+    load.stopped.set()
+    thread.join()
+    tell(f"two processes a shard: {dict(load.n_answers)}, slowest {load.slowest_s:.1f} s, {load.errors[:3]}")
+    assert [1.0] == list(load.n_answers)
+    assert not load.wrong
+    assert not load.errors
+
+
+def test_generations_are_swapped_under_load(data: Path, nodes: Nodes, held: Held, tmp_path: Path) -> None:
+    """Every answer is that of one machine with the generation that it names, and is of all of it."""
+    own = Path(shutil.copytree(data, tmp_path / "data"))
+    shards = held(Shards(nodes.cluster.address, own))
+    served = [engine_of(own, shards)]
+    query = SearchQuery((Seed(text=served[0].snapshot.paper(3).sentences[0].text),), limit=30)
+    answers: list[SearchAnswer] = []
+    stopped = threading.Event()
+
+    def ask() -> None:
+        while not stopped.is_set():
+            answers.append(served[-1].search(query))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    expected = {}
+    with Catalog.open(own / CATALOG_FILE) as catalog:
+        for _ in range(N_SWAPS):
+            here = SearchEngine(open_snapshot(own), hashing_annotator, n_candidates=50)
+            found = here.search(query)
+            expected[found.generation] = plain(found)
+            # What is served loses its first result, and so each generation has another answer.
+            delete_papers(own, [found.results[0].paper.id], catalog, keep=3)
+            served.append(engine_of(own, shards))
+            served.pop(0)
+            n_now = len(answers)
+            soon(lambda n=n_now: len(answers) > n + 3)  # type: ignore[misc]
+    stopped.set()
+    thread.join()
+    wrong = [each for each in answers if plain(each) != expected.get(each.generation, plain(each))]
+    tell(f"{N_SWAPS} swaps: {len(answers)} answers of {len(expected)} generations, {len(wrong)} wrong")
+    assert not wrong
+    assert {1.0} == {each.coverage for each in answers}
+    assert len({each.generation for each in answers}) >= N_SWAPS
+
+
+def test_encoding_on_the_cluster_makes_the_same_collection(
+    nodes: Nodes, tmp_path: Path, hashing: Encoder
+) -> None:
+    """The same papers and vectors, to the bit, in the same segments; what is there is not encoded again."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(30))
+    bounds = Bounds(part=8)
+    encode = EncodeOnCluster(nodes.cluster.address, hashing_annotator)
+    begun = []
+
+    def encoding(*given: Any, **named: Any) -> Callable[[], Part]:
+        begun.append(given)
+        return encode(*given, **named)
+
+    encoding.at_once = encode.at_once  # type: ignore[attr-defined]  # as Encode has it
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
+    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
+    encode.close()
+    assert 4 == len(begun)
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert np.array_equal(one.vectors.rows, other.vectors.rows)
+        assert np.array_equal(one.vectors.offsets, other.vectors.offsets)
+    assert [here.paper(i) for i in range(30)] == [there.paper(i) for i in range(30)]
+
+
+def test_encoding_goes_on_when_its_processes_are_killed(
+    nodes: Nodes, tmp_path: Path, hashing: Encoder
+) -> None:
+    """A process that encodes is killed after every few parts: the collection is the same."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(400))
+    bounds, killed_pids = Bounds(part=10), []
+    encode = EncodeOnCluster(nodes.cluster.address, hashing_annotator)
+    ray = connect("")
+
+    def encoding(*given: Any, **named: Any) -> Callable[[], Part]:
+        begun = encode(*given, **named)
+        encoding.n_parts += 1  # type: ignore[attr-defined]  # kept with what it counts
+        if encoding.n_parts % 8 == 0:  # type: ignore[attr-defined]  # the same
+            pid = ray.get(encode._actors[len(killed_pids) % len(encode._actors)].pid.remote())
+            os.kill(pid, signal.SIGKILL)
+            killed_pids.append(pid)
+        return begun
+
+    encoding.at_once, encoding.n_parts = encode.at_once, 0  # type: ignore[attr-defined]  # as Encode has it
+    build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
+    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
+    encode.close()
+    here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
+    tell(f"{len(killed_pids)} processes killed while {len(there):,} papers were encoded")
+    assert len(killed_pids) >= 3
+    for one, other in zip(here.segments, there.segments, strict=True):
+        assert one.entry.files == other.entry.files
+
+
+def test_the_head_is_killed(data: Path, ray_environment: None) -> None:
+    """What a service does then: it goes on for a while, and ends, to be started anew with the head."""
+    with RayCluster() as cluster:
+        cluster.add_node()
+        given = {"AKIN_RAY": cluster.address, "AKIN_SHARDS": "2", "PYTHONPATH": str(ROOT), "AKIN_RATE": "0"}
+        with service_process(data, program=AKIN_WITHOUT_WEIGHTS, **given) as (process, client):
+            texts = (f"We propose method {number}." for number in count())  # none is in the cache
+            questions = ({"query": {"text": text}, "limit": 3} for text in texts)
+            assert 1 == client.post("/v1/search", json=next(questions)).json()["coverage"]
+            cluster.head.kill()
+            started, told = time.monotonic(), Counter[str]()
+            while process.poll() is None and time.monotonic() - started < 120:
+                try:
+                    answer = client.post("/v1/search", json=next(questions))
+                    content = answer.json()
+                    what = f"{answer.status_code} {content.get('coverage', content.get('type'))}"
+                except httpx.HTTPError as error:
+                    what = type(error).__name__
+                if what not in told:
+                    tell(f"{time.monotonic() - started:.1f} s after the head was killed: {what}")
+                told[what] += 1
+                time.sleep(0.2)
+            ended_s = time.monotonic() - started
+            tell(f"ended after {ended_s:.0f} s with {process.poll()}; {dict(told)}")
+            assert process.poll() is not None

@@ -1,0 +1,56 @@
+"""A service that is read and written for long: nothing fails, memory stays flat, no handle is left open."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from indexer.snapshot.opening import open_snapshot
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import collection
+from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
+from tests.support.trials.soak import Held, Soak, for_seconds
+
+HOUR_S = 3600.0
+ROUNDS = 4
+FEW = 12  # files and threads that come and go with requests
+
+
+def shown(number: int, held: Held) -> None:
+    """A line now and then, for whoever waits."""
+    if number % 50 == 0:
+        print(f"round {number}: {held}", flush=True)  # noqa: T201 - what `make trials` is run for
+
+
+@pytest.mark.parametrize(
+    ("goes_on", "n_papers", "most"),
+    [
+        # In a few rounds a process still takes what it goes on with.
+        pytest.param(lambda: lambda number: number < ROUNDS, 60, {"threads": FEW}, id="rounds"),
+        pytest.param(
+            lambda: for_seconds(float(os.environ.get("AKIN_SOAK_S", HOUR_S))),
+            3_000,
+            {"threads": FEW, "files": FEW, "memory_mib": 16},
+            id="hour",
+            marks=pytest.mark.trial,
+        ),
+    ],
+)
+def test_a_service_holds_no_more_after_an_hour(
+    tmp_path: Path, goes_on: Callable[[], Callable[[int], bool]], n_papers: int, most: dict[str, int]
+) -> None:
+    """From the third quarter of the rounds to the last: its own memory, open files and sockets, threads."""
+    data = collection(tmp_path, n_papers=n_papers, annotator=hashing_annotator())
+    snapshot = open_snapshot(data)
+    ids = [snapshot.paper(int(position)).id for position in snapshot.positions[:50]]
+    del snapshot
+    with service_process(data, program=AKIN_WITHOUT_WEIGHTS, AKIN_RATE="0") as (process, client):
+        soak = Soak(str(client.base_url), process.pid, ids)
+        soak.run(goes_on(), shown)
+    grown = {what: soak.grown(what) for what in ("memory_mib", "files", "threads")}
+    print(f"{len(soak.held)} rounds, {soak.answered.total():,} requests; {grown}")  # noqa: T201 - the same
+    assert [] == soak.wrong
+    for what, more in most.items():
+        before, after = grown[what]
+        assert after <= before + more, what
