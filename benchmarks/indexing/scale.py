@@ -99,13 +99,16 @@ def _memory() -> str:
 def _building(sizes: Mapping[str, Any], performance: Mapping[str, Any]) -> str:
     """Hours of one core: encoding by its figure, the rest of ``akin index`` by the largest run."""
     papers, seconds = _largest(sizes, "index")
+    # In one segment all papers are written anew; of several, those that need not be are left.
+    whole = {n: run for n, run in sizes.items() if run.get("open", {}).get("segments", 1) == 1}
+    compacted, compacting_s = _largest(whole, "merge")
     encoder = next(row for row in performance["rows"] if row["what"].startswith("encode"))
     rows = []
     for name, paper_s in (
         (f"encode, float32 ({encoder['ours']:.0f} ms a paper)", encoder["ours"] / 1000),
         (f"encode, bfloat16 ({encoder['theirs']:.0f} ms a paper)", encoder["theirs"] / 1000),
         (f"all else of `akin index` ({1000 * seconds / papers:.2f} ms a paper)", seconds / papers),
-        ("`akin compact`, once", _largest(sizes, "merge")[1] / papers),
+        ("`akin compact`, once", compacting_s / compacted),
     ):
         rows.append([name, *(_size(n / SENTENCES * paper_s / _HOURS) for n in TARGETS)])
     return _table(["hours of one core", *(_power(n) for n in TARGETS)], rows)

@@ -24,7 +24,7 @@ from indexer.collection.changes import (
 )
 from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
 from indexer.collection.merging import compact, merge
-from indexer.collection.publishing import LOCK_WAIT_S
+from indexer.collection.publishing import LOCK_WAIT_S, remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
 from indexer.corpus.lookup.found import LOOKUPS
 from indexer.encoding.parts import Encode, EncodeHere
@@ -338,9 +338,12 @@ def _settled(
     """What is served once it shows all of the catalog, in segments that need no merge."""
     manifest = absorb(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
     try:
-        return merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
+        manifest = merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
+        with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+            remove_generations(data, ())  # what an earlier run left that was killed while it joined segments
     except BuildLockedError:  # a service does it already
-        return manifest
+        pass
+    return manifest
 
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:

@@ -104,26 +104,23 @@ def clear_away(data: Path, *, keep: int) -> list[str]:
     every segment goes that no remaining generation names. Returns the removed generations.
     """
     with storage_errors(data):
-        # First: what an earlier one left in the way would keep others from being taken out of theirs.
-        _sweep(data)
         known = generations(data)
         lineage = [current_generation(data)]
         while base := _base(data, lineage[-1]):
             lineage.append(base)
         others = [name for name in reversed(known) if name not in lineage]
         spared = {lineage[0], *[*lineage, *others][:keep]}
-        removed = [name for name in known if name not in spared and _discard_unread(data, name)]
-        _discard_unnamed_segments(data)
-        _sweep(data)
-    return removed
+        return remove_generations(data, [name for name in known if name not in spared])
 
 
 def remove_generations(data: Path, names: Collection[str]) -> list[str]:
     """Remove generations but those that somebody reads, and every segment that is named no more.
 
-    Returns the removed ones.
+    What a publication that was killed left goes too. Returns the removed ones.
     """
     with storage_errors(data):
+        shutil.rmtree(data / "building" / "snapshot", ignore_errors=True)
+        # First: what an earlier one left in the way would keep others from being taken out of theirs.
         _sweep(data)
         removed = [name for name in names if _discard_unread(data, name)]
         _discard_unnamed_segments(data)

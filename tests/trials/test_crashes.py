@@ -1,9 +1,8 @@
 """Writers killed at the steps they take: readers find the older or the newer state, and writing goes on.
 
-The long trial kills AKIN_TRIALS writers, drawn anew for every AKIN_SEED.
+The long trial kills steps in an order drawn by AKIN_SEED, AKIN_TRIALS of them.
 """
 
-import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -13,11 +12,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from tests.support.trials.asked import SEED, trials
 from tests.support.trials.crashes import OPERATIONS, Outcome, make_collection, spread, trial, unkilled
 
 SAMPLE = 3  # of the steps of each operation
-TRIALS = int(os.environ.get("AKIN_TRIALS", "7500"))
-SEED = int(os.environ.get("AKIN_SEED", "0"))
+TRIALS = trials(7_500)
 
 pytestmark = pytest.mark.forks
 

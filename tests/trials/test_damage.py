@@ -18,9 +18,10 @@ from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
 from tests.support.examples.models.tiny_bert import write_tiny_bert
+from tests.support.trials.asked import SEED, trials
 
 # How often: each file some times, and in the long trial each many times.
-TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(5_000, marks=pytest.mark.trial)])
+TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(trials(5_000), marks=pytest.mark.trial)])
 # Every kind of file that a generation may consist of.
 KINDS = {
     "vectors.npy",
@@ -82,7 +83,7 @@ def assert_found(data: Path, damaged: Path) -> None:
 @TIMES
 def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
     """One changed bit, anywhere in any file."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng([0, SEED])
     for path, content in in_turn(data, n_times):
         damaged = bytearray(content)
         damaged[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
@@ -94,7 +95,7 @@ def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
 @TIMES
 def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
     """A file that ends early, at any place, its start and its last byte included."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng([1, SEED])
     for number, (path, content) in enumerate(in_turn(data, n_times)):
         end = (0, len(content) - 1, int(rng.integers(len(content))))[min(number // 25, 2)]
         path.write_bytes(content[:end])

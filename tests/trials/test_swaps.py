@@ -11,12 +11,13 @@ from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
+from tests.support.trials.asked import trials
 from tests.support.trials.swaps import Seen, run
 
 
 @pytest.mark.parametrize(
     ("n_swaps", "n_papers", "n_listed"),
-    [(6, 150, 100), pytest.param(1_000, 3_000, 1_000, marks=pytest.mark.trial)],
+    [(6, 150, 100), pytest.param(trials(1_000), 3_000, 1_000, marks=pytest.mark.trial)],
 )
 def test_swaps_under_load(tmp_path: Path, n_swaps: int, n_papers: int, n_listed: int) -> None:
     """Each change shows, each answer is of one generation, and pages of a list fit together."""

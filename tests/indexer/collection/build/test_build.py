@@ -199,3 +199,16 @@ def test_a_build_killed_while_tidying_up_hinders_no_later_one(
         path.name for path in (tmp_path / "building").iterdir() if path.name != "verified.json"
     }
     assert {"000001", "000002"} == {path.name for path in (tmp_path / "segments").iterdir()}
+
+
+def test_a_build_without_news_removes_what_a_killed_publication_left(
+    corpus: Path, tmp_path: Path, hashing: Encoder
+) -> None:
+    """A segment that no generation names, and half a generation: as of a kill while segments are joined."""
+    data = tmp_path / "data"
+    build_quietly(corpus, data, hashing)
+    copytree(data / "segments" / "000001", data / "segments" / "000002")
+    copytree(data / "snapshots" / "000001", data / "building" / "snapshot")
+    assert "000001" == build_quietly(corpus, data, hashing).manifest.generation
+    assert ["000001"] == [path.name for path in (data / "segments").iterdir()]
+    assert not (data / "building" / "snapshot").exists()
