@@ -101,7 +101,7 @@ def test_an_empty_table_says_why(sentence_engine: SearchEngine, monkeypatch: pyt
         (["x", "--paper", "demo:p03-m07"], "as --paper ID --sentence N"),
         (["--paper", "demo:p03-m07"], "as --paper ID --sentence N"),
         ([" "], "query.text: the text is blank"),
-        (["x" * 2001], "query.text has more characters than 2,000"),
+        (["x" * 2001], "query.text must have at most 2,000 characters"),
     ],
 )
 def test_a_wrong_command_says_what_to_do(arguments: list[str], message: str) -> None:

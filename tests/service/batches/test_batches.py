@@ -215,7 +215,7 @@ def test_profiles_share_everything_else(client: TestClient) -> None:
         ({"match": MATCH | {"conflicts": [{"submission": 1, "profile": "a"}]}}, "names submission 1"),
         (
             {"match": MATCH | {"conflicts": [{"submission": 0, "profile": "b"}]}},
-            "names a profile that is none",
+            "names a profile that is not in this request",
         ),
         (
             {"match": {**MATCH, "submissions": MATCH["submissions"] * 2_001, "limit": 5_000, "reasons": 0}},

@@ -283,7 +283,7 @@ def test_the_command_line_asks_the_same(client: TestClient, hashed_data: Path) -
         (["--text", CLAIM, "--paper", "demo:p03-m07"], "Name the query once"),
         (["--text", CLAIM, "--sentences", "0"], "give the text as an abstract"),
         (["--text", "  "], "blank"),
-        (["--text", "x" * 2_001], "more characters than 2,000"),
+        (["--text", "x" * 2_001], "must have at most 2,000 characters"),
     ],
 )
 def test_a_wrong_command_says_what_to_do(hashed_data: Path, arguments: list[str], message: str) -> None:
