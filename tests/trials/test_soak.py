@@ -13,7 +13,7 @@ from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_proces
 from tests.support.trials.soak import Held, Soak, for_seconds
 
 HOUR_S = 3600.0
-ROUNDS = 2
+ROUNDS = 4
 FEW = 12  # files and threads that come and go with requests
 
 

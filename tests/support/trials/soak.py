@@ -15,7 +15,7 @@ import numpy as np
 from tests.support.servers.patience import soon
 
 READERS = 2
-WRITTEN = 5  # papers that a round adds, and the next but one deletes
+WRITTEN = 2  # papers that a round adds, and the next but one deletes
 FACETS = ("background", "method", "result")
 
 
