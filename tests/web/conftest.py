@@ -12,7 +12,7 @@ __all__ = ["chromium", "site", "tab", "visit", "visit_at"]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """Closes the browser behind the last test here: others need the thread's loop."""
+    """Closes what tests here share behind the last of them."""
     yield
     if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
         SHARED.close()

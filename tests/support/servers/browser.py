@@ -4,10 +4,11 @@ Which program it is, in this order: the path in ``AKIN_CHROMIUM``, the system's 
 one such tests are skipped, but where ``CI`` is set they fail. A test fails, too, if the pages that it opened
 asked anything of another origin, broke their Content-Security-Policy or left an exception uncaught.
 
-It is closed before the next test elsewhere: while Playwright's own loop runs, no other loop can run in the
-thread, and other tests need theirs. To open a tab costs more than to load a page, so the first
-plain visit of every test goes to the same one; what a test changes beyond its page (the clock, permissions,
-how long the history is) needs a context of its own, from ``visit_at``.
+It and the service are closed before the next test elsewhere: while Playwright's own loop runs, no other can
+run in the thread, and what a service does beside requests would meet what other tests patch. To open a tab
+costs more than to load a page, so the first plain visit of every test goes to the same one; what a test
+changes beyond its page (the clock, permissions, how long the history is) needs a context of its own, from
+``visit_at``.
 """
 
 import os
@@ -65,13 +66,20 @@ def launch_arguments() -> list[str]:
     return [*_ARGUMENTS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
 
 
-class SharedBrowser:
-    """The browser and the tab that tests share, started when first asked for and again once closed."""
+class Shared:
+    """The service, browser and tab that tests share, started when first asked for and again once closed."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
+        self._site: str | None = None
         self._browser: Browser | None = None
         self._tab: Tab | None = None
+
+    def site(self, data: Path, copy: Path) -> str:
+        """The address of a service over ``copy``, made of ``data``, with a catalog of its own."""
+        if self._site is None:
+            self._site = self._open.enter_context(served_collection(copytree(data, copy)))
+        return self._site
 
     def browser(self) -> Browser:
         """A running browser."""
@@ -98,11 +106,11 @@ class SharedBrowser:
 
     def close(self) -> None:
         """Ends it, if it runs."""
-        self._browser = self._tab = None
+        self._site = self._browser = self._tab = None
         self._open.close()
 
 
-SHARED = SharedBrowser()
+SHARED = Shared()
 
 
 @pytest.fixture
@@ -197,11 +205,10 @@ def visit(visit_at: VisitFn, tab: Tab, site: str) -> Iterator[VisitFn]:
     assert [] == tab.give_back()
 
 
-@pytest.fixture(scope="session")
-def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a service over the demo corpus, with a catalog of its own."""
-    with served_collection(copytree(hashed_data, tmp_path_factory.mktemp("site") / "data")) as address:
-        yield address
+@pytest.fixture
+def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a service over the demo corpus."""
+    return SHARED.site(hashed_data, tmp_path_factory.mktemp("site") / "data")
 
 
 @contextmanager
