@@ -42,7 +42,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator, load_annotator
-from models.errors import BuildLockedError, SnapshotMissingError
+from models.errors import BuildLockedError, SnapshotCorruptError, SnapshotMissingError
 from models.text.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Precision, ProgressFn, Unit
 
@@ -94,9 +94,15 @@ def built_with(data: Path) -> BuildArguments | None:
 def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
     """Those that are ``given``, not ``None`` and not empty, and else those that began the collection.
 
-    With ``replace`` it is begun anew. Raises SnapshotCorruptError.
+    A corpus that is to ``replace`` the collection is built like it, too, unless what is served is damaged:
+    that it mends. Raises SnapshotCorruptError.
     """
-    usual = None if replace else built_with(data)
+    try:
+        usual = built_with(data)
+    except SnapshotCorruptError:
+        if not replace:
+            raise
+        usual = None
     kept = {} if usual is None else {name: getattr(usual, name) for name in _OF_COLLECTION}
     chosen = {name: value for name, value in given.items() if value not in {None, ""}}
     return BuildArguments(**{"encoder": "minilm", **kept, **chosen})

@@ -18,11 +18,12 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli.app import app
+from indexer.collection.build import built_with
 from models.encoder import load_encoder
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, write_corpus
+from tests.support.builds import DEMO_CORPUS, ROOT, build_quietly, many_papers, write_corpus
 from tests.support.commands import flat, parsed, run
 from tests.support.examples.models import aspire_vectors
 from tests.support.examples.models.tiny_bert import write_frozen_bert
@@ -293,3 +294,24 @@ def test_a_wrong_value_is_named_in_plain_words(option: str, value: str, said: st
     """What was given, or what it must be, without the words of the library that found it."""
     error = flat(run("search", "--data", "x", "--paper", "y", option, value, status=2).replace("│", ""))
     assert f"Invalid value for '{option}': {said}" in error
+
+
+def test_a_corpus_that_replaces_a_collection_is_built_like_it(tmp_path: Path) -> None:
+    """What is not given anew is the collection's: its encoder, and how vectors are stored and found."""
+    corpus = write_corpus(tmp_path / "c.jsonl", many_papers(3))
+    run(
+        "index",
+        corpus,
+        "--data",
+        tmp_path / "d",
+        "--encoder",
+        "hashing",
+        "--dtype",
+        "float32",
+        "--backend",
+        "flat",
+    )
+    run("index", corpus, "--data", tmp_path / "d", "--replace")
+    made = built_with(tmp_path / "d")
+    assert made is not None
+    assert ("hashing", "float32", "flat") == (made.encoder, made.dtype, made.backend)
