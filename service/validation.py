@@ -7,9 +7,10 @@ the kind of what was given, never its value.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_core import ErrorDetails
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 # By pydantic's types of errors. Those that end in _type also name what was given.
 _EXPECTED: Final = {
@@ -72,7 +73,7 @@ class Fault:
     said: str
 
 
-def faults_of(errors: Sequence[ErrorDetails] | Sequence[Mapping[str, Any]]) -> list[Fault]:
+def faults_of(errors: "Sequence[ErrorDetails] | Sequence[Mapping[str, Any]]") -> list[Fault]:
     """One for each place, in order. Of the kinds that a value may have, the one that it has counts."""
     places: dict[str, list[Any]] = {}
     for error in errors:
@@ -106,13 +107,18 @@ def _said(error: Any) -> str:
         return "must not be empty"
     expected = _EXPECTED.get(kind)
     if expected is None:
-        return str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be", 1)
+        return plain(error["msg"])
     if not kind.endswith("_type"):
         return expected.format(**limits)
     given = error.get("input")
     if kind == "int_type" and isinstance(given, float):
         return _EXPECTED["int_from_float"]
     return f"{expected}, not {_KINDS.get(type(given), f'a {type(given).__name__}')}"
+
+
+def plain(message: str) -> str:
+    """A message of pydantic without its own words: a sentence of ours, or what was expected."""
+    return message.removeprefix("Value error, ").replace("Input should", "must", 1)
 
 
 def sentence(place: str, said: str) -> str:

@@ -15,6 +15,7 @@ from models.errors import AkinError
 from models.extras import needed
 from models.registry import uncollected
 from service.observability.logging import configure_logging
+from service.validation import plain, sentence
 
 
 class _Command(TyperCommand):
@@ -73,7 +74,7 @@ class _Commands(TyperGroup):
             with needed("The command"):  # what it imports only now
                 return super().invoke(ctx)
         except typer.BadParameter as error:  # typer leaves the words to pydantic
-            error.message = error.message.removeprefix("Value error, ").replace("Input should", "it must", 1)
+            error.message = sentence("", plain(error.message))
             raise
         except AkinError as error:
             stderr.print("error:", style="bold red", end=" ")

@@ -76,6 +76,15 @@ YearTo = Annotated[int | None, typer.Option(min=1000, max=2100, help="Latest yea
 Authors = Annotated[list[str] | None, typer.Option(help="Only by this author; may be repeated.")]
 Venues = Annotated[list[str] | None, typer.Option(help="Only this venue; may be repeated.")]
 Fields = Annotated[list[str] | None, typer.Option(help="Only this field; may be repeated.")]
+Words = Annotated[float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")]
+Specificity = Annotated[
+    float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
+]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Short for --output json.")]
+Save = Annotated[
+    str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
+]
 HasFacets = Annotated[
     list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
 ]

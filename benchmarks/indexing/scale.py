@@ -18,12 +18,13 @@ DIM: Final = 384  # minilm
 SENTENCES: Final = 8  # of a paper of benchmarks.indexing.sizes
 TARGETS: Final = (10**6, 10**8, 10**9)
 _GB, _GPU_GB, _RESERVED_GB, _HOURS = 1e9, 80.0, 5.0, 3600.0
+_IVFPQ: Final = "`ivfpq`: codes of dim / 4, numbers, padding and lists"
 # Bytes a sentence: those of ``ivfpq`` and ``ivfsq`` of a file of 150,000 rows, those of ``hnsw`` of one of
 # 54,000 (indexer/index/backends/faiss_hnsw.py), the others by construction.
 PARTS: Final[Mapping[str, float]] = {
     "vectors, float16": 2 * DIM,
     "vectors, float32": 4 * DIM,
-    "`ivfpq`: codes of dim / 4, numbers, padding and lists": 120,
+    _IVFPQ: 120,
     "`ivfsq`: codes of dim, numbers and lists": 400,
     "`hnsw`: codes of dim, and links": 656,
     "`flat` on a GPU: float32, and a norm": 4 * (DIM + 1),
@@ -37,6 +38,7 @@ ENGINES: Final[Mapping[str, float]] = {
     "Milvus, DiskANN: a quarter of float32": DIM,
     "Vespa, HNSW over bfloat16: 2 bytes a number, times 1.2 / 0.65": 2 * DIM * 1.2 / 0.65,
 }
+_DRAWN: Final = ("Qdrant, float32 in memory", "Milvus, HNSW", "Vespa, HNSW over bfloat16")
 _MACHINE_GB: Final = 128.0
 
 
@@ -49,6 +51,7 @@ def picture(sizes: Mapping[str, Any]) -> str:
     """Memory and time of a query against the number of sentences, as SVG: lines by the same arithmetic."""
     fixed_s, slope_s, own_bytes = _query_line(sizes)
     at = [10**power for power in range(6, 10)]
+    engines = {name.partition(":")[0]: n_bytes for name, n_bytes in ENGINES.items()}
 
     def memory(name: str, n_bytes: float) -> Line:
         return Line(name, [(n, n * n_bytes / _GB) for n in at])
@@ -58,16 +61,9 @@ def picture(sizes: Mapping[str, Any]) -> str:
             (
                 "GB of memory",
                 [
-                    memory(
-                        "ivfpq and the service's own",
-                        PARTS["`ivfpq`: codes of dim / 4, numbers, padding and lists"] + own_bytes,
-                    ),
+                    memory("ivfpq and the service's own", PARTS[_IVFPQ] + own_bytes),
                     memory("vectors in float16, mapped", 2 * DIM),
-                    *(
-                        memory(name.partition(":")[0], n_bytes)
-                        for name, n_bytes in list(ENGINES.items())[:3:2]
-                    ),
-                    memory("Vespa, HNSW over bfloat16", list(ENGINES.values())[-1]),
+                    *(memory(name, engines[name]) for name in _DRAWN),
                 ],
             ),
             (
@@ -148,7 +144,7 @@ def _asking(sizes: Mapping[str, Any]) -> str:
 
 def _engines(sizes: Mapping[str, Any]) -> str:
     """Memory in GB, and machines of 128 GB, of Akin and of three engines."""
-    ivfpq = PARTS["`ivfpq`: codes of dim / 4, numbers, padding and lists"]
+    ivfpq = PARTS[_IVFPQ]
     least = ivfpq + _query_line(sizes)[2]
     akin = {
         "Akin, `ivfpq` and the service's own memory": least,

@@ -9,7 +9,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,8 @@ from indexer.collection.changes import absorb
 from indexer.collection.merging import TIERS, merge
 from indexer.corpus.read import read_corpus
 from indexer.snapshot.opening import open_snapshot
-from models.annotator import load_annotator
-from models.types import unseen
+from models.annotator import Annotator, load_annotator
+from models.types import Paper, unseen
 from service.collection.generations import open_engine
 from service.search.query import SearchQuery, Seed
 from service.settings import Settings
@@ -90,13 +90,16 @@ def queried(data: Path) -> Figures:
     return {**watch.medians, "segments": len(snapshot.segments)}
 
 
-def added_singly(data: Path, corpus: Path) -> Figures:
-    """Add papers one by one and merge when merges are due, as the service does."""
-    annotator, snapshot = load_annotator("hashing", device="cpu"), open_snapshot(data, reread=False)
+def add_singly(data: Path, annotator: Annotator, papers: Iterable[Paper]) -> tuple[Watch, Watch, int]:
+    """Adds papers one by one and merges when merges are due, as the service does.
+
+    Returns the times of adding and of merging, and the most segments there were.
+    """
+    snapshot = open_snapshot(data, reread=False)
     adding, merging = Watch(), Watch()
     shown, most = 0, 0
     with Catalog.open_existing(data / CATALOG_FILE) as catalog:
-        for paper in read_corpus(corpus):
+        for paper in papers:
             with adding.measuring():
                 catalog.add([paper])
                 shown = absorb(
@@ -108,11 +111,18 @@ def added_singly(data: Path, corpus: Path) -> Figures:
                     merge(data, snapshot, keep=KEEP)
                     snapshot = open_snapshot(data, beside=snapshot)
             most = max(most, len(snapshot.segments))
+    return adding, merging, most
+
+
+def added_singly(data: Path, corpus: Path) -> Figures:
+    """Add the papers of a corpus one by one."""
+    annotator = load_annotator("hashing", device="cpu")
+    adding, merging, most = add_singly(data, annotator, read_corpus(corpus))
     return {
         **adding.medians,
         "merging_wall_s": sum(merging.wall),
         "longest_merge_wall_s": max(merging.wall, default=0.0),
-        "segments": len(snapshot.segments),
+        "segments": len(open_snapshot(data, reread=False).segments),
         "most_segments": most,
     }
 

@@ -45,6 +45,20 @@ def pasted(paper: Paper) -> SearchQuery:
     return SearchQuery((Seed(paper=Paper("", paper.title, paper.abstract, paper.sentences)),), limit=TOP)
 
 
+def exact_engine(settings: Settings) -> SearchEngine:
+    """The engine over a collection, comparing every sentence."""
+    engine = open_engine(settings)
+    rows, _ = engine.snapshot.gather(np.arange(len(engine.snapshot.living)))
+    engine.snapshot.index = ExactIndex(rows)
+    return engine
+
+
+def sampled(engine: SearchEngine, n: int, seed: int) -> list[Paper]:
+    """So many papers of a collection, drawn at random."""
+    drawn = np.random.default_rng(seed).choice(engine.snapshot.positions, n, replace=False)
+    return [engine.snapshot.paper(int(position)) for position in drawn]
+
+
 def agreement(
     engine: SearchEngine, exact: SearchEngine, papers: list[Paper]
 ) -> tuple[float, list[float], list[float]]:
@@ -68,15 +82,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     settings = Settings(data=arguments.data)
-    engine, exact = open_engine(settings), open_engine(settings)
-    rows, _ = exact.snapshot.gather(np.arange(len(exact.snapshot.living)))
-    exact.snapshot.index = ExactIndex(rows)
+    engine, exact = open_engine(settings), exact_engine(settings)
     engine.warm_up()
-    sample = np.random.default_rng(arguments.seed).choice(
-        engine.snapshot.positions, arguments.queries, replace=False
-    )
-    papers = [engine.snapshot.paper(int(position)) for position in sample]
-
+    papers = sampled(engine, arguments.queries, arguments.seed)
     share, own_ms, exact_ms = agreement(engine, exact, papers)
     first = changed = never = 0
     gaps, pasted_ms = [], []

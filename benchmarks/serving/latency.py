@@ -13,21 +13,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.relevance.collection import TOP, agreement, pasted
+from benchmarks.indexing.sizes_inside import Watch, add_singly
+from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
 from indexer.catalog.catalog import CATALOG_FILE, Catalog
 from indexer.collection.build import KEEP
-from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.merging import TIERS, merge
-from indexer.index.backends.exact import ExactIndex
-from indexer.snapshot.opening import open_snapshot
+from indexer.collection.changes import delete_papers
 from models.annotator import load_annotator
-from models.types import Paper, unseen
+from models.types import Paper
 from service.collection.generations import open_engine
 from service.search.engine import SearchEngine
 from service.search.query import SearchQuery, Seed
@@ -38,8 +37,13 @@ _NEAREST = 200
 Figures = dict[str, float]
 
 
+def percentiles(took_ms: Sequence[float]) -> Figures:
+    """p50, p95 and p99."""
+    return {f"p{q}": float(np.percentile(took_ms, q)) for q in (50, 95, 99)}
+
+
 def times_ms(engine: SearchEngine, queries: Sequence[SearchQuery]) -> Figures:
-    """p50, p95 and p99 of searches, one after another."""
+    """Of searches, one after another."""
     for query in queries[:_WARM_UP]:
         engine.search(query)
     took = []
@@ -47,10 +51,10 @@ def times_ms(engine: SearchEngine, queries: Sequence[SearchQuery]) -> Figures:
         started = time.perf_counter()
         engine.search(query)
         took.append(1000 * (time.perf_counter() - started))
-    return {f"p{q}": float(np.percentile(took, q)) for q in (50, 95, 99)}
+    return percentiles(took)
 
 
-def recall(engine: SearchEngine, exact: ExactIndex, papers: Sequence[Paper]) -> float:
+def recall(engine: SearchEngine, exact: SearchEngine, papers: Sequence[Paper]) -> float:
     """The share of the nearest sentences of a paper's first one that the index finds."""
     snapshot, found = engine.snapshot, []
     allowed = np.repeat(snapshot.living, np.diff(snapshot.offsets))
@@ -58,7 +62,7 @@ def recall(engine: SearchEngine, exact: ExactIndex, papers: Sequence[Paper]) -> 
         rows, _ = snapshot.gather(np.array([snapshot.position(paper.id)]))
         query = rows[:1].astype(np.float32)
         own, best = (
-            index.search(query, _NEAREST, allowed=allowed).rows[0] for index in (snapshot.index, exact)
+            each.snapshot.index.search(query, _NEAREST, allowed=allowed).rows[0] for each in (engine, exact)
         )
         found.append(len(np.intersect1d(own, best)) / len(best))
     return float(np.mean(found))
@@ -67,52 +71,44 @@ def recall(engine: SearchEngine, exact: ExactIndex, papers: Sequence[Paper]) -> 
 def measured(data: Path, n_queries: int, seed: int) -> dict[str, Figures]:
     """All figures of a collection."""
     settings = Settings(data=data)
-    engine, other = open_engine(settings), open_engine(settings)
+    engine, exact = open_engine(settings), exact_engine(settings)
     engine.warm_up()
-    snapshot = engine.snapshot
-    drawn = np.random.default_rng(seed).choice(snapshot.positions, n_queries, replace=False)
-    papers = [snapshot.paper(int(position)) for position in drawn]
+    papers = sampled(engine, n_queries, seed)
     kinds: dict[str, Callable[[Paper], SearchQuery]] = {
         "by id": lambda paper: SearchQuery((Seed(paper.id),), limit=TOP),
         "by text": lambda paper: SearchQuery((Seed(text=paper.title),), limit=TOP),
         "pasted": pasted,
     }
     figures = {name: times_ms(engine, [query(paper) for paper in papers]) for name, query in kinds.items()}
-    rows, _ = other.snapshot.gather(np.arange(len(other.snapshot.living)))
-    other.snapshot.index = exact = ExactIndex(rows)
-    share, _, exact_ms = agreement(engine, other, papers)
-    figures["by id, exact search"] = {f"p{q}": float(np.percentile(exact_ms, q)) for q in (50, 95, 99)}
+    share, _, exact_ms = agreement(engine, exact, papers)
+    figures["by id, exact search"] = percentiles(exact_ms)
     figures["found"] = {"of the first 20": share, "of 200 sentences": recall(engine, exact, papers)}
-    figures["size"] = {"papers": float(len(snapshot)), "segments": float(len(snapshot.segments))}
+    figures["size"] = {
+        "papers": float(len(engine.snapshot)),
+        "segments": float(len(engine.snapshot.segments)),
+    }
     return figures
 
 
 def change(data: Path, n_added: int, n_deleted: int) -> Figures:
     """Adds papers one by one, merges when merges are due, then deletes others; seconds of each."""
-    snapshot = open_snapshot(data, reread=False)
-    manifest = snapshot.manifest
-    annotator = load_annotator(manifest.encoder.name, device="cpu")
-    drawn = np.random.default_rng(1).choice(snapshot.positions, n_added + n_deleted, replace=False)
-    papers = [snapshot.paper(int(position)) for position in drawn]
-    shown, took = 0, []
+    engine = open_engine(Settings(data=data))
+    papers = sampled(engine, n_added + n_deleted, seed=1)
+    annotator = load_annotator(engine.snapshot.manifest.encoder.name, device="cpu")
+    new = (
+        replace(paper, id=f"added-{number}", title=f"{paper.title}, again")
+        for number, paper in enumerate(track(papers[:n_added], "Adding"))
+    )
+    adding, _, _ = add_singly(data, annotator, new)
+    deleting = Watch()
     with Catalog.open_existing(data / CATALOG_FILE) as catalog:
-        for number, paper in enumerate(track(papers[:n_added], "Adding")):
-            started = time.perf_counter()
-            catalog.add([replace(paper, id=f"added-{number}", title=f"{paper.title}, again")])
-            shown = absorb(
-                data, annotator, catalog, on_progress=unseen, keep=KEEP, base=snapshot, since=shown
-            ).change
-            snapshot = open_snapshot(data, beside=snapshot)
-            if TIERS.due(snapshot) is not None:
-                merge(data, snapshot, keep=KEEP)
-                snapshot = open_snapshot(data, beside=snapshot)
-            took.append(time.perf_counter() - started)
-        began = time.perf_counter()
         for paper in track(papers[n_added:], "Deleting"):
-            delete_papers(data, [paper.id], catalog, keep=KEEP)
+            with deleting.measuring():
+                delete_papers(data, [paper.id], catalog, keep=KEEP)
     return {
-        "an addition": float(np.median(took)),
-        "a deletion": (time.perf_counter() - began) / max(n_deleted, 1),
+        name: each.medians["wall_s"]
+        for name, each in (("an addition", adding), ("a deletion", deleting))
+        if each.wall
     }
 
 
@@ -127,10 +123,10 @@ def main() -> None:
     given = parser.parse_args()
     figures = {"as it is": measured(given.data, given.queries, given.seed)}
     if given.add or given.delete:
-        copy = given.data.with_name(f"{given.data.name}-changed")
-        copytree(given.data, copy, dirs_exist_ok=True)
-        seconds = change(copy, given.add, given.delete)
-        figures["changed"] = {**measured(copy, given.queries, given.seed), "seconds": seconds}
+        with TemporaryDirectory(dir=given.data.absolute().parent) as folder:
+            copy = Path(copytree(given.data, Path(folder) / "data"))
+            seconds = change(copy, given.add, given.delete)
+            figures["changed"] = {**measured(copy, given.queries, given.seed), "seconds": seconds}
     for title, each in figures.items():
         table = Table("what", "figures", title=title)
         for name, row in each.items():

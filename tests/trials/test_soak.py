@@ -49,7 +49,7 @@ def test_a_service_holds_no_more_after_an_hour(
         soak = Soak(str(client.base_url), process.pid, ids)
         soak.run(goes_on(), shown)
     grown = {what: soak.grown(what) for what in ("memory_mib", "files", "threads")}
-    print(f"{len(soak.held)} rounds, {soak.answered.total():,} requests; {grown}")  # noqa: T201 - the same
+    print(f"{len(soak.held)} rounds, {soak.n_asked:,} requests; {grown}")  # noqa: T201 - the same
     assert [] == soak.wrong
     for what, more in most.items():
         before, after = grown[what]

@@ -7,16 +7,21 @@ import typer
 
 from akin.cli.consoles import stderr
 from akin.cli.options import (
+    AsJson,
     Authors,
     Device,
     Fields,
     HasFacets,
     Key,
+    Limit,
     MaybeData,
     Output,
     OutputFormat,
+    Save,
+    Specificity,
     Url,
     Venues,
+    Words,
     YearFrom,
     YearTo,
     filters_of,
@@ -67,13 +72,9 @@ def recommend(
     negative_weight: Annotated[
         float | None, typer.Option(min=1e-3, max=1, help="Weight of the --unlike papers.")
     ] = None,
-    words: Annotated[
-        float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")
-    ] = None,
-    specificity: Annotated[
-        float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
+    words: Words = None,
+    specificity: Specificity = None,
+    limit: Limit = 10,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -82,10 +83,8 @@ def recommend(
     has_facet: HasFacets = None,
     device: Device = "auto",
     output: OutputFormat = Output.TEXT,
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
-    save: Annotated[
-        str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
-    ] = "",
+    as_json: AsJson = False,
+    save: Save = "",
 ) -> None:
     """Find papers similar to several papers or a library file, and unlike others.
 

@@ -6,16 +6,21 @@ import typer
 
 from akin.cli.consoles import stderr
 from akin.cli.options import (
+    AsJson,
     Authors,
     Device,
     Fields,
     HasFacets,
     Key,
+    Limit,
     MaybeData,
     Output,
     OutputFormat,
+    Save,
+    Specificity,
     Url,
     Venues,
+    Words,
     YearFrom,
     YearTo,
     filters_of,
@@ -53,17 +58,13 @@ def search(
         float | None,
         typer.Option(min=0, max=1, help="How strongly the chosen sentences are set apart from the rest."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many papers.")] = 10,
+    limit: Limit = 10,
     scorer: Annotated[ScorerName, typer.Option(help="How a paper is scored.")] = "ot",
     tau: Annotated[
         float | None, typer.Option(min=1e-3, max=1e6, help="Temperature of the marginals.")
     ] = None,
-    words: Annotated[
-        float | None, typer.Option(min=0, help="Weight of shared words; 0: ignore them.")
-    ] = None,
-    specificity: Annotated[
-        float | None, typer.Option(min=0, help="Extra weight of specific sentences; 0: all count the same.")
-    ] = None,
+    words: Words = None,
+    specificity: Specificity = None,
     year_from: YearFrom = None,
     year_to: YearTo = None,
     author: Authors = None,
@@ -72,10 +73,8 @@ def search(
     has_facet: HasFacets = None,
     device: Device = "auto",
     output: OutputFormat = Output.TEXT,
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --output json.")] = False,
-    save: Annotated[
-        str, typer.Option(help="Keep the query under this name; `akin watch` shows its new matches.")
-    ] = "",
+    as_json: AsJson = False,
+    save: Save = "",
 ) -> None:
     """Find papers similar to a paper or a short text, and see which sentences match.
 

@@ -75,10 +75,11 @@ class Shared:
         self._browser: Browser | None = None
         self._tab: Tab | None = None
 
-    def site(self, data: Path, copy: Path) -> str:
-        """The address of a service over ``copy``, made of ``data``, with a catalog of its own."""
+    def site(self, data: Path, folders: pytest.TempPathFactory) -> str:
+        """The address of a service over a copy of ``data``, with a catalog of its own."""
         if self._site is None:
-            self._site = self._open.enter_context(served_collection(copytree(data, copy)))
+            copy = copytree(data, folders.mktemp("site") / "data")
+            self._site = self._open.enter_context(served_collection(copy))
         return self._site
 
     def browser(self) -> Browser:
@@ -208,7 +209,7 @@ def visit(visit_at: VisitFn, tab: Tab, site: str) -> Iterator[VisitFn]:
 @pytest.fixture
 def site(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a service over the demo corpus."""
-    return SHARED.site(hashed_data, tmp_path_factory.mktemp("site") / "data")
+    return SHARED.site(hashed_data, tmp_path_factory)
 
 
 @contextmanager
