@@ -9,10 +9,10 @@ from pathlib import Path
 import structlog
 from pydantic import SecretStr
 
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors, sync
 from models.errors import StorageError
 
-SECRET_FILE = "SECRET"  # noqa: S105  # the name of the file, not what is in it
 _SECRET_BYTES = 32
 # What a folder answers that is not there or cannot be written to; some network shares know no links.
 _CANNOT_KEEP = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTSUP, errno.ENOSYS}
@@ -35,7 +35,7 @@ def read_secret(data: Path, given: SecretStr | None = None) -> Secret:
     """
     if given is not None:
         return Secret(given.get_secret_value().encode(), shared=True)
-    path = data / SECRET_FILE
+    path = DataFolder(data).secret
     try:
         if not path.exists():
             _make(path)

@@ -41,8 +41,8 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from indexer.catalog.catalog import CATALOG_FILE
 from indexer.collection.build import KEEP
+from indexer.files.data_folder import DataFolder
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
 from service.validation import faults_of, sentence
@@ -101,7 +101,7 @@ class Settings(BaseSettings):
         """Where papers, keys and jobs are kept: a URL, or the SQLite file of the data folder."""
         if self.catalog_url is not None and self.catalog_url.get_secret_value():
             return self.catalog_url.get_secret_value()
-        return self.data / CATALOG_FILE
+        return DataFolder(self.data).catalog
 
     @property
     def deadline_s(self) -> float:

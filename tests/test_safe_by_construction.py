@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import service
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from service.access.api_keys import Keys, Scope
 from service.app import create_app
 from service.settings import Settings

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb
 from indexer.collection.merging import TIERS, merge
 from indexer.corpus.read import read_corpus
+from indexer.files.data_folder import DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
 from models.types import Paper, unseen
@@ -98,7 +99,7 @@ def add_singly(data: Path, annotator: Annotator, papers: Iterable[Paper]) -> tup
     snapshot = open_snapshot(data, reread=False)
     adding, merging = Watch(), Watch()
     shown, most = 0, 0
-    with Catalog.open_existing(data / CATALOG_FILE) as catalog:
+    with Catalog.open_existing(DataFolder(data).catalog) as catalog:
         for paper in papers:
             with adding.measuring():
                 catalog.add([paper])

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from indexer.files.data_folder import DataFolder
 from indexer.words.file import WORDS
 from service.collection.generations import open_engine
 from service.search.aspect import Aspect, Contrast
@@ -97,7 +98,7 @@ def of_kind(
 def sizes(engine: SearchEngine, data: Path) -> str:
     """Bytes a paper, of words and of all else."""
     files = [
-        (name, (data / "segments" / segment.entry.name / name).stat().st_size)
+        (name, (DataFolder(data).segment(segment.entry.name) / name).stat().st_size)
         for segment in engine.snapshot.segments
         for name in segment.entry.files
     ]

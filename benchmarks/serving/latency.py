@@ -22,9 +22,10 @@ from rich.table import Table
 
 from benchmarks.indexing.sizes_inside import Watch, add_singly
 from benchmarks.relevance.collection import TOP, agreement, exact_engine, pasted, sampled
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
+from indexer.files.data_folder import DataFolder
 from models.annotator import load_annotator
 from models.types import Paper
 from service.collection.generations import open_engine
@@ -101,7 +102,7 @@ def change(data: Path, n_added: int, n_deleted: int) -> Figures:
     )
     adding, _, _ = add_singly(data, annotator, new)
     deleting = Watch()
-    with Catalog.open_existing(data / CATALOG_FILE) as catalog:
+    with Catalog.open_existing(DataFolder(data).catalog) as catalog:
         for paper in track(papers[n_added:], "Deleting"):
             with deleting.measuring():
                 delete_papers(data, [paper.id], catalog, keep=KEEP)

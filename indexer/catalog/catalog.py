@@ -47,8 +47,6 @@ from indexer.catalog.versions import (
 from indexer.content_hash import content_hash
 from models.types import Paper
 
-CATALOG_FILE: Final = "catalog.sqlite3"  # its name in the data folder
-
 _HAS_VERSION: Final = CurrentRow.paper_key.is_not(None)
 _CURRENT_VERSIONS: Final = select(PaperRow.key, PaperRow.paper_id, PaperRow.content_hash).join(
     CurrentRow, CurrentRow.paper_key == PaperRow.key

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_connection, sqlite_file
 from indexer.collection.changes import expect_own_catalog
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import folder_lock, publish_folder, storage_errors
-from indexer.snapshot.folder import point_at, segment_folder, snapshot_folder, verify
+from indexer.snapshot.folder import point_at, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
@@ -44,17 +45,17 @@ def _copied(
 ) -> Manifest:
     """Copy into ``unfinished``, which becomes ``target``."""
     manifest = snapshot.manifest
-    segments = {segment_folder(Path(), entry.name): entry.files for entry in manifest.segments}
+    segments = {DataFolder(Path()).segment(entry.name): entry.files for entry in manifest.segments}
     for folder, files in segments.items():
         _copy(data / folder, unfinished / folder, files)
     _clear(unfinished, segments)
-    folder = snapshot_folder(Path(), snapshot.generation)
+    folder = DataFolder(Path()).snapshot(snapshot.generation)
     shutil.copytree(data / folder, unfinished / folder)
     manifest = verify(unfinished, snapshot.generation)
     file = sqlite_file(catalog)
     if file is not None:
-        _copy_sqlite(file, unfinished / CATALOG_FILE)
-        with Catalog.open(unfinished / CATALOG_FILE) as copied:
+        _copy_sqlite(file, DataFolder(unfinished).catalog)
+        with Catalog.open(DataFolder(unfinished).catalog) as copied:
             expect_own_catalog(manifest, copied)
     point_at(unfinished, manifest.generation)
     publish_folder(unfinished, target)

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.catalog.staging import Version
 from indexer.collection.changes import (
@@ -24,9 +24,8 @@ from indexer.collection.changes import (
 )
 from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
 from indexer.collection.merging import compact, merge
-from indexer.collection.publishing import LOCK_WAIT_S, remove_generations
+from indexer.collection.publishing import remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
-from indexer.corpus.lookup.found import LOOKUPS
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
     PART_PAPERS,
@@ -35,6 +34,7 @@ from indexer.encoding.versions import (
     encode_versions,
     none_encoded,
 )
+from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors, writer_lock
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
@@ -185,7 +185,7 @@ def build(
         (data / "building").mkdir(parents=True, exist_ok=True)
         with (
             writer_lock(data / "building" / "corpus.lock"),
-            _open_catalog(data, catalog or data / CATALOG_FILE) as papers,
+            _open_catalog(data, catalog or DataFolder(data).catalog) as papers,
         ):
             expect_catalog_of_served(data, papers)
             like = new_manifest(annotator, arguments)
@@ -230,13 +230,13 @@ class _Load:
     @property
     def work(self) -> Path:
         """Where encoded papers wait."""
-        return self.data / "building" / "corpus"
+        return DataFolder(self.data).work(Work.CORPUS)
 
     def stage(self, corpora: Sequence[Path]) -> Reading:
         """Stage what is new; what was served before stays open no longer than that takes."""
         base = self._base()
         self.like = self.like if base is None else base.manifest
-        options = replaced(self.arguments.options, lookups=str(self.data / LOOKUPS))
+        options = replaced(self.arguments.options, lookups=str(DataFolder(self.data).lookups))
         self.key = load_key(corpora, options, replace=self.replace)
         return stage_corpora(corpora, self.catalog, self.key, base, options, self.on_progress)
 
@@ -290,7 +290,7 @@ class _Load:
             most_rows=self.bounds.most_rows,
             on_progress=self.on_progress,
         )
-        with writer_lock(self.data / "LOCK", wait_s=LOCK_WAIT_S):
+        with DataFolder(self.data).publishing():
             base = self._base()
             like = self.like if base is None else base.manifest
             change = self.catalog.publish(self.key, up_to, replace=self.replace)
@@ -345,7 +345,7 @@ def _settled(
     manifest = absorb(data, annotator, catalog, on_progress=on_progress, keep=keep).manifest
     try:
         manifest = merge(data, device=device, keep=keep, on_progress=on_progress) or manifest
-        with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+        with DataFolder(data).publishing():
             remove_generations(data, ())  # what an earlier run left that was killed while it joined segments
     except BuildLockedError:  # a service does it already
         pass
@@ -354,7 +354,7 @@ def _settled(
 
 def _open_catalog(data: Path, place: str | Path) -> Catalog:
     """That of the collection; it is made only where the collection is."""
-    return Catalog.open_existing(place) if (data / "CURRENT").is_file() else Catalog.open(place)
+    return Catalog.open_existing(place) if DataFolder(data).current.is_file() else Catalog.open(place)
 
 
 def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:

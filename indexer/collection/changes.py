@@ -12,10 +12,10 @@ from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import grow, prepare_segments
-from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.encoding.parts import EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
-from indexer.files.durable import discard_folder, storage_errors, writer_lock
+from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
+from indexer.files.durable import discard_folder
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
@@ -57,40 +57,39 @@ def absorb(
     Raises EncoderError, StorageError, SnapshotError; EncoderMismatchError where what is served was made with
     other models; BuildLockedError where another process still does the same after ``wait_s`` seconds.
     """
-    with storage_errors(data):
-        (data / "building").mkdir(exist_ok=True)
-        with writer_lock(data / "building" / "changes.lock", wait_s=wait_s):
-            while True:
-                # Not while others publish: what they add is in the catalog already, and soon served.
-                with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-                    base = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
-                    expect_models(base.manifest, annotator)
-                    last = expect_own_catalog(base.manifest, catalog)
-                    differing = differing_papers(catalog, base, since, most=at_once)
-                if not differing:
-                    _tidy(data, catalog)
-                    return Absorbed(base.manifest, last)
-                read = base
-                encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
-                encoded.note(catalog, read.manifest.models_key)
-                new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
-                with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
-                    base = served_snapshot(data, beside=read) or read
-                    newer = catalog.changed_since(last)
-                    overtaken = base is not read and newer.keys() & differing.keys()
-                    if overtaken or not base.manifest.is_made_like(read.manifest):
-                        continue  # what was read may be older than what is served by now
-                    manifest = base.manifest
-                    is_last = len(differing) < at_once
-                    if differing_papers(catalog, base, since, most=1):  # no other process did the same
-                        deleted = [key for key, digest in (*differing.items(), *newer.items()) if not digest]
-                        change = max(last, manifest.change) if is_last else manifest.change
-                        like = replace(manifest, change=change, catalog=catalog.identity())
-                        new = [each.without(deleted) for each in new]
-                        manifest = grow(data, base, new, deleted=deleted, like=like, keep=keep)
-                if is_last:
-                    _tidy(data, catalog)
-                    return Absorbed(manifest, last)
+    folder = DataFolder(data)
+    with folder.working(Work.CHANGES, wait_s=wait_s):
+        while True:
+            # Not while others publish: what they add is in the catalog already, and soon served.
+            with folder.publishing():
+                base = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
+                expect_models(base.manifest, annotator)
+                last = expect_own_catalog(base.manifest, catalog)
+                differing = differing_papers(catalog, base, since, most=at_once)
+            if not differing:
+                _tidy(data, catalog)
+                return Absorbed(base.manifest, last)
+            read = base
+            encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
+            encoded.note(catalog, read.manifest.models_key)
+            new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
+            with folder.publishing():
+                base = served_snapshot(data, beside=read) or read
+                newer = catalog.changed_since(last)
+                overtaken = base is not read and newer.keys() & differing.keys()
+                if overtaken or not base.manifest.is_made_like(read.manifest):
+                    continue  # what was read may be older than what is served by now
+                manifest = base.manifest
+                is_last = len(differing) < at_once
+                if differing_papers(catalog, base, since, most=1):  # no other process did the same
+                    deleted = [key for key, digest in (*differing.items(), *newer.items()) if not digest]
+                    change = max(last, manifest.change) if is_last else manifest.change
+                    like = replace(manifest, change=change, catalog=catalog.identity())
+                    new = [each.without(deleted) for each in new]
+                    manifest = grow(data, base, new, deleted=deleted, like=like, keep=keep)
+            if is_last:
+                _tidy(data, catalog)
+                return Absorbed(manifest, last)
 
 
 def _encoded(
@@ -122,9 +121,10 @@ def _encoded(
 def _tidy(data: Path, catalog: Catalog) -> None:
     """Remove what is encoded and published: also what a build left that died in between."""
     discard_folder(_work(data))
-    with suppress(BuildLockedError), writer_lock(data / "building" / "corpus.lock"):
-        if (data / "building" / "corpus").is_dir() and not catalog.count_staged():
-            discard_folder(data / "building" / "corpus")
+    left = DataFolder(data).work(Work.CORPUS)
+    with suppress(BuildLockedError), DataFolder(data).working(Work.CORPUS):
+        if left.is_dir() and not catalog.count_staged():
+            discard_folder(left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
     Raises StorageError, BuildLockedError, SnapshotError.
     """
     wanted = dict.fromkeys(paper_ids)
-    with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+    with DataFolder(data).publishing():
         base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
         held = catalog.holding(wanted)
@@ -157,7 +157,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
 
 
 def _work(data: Path) -> Path:
-    return data / "building" / "changes"
+    return DataFolder(data).work(Work.CHANGES)
 
 
 def differing_papers(

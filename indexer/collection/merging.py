@@ -17,9 +17,10 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments
-from indexer.collection.publishing import LOCK_WAIT_S, clear_away, publish
-from indexer.files.durable import discard_folder, storage_errors, writer_lock
-from indexer.snapshot.folder import compare_files, segment_folder
+from indexer.collection.publishing import clear_away, publish
+from indexer.files.data_folder import DataFolder, Work
+from indexer.files.durable import discard_folder
+from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import Segment
@@ -155,15 +156,9 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
 @contextmanager
 def _alone(data: Path) -> Iterator[None]:
     """Keeps others from merging, and tidies up; raises BuildLockedError where others merge, StorageError."""
-    with storage_errors(data):
-        (data / "building").mkdir(exist_ok=True)
-        with writer_lock(data / "building" / "merge.lock"):
-            yield
-            discard_folder(_work(data))  # also what was left by a merge that was killed
-
-
-def _work(data: Path) -> Path:
-    return data / "building" / "merge"
+    with DataFolder(data).working(Work.MERGE):
+        yield
+        discard_folder(DataFolder(data).work(Work.MERGE))  # also what was left by a merge that was killed
 
 
 def kept_parts(segment: Segment, places: Int64[np.ndarray, " n_papers"]) -> list[KeptPart]:
@@ -186,13 +181,18 @@ def _merge(
     taken = base.of_segments(base.living)[run.start : run.stop]
     for segment in chosen:
         # Copied unseen, damage would get a checksum of its own.
-        compare_files(segment_folder(data, segment.entry.name), segment.entry.files)
+        compare_files(DataFolder(data).segment(segment.entry.name), segment.entry.files)
     parts = [part for segment, own in zip(chosen, taken, strict=True) for part in kept_parts(segment, own)]
     written = prepare_segments(
-        _work(data), parts, like=base.manifest, device=device, most_rows=most_rows, on_progress=on_progress
+        DataFolder(data).work(Work.MERGE),
+        parts,
+        like=base.manifest,
+        device=device,
+        most_rows=most_rows,
+        on_progress=on_progress,
     )
     published = None
-    with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+    with DataFolder(data).publishing():
         now = open_snapshot(data, beside=base, reread=False)
         first = _place(now, chosen)
         deleted = None if first is None else _deleted_since(now, first, taken)

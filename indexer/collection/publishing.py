@@ -17,37 +17,25 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.files.durable import publish_folder, storage_errors, sync, write_array, writer_lock
+from indexer.files.data_folder import DataFolder, deleted_file, next_name, numbered
+from indexer.files.durable import publish_folder, storage_errors, sync, write_array
 from indexer.files.kept import NOTE
-from indexer.snapshot.folder import (
-    current_generation,
-    deleted_file,
-    generations,
-    generations_before,
-    named_by_pointer,
-    next_name,
-    numbered,
-    point_at,
-    read_manifest,
-    segment_folder,
-    snapshot_folder,
-)
+from indexer.snapshot.folder import current_generation, named_by_pointer, point_at, read_manifest
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
 _DISCARDED = ".discarded"
-LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
 _ROLLBACK_WAIT_S: Final = 60.0  # the same of a rollback
 
 
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
     """The segment in the folder ``prepared`` takes its place among the others, under a name of its own."""
-    name = next_name(data / "segments")
-    _make_folder(data / "segments")
+    name = next_name(DataFolder(data).segments)
+    _make_folder(DataFolder(data).segments)
     (prepared / NOTE).unlink(missing_ok=True)
-    publish_folder(prepared, segment_folder(data, name))
+    publish_folder(prepared, DataFolder(data).segment(name))
     return replace(entry, name=name, n_deleted=0)
 
 
@@ -56,8 +44,8 @@ def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, 
 
     ``deleted`` are the positions of the deleted papers of each segment.
     """
-    generation = next_name(data / "snapshots")
-    prepared = data / "building" / "snapshot"
+    generation = next_name(DataFolder(data).snapshots)
+    prepared = DataFolder(data).next_snapshot
     shutil.rmtree(prepared, ignore_errors=True)
     prepared.mkdir(parents=True)
     segments = []
@@ -76,8 +64,8 @@ def publish(data: Path, manifest: Manifest, deleted: Sequence[Int64[np.ndarray, 
         files=files,
     )
     (prepared / "manifest.json").write_bytes(published.to_json())
-    _make_folder(data / "snapshots")
-    publish_folder(prepared, snapshot_folder(data, generation))
+    _make_folder(DataFolder(data).snapshots)
+    publish_folder(prepared, DataFolder(data).snapshot(generation))
     point_at(data, generation)
     return published
 
@@ -88,7 +76,7 @@ def _served(data: Path) -> str | None:
         name = named_by_pointer(data)
     except SnapshotCorruptError:
         return None
-    return name if name in generations(data) else None
+    return name if name in DataFolder(data).generations() else None
 
 
 def _make_folder(folder: Path) -> None:
@@ -104,7 +92,7 @@ def clear_away(data: Path, *, keep: int) -> list[str]:
     every segment goes that no remaining generation names. Returns the removed generations.
     """
     with storage_errors(data):
-        known = generations(data)
+        known = DataFolder(data).generations()
         lineage = [current_generation(data)]
         while base := _base(data, lineage[-1]):
             lineage.append(base)
@@ -119,7 +107,7 @@ def remove_generations(data: Path, names: Collection[str]) -> list[str]:
     What a publication that was killed left goes too. Returns the removed ones.
     """
     with storage_errors(data):
-        shutil.rmtree(data / "building" / "snapshot", ignore_errors=True)
+        shutil.rmtree(DataFolder(data).next_snapshot, ignore_errors=True)
         # First: what an earlier one left in the way would keep others from being taken out of theirs.
         _sweep(data)
         removed = [name for name in names if _discard_unread(data, name)]
@@ -130,7 +118,7 @@ def remove_generations(data: Path, names: Collection[str]) -> list[str]:
 
 def _base(data: Path, generation: str) -> str | None:
     """The generation that another was made from, if it is there; for older manifests, the one before."""
-    earlier = generations_before(data, generation)
+    earlier = DataFolder(data).generations_before(generation)
     try:
         base = read_manifest(data, generation).base
     except SnapshotError:
@@ -141,14 +129,14 @@ def _base(data: Path, generation: str) -> str | None:
 
 
 def _sweep(data: Path) -> None:
-    for folder in (data / "snapshots", data / "segments"):
+    for folder in (DataFolder(data).snapshots, DataFolder(data).segments):
         for child in folder.glob(f"*{_DISCARDED}"):
             shutil.rmtree(child)
 
 
 def _discard_unread(data: Path, generation: str) -> bool:
     """Takes a generation out of its place, unless somebody holds a lock on its manifest."""
-    folder = snapshot_folder(data, generation)
+    folder = DataFolder(data).snapshot(generation)
     try:
         # For writing: an exclusive lock on a file system of the network needs it.
         descriptor = os.open(folder / "manifest.json", os.O_RDWR)
@@ -167,14 +155,14 @@ def _discard_unread(data: Path, generation: str) -> bool:
 
 def _discard_unnamed_segments(data: Path) -> None:
     named: set[str] = set()
-    for generation in generations(data):
+    for generation in DataFolder(data).generations():
         try:
             named.update(entry.name for entry in read_manifest(data, generation).segments)
         except SnapshotCorruptError:
             return  # what it names is not known: better too much is kept
-    for name in numbered(data / "segments"):
+    for name in numbered(DataFolder(data).segments):
         if name not in named:
-            _discard(segment_folder(data, name))
+            _discard(DataFolder(data).segment(name))
 
 
 def _discard(folder: Path) -> None:
@@ -190,10 +178,10 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
     not that of the collection.
     """
-    if not generations(data):
+    if not DataFolder(data).generations():
         current_generation(data)  # says that nothing is indexed here
-    with writer_lock(data / "LOCK", wait_s=_ROLLBACK_WAIT_S), storage_errors(data):
-        known = generations(data)
+    with DataFolder(data).publishing(wait_s=_ROLLBACK_WAIT_S):
+        known = DataFolder(data).generations()
         served = named_by_pointer(data)
         target = to or _base(data, served)
         if target is None or target not in known:

@@ -19,9 +19,10 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import expect_own_catalog
 from indexer.collection.growth import adopted, prepare_segments
 from indexer.collection.merging import kept_parts
-from indexer.collection.publishing import LOCK_WAIT_S, publish, remove_generations
-from indexer.files.durable import discard_folder, storage_errors, writer_lock
-from indexer.snapshot.folder import compare_files, generations, read_manifest, segment_folder
+from indexer.collection.publishing import publish, remove_generations
+from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
+from indexer.files.durable import discard_folder, storage_errors
+from indexer.snapshot.folder import compare_files, read_manifest
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
@@ -31,7 +32,12 @@ from models.errors import SnapshotCorruptError
 from models.types import ProgressFn, unseen
 
 # Whoever else may hold text, and how many seconds to wait until it has ended.
-_OTHERS_AT_WORK: Final = {"corpus": 0.0, "reindex": 0.0, "merge": LOCK_WAIT_S, "changes": LOCK_WAIT_S}
+_OTHERS_AT_WORK: Final = {
+    Work.CORPUS: 0.0,
+    Work.REINDEX: 0.0,
+    Work.MERGE: LOCK_WAIT_S,
+    Work.CHANGES: LOCK_WAIT_S,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +75,15 @@ def purge_papers(
     """
     wanted = list(dict.fromkeys(paper_ids))
     with storage_errors(data), ExitStack() as locks:
-        (data / "building").mkdir(exist_ok=True)
-        for name, wait_s in _OTHERS_AT_WORK.items():
-            locks.enter_context(writer_lock(data / "building" / f"{name}.lock", wait_s=wait_s))
-        locks.enter_context(writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S))
+        for work, wait_s in _OTHERS_AT_WORK.items():
+            locks.enter_context(DataFolder(data).working(work, wait_s=wait_s))
+        locks.enter_context(DataFolder(data).publishing())
         base = open_snapshot(data)
         expect_own_catalog(base.manifest, catalog)
         manifest = _without(data, base, wanted, catalog, device, on_progress)
         del base  # or its generation would count as one that is read
-        _drop_unfinished(data / "building", frozenset(wanted))
-        others = [name for name in generations(data) if name != manifest.generation]
+        _drop_unfinished(DataFolder(data).building, frozenset(wanted))
+        others = [name for name in DataFolder(data).generations() if name != manifest.generation]
         holding = [name for name in others if _generation_holds(data, name, wanted)]
         removed = remove_generations(data, holding)
         purged = catalog.purge(wanted)
@@ -109,9 +114,9 @@ def _without(
         entry = segment.entry
         if holds and len(own):
             # Copied unseen, damage would get a checksum of its own.
-            compare_files(segment_folder(data, entry.name), entry.files)
+            compare_files(DataFolder(data).segment(entry.name), entry.files)
             written = prepare_segments(
-                data / "building" / "purge",
+                DataFolder(data).building / "purge",
                 kept_parts(segment, own),
                 like=base.manifest,
                 device=device,
@@ -126,7 +131,7 @@ def _without(
         change=change.number if change.previous == base.manifest.change else base.manifest.change,
         catalog=catalog.identity(),
     )
-    discard_folder(data / "building" / "purge")
+    discard_folder(DataFolder(data).building / "purge")
     return publish(data, manifest, [gone for _, gone in served])
 
 
@@ -137,7 +142,7 @@ def _generation_holds(data: Path, generation: str, wanted: Sequence[str]) -> boo
     except SnapshotCorruptError:
         return True
     hashes = np.array([hash64(paper_id) for paper_id in wanted], dtype=np.uint64)
-    return any(_segment_holds(segment_folder(data, entry.name), hashes) for entry in entries)
+    return any(_segment_holds(DataFolder(data).segment(entry.name), hashes) for entry in entries)
 
 
 def _segment_holds(folder: Path, hashes: np.ndarray) -> bool:

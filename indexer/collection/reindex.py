@@ -20,10 +20,10 @@ from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import BOUNDS, Bounds, BuildArguments, new_manifest
 from indexer.collection.changes import expect_catalog_of_served, readable_snapshot
 from indexer.collection.growth import NOTHING, NewSegment, grow, prepare_segments
-from indexer.collection.publishing import LOCK_WAIT_S
 from indexer.encoding.parts import EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
-from indexer.files.durable import discard_folder, storage_errors, writer_lock
+from indexer.files.data_folder import DataFolder, Work
+from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.kept import kept
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
@@ -59,9 +59,7 @@ def reindex_lock(data: Path) -> Iterator[None]:
 
     Raises BuildLockedError, StorageError.
     """
-    with storage_errors(data):
-        (data / "building").mkdir(parents=True, exist_ok=True)
-    with writer_lock(data / "building" / "reindex.lock"):
+    with DataFolder(data).working(Work.REINDEX):
         yield
 
 
@@ -204,7 +202,7 @@ def publish_prepared(
     while True:
         changed = catalog.changed_since(like.change)
         encoded, new = made_of(changed)
-        with storage_errors(data), writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+        with DataFolder(data).publishing():
             # What others publish they take from the catalog, so from here on nothing newer can be served.
             last, now = catalog.last_change(), catalog.changed_since(like.change)
             if now != changed:
@@ -228,4 +226,4 @@ def _hashes(segment: Segment) -> Iterator[str]:
 
 
 def _work(data: Path) -> Path:
-    return data / "building" / "reindex"
+    return DataFolder(data).work(Work.REINDEX)

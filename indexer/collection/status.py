@@ -10,8 +10,9 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import differing_papers, expect_own_catalog
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
-from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, segment_folder
+from indexer.snapshot.folder import current_generation, read_manifest, read_manifests
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from models.errors import SnapshotError
@@ -90,15 +91,15 @@ def status_of(data: Path, catalog: Catalog, place: str | Path) -> Status:
             quarantine=catalog.quarantine(manifest.models_key, limit=_NAMED),
             generations=tuple(_generations(data)),
             disk=Disk(
-                segments=_size(data / "segments"),
-                building=_size(data / "building"),
+                segments=_size(DataFolder(data).segments),
+                building=_size(DataFolder(data).building),
                 catalog=_catalog_size(place),
             ),
         )
 
 
 def _segment(data: Path, entry: SegmentEntry) -> SegmentStatus:
-    size = entry.size_in(segment_folder(data, entry.name))
+    size = entry.size_in(DataFolder(data).segment(entry.name))
     return SegmentStatus(entry.name, entry.n_papers, entry.n_deleted, entry.n_rows, entry.backend, size)
 
 

@@ -14,11 +14,12 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate
 from indexer.collection.changes import expect_own_catalog
 from indexer.collection.growth import NOTHING, NewSegment
-from indexer.collection.publishing import LOCK_WAIT_S, adopt_segment, clear_away, publish
+from indexer.collection.publishing import adopt_segment, clear_away, publish
 from indexer.encoding.parts import entry_in
-from indexer.files.durable import discard_folder, link_or_copy, storage_errors, writer_lock
+from indexer.files.data_folder import DataFolder, Work
+from indexer.files.durable import discard_folder, link_or_copy, storage_errors
 from indexer.files.kept import keep as keep_folder
-from indexer.snapshot.folder import compare_files, segment_folder
+from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import PAPERS
@@ -27,7 +28,7 @@ from models.checksums import digest_of, sha256_of
 from models.text.words import RULES
 from models.types import ProgressFn, unseen
 
-_OTHERS_AT_WORK: Final = ("corpus", "reindex", "changes", "merge")
+_OTHERS_AT_WORK: Final = (Work.CORPUS, Work.REINDEX, Work.CHANGES, Work.MERGE)
 _OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
 
 
@@ -45,12 +46,11 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
 
     Raises StorageError, SnapshotError; BuildLockedError where another process indexes, re-indexes or merges.
     """
-    schema = migrate(place)
+    schema, folder = migrate(place), DataFolder(data)
     with storage_errors(data), Catalog.open(place) as catalog, ExitStack() as locks:
-        (data / "building").mkdir(exist_ok=True)
-        for name in _OTHERS_AT_WORK:
-            locks.enter_context(writer_lock(data / "building" / f"{name}.lock"))
-        _drop_older_work(data / "building")
+        for work in _OTHERS_AT_WORK:
+            locks.enter_context(folder.working(work))
+        _drop_older_work(folder.building)
         base = open_snapshot(data, reread=False)
         expect_own_catalog(base.manifest, catalog)
         lacking = [segment.entry for segment in base.segments if not segment.has_words_of_today]
@@ -61,15 +61,15 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
         on_progress("Counting words", len(lacking), len(lacking))
         manifest = base.manifest
         if lacking or not manifest.catalog:
-            with writer_lock(data / "LOCK", wait_s=LOCK_WAIT_S):
+            with folder.publishing():
                 manifest = _swapped(data, with_words, catalog, keep)
-        discard_folder(data / "building" / "upgrade")
+        discard_folder(folder.work(Work.UPGRADE))
     return Upgraded(schema, len(lacking), manifest)
 
 
 def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
     """A segment with its words beside its files, which are linked, or copied where they cannot be."""
-    source = segment_folder(data, entry.name)
+    source = DataFolder(data).segment(entry.name)
 
     def write(target: Path) -> dict[str, Any]:
         compare_files(source, {PAPERS: entry.files[PAPERS]})
@@ -78,7 +78,9 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
         write_words(target / WORDS, target / PAPERS)
         return {**asdict(entry), "files": {**entry.files, WORDS: sha256_of(target / WORDS)}}
 
-    folder = data / "building" / "upgrade" / f"segment-{digest_of({**entry.files, 'rules': RULES})[:32]}"
+    folder = (
+        DataFolder(data).work(Work.UPGRADE) / f"segment-{digest_of({**entry.files, 'rules': RULES})[:32]}"
+    )
     return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NOTHING)
 
 

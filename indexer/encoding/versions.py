@@ -12,9 +12,10 @@ import numpy as np
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.encoding.parts import Encode, Part, kept_part, linked, refused_in
+from indexer.files.data_folder import DataFolder
 from indexer.files.kept import NOTE
 from indexer.files.notes import read_note
-from indexer.snapshot.folder import compare_files, segment_folder
+from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
@@ -133,7 +134,7 @@ class KnownVersions:
         entry = segment.entry
         if entry.name not in self._is_whole:
             try:
-                compare_files(segment_folder(self._data, entry.name), entry.files)
+                compare_files(DataFolder(self._data).segment(entry.name), entry.files)
                 self._is_whole[entry.name] = True
             except SnapshotCorruptError:
                 self._is_whole[entry.name] = False

@@ -1,24 +1,4 @@
-"""The data folder: paths of generations and segments, the served one, and checksums.
-
-DATA/
-  CURRENT                        the SHA-256 of the served generation's manifest and the generation's name,
-                                 swapped in one step; the name alone where an older Akin wrote it
-  LOCK                           held by whoever publishes
-  SECRET                         signs the service's cursors, made by it when first needed; mode 0600
-  catalog.sqlite3                papers as they were given, every version
-  building/corpus/               what an unfinished build encoded: indexer/encoding/parts.py, and segments of
-                                 it; corpus.lock held by whoever works on it
-  building/snapshot/             the generation that is being made
-  building/verified.json         files that were compared with their checksums, and what they were like then
-  building/merge/                segments that are being merged into one; merge.lock held by whoever does
-  building/changes/              the same of what the catalog holds and the served generation does not
-  building/reindex/              the same of a collection encoded anew
-  segments/000001/               papers, vectors and index, immutable: indexer/snapshot/segment.py
-  snapshots/000001/              one generation, immutable once it stands here
-    manifest.json                written last: encoder, segments, SHA-256 of every file and of itself; readers
-                                 hold a shared lock on it, so that nothing they read is cleared away
-    deleted-000001.npy           positions in segment 000001 of papers that are deleted or replaced, int64
-"""
+"""Which generation of a data folder is served, what its manifest says, and checksums of its files."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -28,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import replace_file, storage_errors
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.snapshot.verified import Verified, stamp_of
@@ -35,62 +16,20 @@ from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
 _COMPARED_AT_ONCE: Final = 4
-# Of six digits up to 999999, then of as many as it takes: one number has one name.
-_NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")
 _STATED: Final = re.compile(r"([0-9a-f]{64}) ([0-9]{6,})\n")
-
-
-def snapshot_folder(data: Path, generation: str) -> Path:
-    """Where a generation stands."""
-    return data / "snapshots" / generation
-
-
-def segment_folder(data: Path, name: str) -> Path:
-    """Where a segment stands."""
-    return data / "segments" / name
-
-
-def deleted_file(segment: str) -> str:
-    """The name of the file that holds the positions of a segment's deleted papers."""
-    return f"deleted-{segment}.npy"
-
-
-def numbered(folder: Path) -> list[str]:
-    """The generations or segments that stand in a folder, oldest first: in the order of their numbers."""
-    if not folder.is_dir():
-        return []
-    return sorted((child.name for child in folder.iterdir() if _NUMBER.fullmatch(child.name)), key=int)
-
-
-def next_name(folder: Path) -> str:
-    """The name of the next generation, or segment, in its folder; none is given twice while both stand."""
-    names = numbered(folder)
-    return f"{int(names[-1]) + 1 if names else 1:06d}"
-
-
-def generations(data: Path) -> list[str]:
-    """Every published generation of a data folder, oldest first."""
-    return numbered(data / "snapshots")
-
-
-def generations_before(data: Path, generation: str) -> list[str]:
-    """Those with a lower number than ``generation``, oldest first; none where that is no number."""
-    if not _NUMBER.fullmatch(generation):
-        return []
-    return [name for name in generations(data) if int(name) < int(generation)]
 
 
 def current_generation(data: Path) -> str:
     """The served generation; raises SnapshotMissingError, SnapshotCorruptError."""
     while True:
         with storage_errors(data):
-            if not (data / "CURRENT").is_file():
+            if not DataFolder(data).current.is_file():
                 raise SnapshotMissingError(
                     f"{data}: nothing is indexed here; run `akin index CORPUS --data {data}` first"
                 )
         pointer = _pointer(data)
         name = named_by_pointer(data)
-        if name in generations(data):
+        if name in DataFolder(data).generations():
             return name
         if _pointer(data) == pointer:  # else superseded and cleared away between one look and the next
             raise SnapshotMissingError(
@@ -116,8 +55,8 @@ def named_by_pointer(data: Path) -> str:
 
 def point_at(data: Path, generation: str) -> None:
     """Serve a generation from here on, in one step."""
-    digest = sha256_of(snapshot_folder(data, generation) / "manifest.json")
-    replace_file(data / "CURRENT", f"{digest} {generation}\n".encode())
+    digest = sha256_of(DataFolder(data).manifest(generation))
+    replace_file(DataFolder(data).current, f"{digest} {generation}\n".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +66,7 @@ class _Pointer:
 
 
 def _pointer(data: Path) -> _Pointer:
-    path = data / "CURRENT"
+    path = DataFolder(data).current
     with storage_errors(path):
         content = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     # The digest comes first, so that nothing cut short looks like what an older Akin wrote.
@@ -138,7 +77,7 @@ def _pointer(data: Path) -> _Pointer:
 
 def _is_damaged(data: Path, pointer: _Pointer) -> bool:
     """Whether a pointer goes to another manifest than it was written for, and that is whole."""
-    manifest = snapshot_folder(data, pointer.generation) / "manifest.json"
+    manifest = DataFolder(data).manifest(pointer.generation)
     with storage_errors(manifest):
         try:
             if not pointer.sha256 or pointer.sha256 == sha256_of(manifest):
@@ -151,7 +90,7 @@ def _is_damaged(data: Path, pointer: _Pointer) -> bool:
 
 def read_manifest(data: Path, generation: str) -> Manifest:
     """The manifest of a generation; raises SnapshotCorruptError."""
-    path = snapshot_folder(data, generation) / "manifest.json"
+    path = DataFolder(data).manifest(generation)
     with storage_errors(path):
         if not path.is_file():
             raise SnapshotCorruptError(f"{path}: missing; {REMEDY}")
@@ -164,7 +103,7 @@ def read_manifest(data: Path, generation: str) -> Manifest:
 def read_manifests(data: Path) -> list[tuple[str, Manifest | SnapshotError]]:
     """Every published generation, oldest first, with its manifest or why that cannot be read."""
     found: list[tuple[str, Manifest | SnapshotError]] = []
-    for name in generations(data):
+    for name in DataFolder(data).generations():
         try:
             found.append((name, read_manifest(data, name)))
         except SnapshotError as error:
@@ -183,8 +122,8 @@ def verify(
     manifest, verified = read_manifest(data, generation), Verified(data)
     for entry in manifest.segments:
         if not any(entry.is_same_as(other) for other in known):
-            compare_files(segment_folder(data, entry.name), entry.files, verified, reread=reread)
-    compare_files(snapshot_folder(data, generation), manifest.files, verified, reread=reread)
+            compare_files(DataFolder(data).segment(entry.name), entry.files, verified, reread=reread)
+    compare_files(DataFolder(data).snapshot(generation), manifest.files, verified, reread=reread)
     verified.save()
     return manifest
 

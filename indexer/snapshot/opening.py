@@ -9,15 +9,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int64
 
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
-from indexer.snapshot.folder import (
-    current_generation,
-    deleted_file,
-    read_manifest,
-    segment_folder,
-    snapshot_folder,
-    verify,
-)
+from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import REMEDY, Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
 from indexer.snapshot.snapshot import Snapshot
@@ -48,7 +42,7 @@ def open_snapshot(
         if name == superseded:
             break
     if lease is None:
-        raise SnapshotCorruptError(f"{snapshot_folder(data, name)}: no manifest.json; {REMEDY}")
+        raise SnapshotCorruptError(f"{DataFolder(data).snapshot(name)}: no manifest.json; {REMEDY}")
     try:
         snapshot = _opened(data, name, device, () if beside is None else beside.segments, reread=reread)
     except AkinError:
@@ -86,7 +80,7 @@ def served_snapshot(data: Path, *, beside: Snapshot | None = None) -> Snapshot |
 
     As ``open_snapshot`` without ``reread`` gives it.
     """
-    if not (data / "CURRENT").is_file():
+    if not DataFolder(data).current.is_file():
         return None
     if beside is not None and beside.generation == current_generation(data):
         return beside
@@ -98,7 +92,7 @@ def lease_generation(data: Path, generation: str) -> int | None:
 
     It holds a shared lock on the manifest; ``None`` where the generation is not there. Raises StorageError.
     """
-    path = snapshot_folder(data, generation) / "manifest.json"
+    path = DataFolder(data).manifest(generation)
     with storage_errors(path):
         try:
             descriptor = os.open(path, os.O_RDONLY)
@@ -127,11 +121,11 @@ def _opened(
 
 
 def _segment(data: Path, manifest: Manifest, entry: SegmentEntry, device: str) -> Segment:
-    folder = segment_folder(data, entry.name)
+    folder = DataFolder(data).segment(entry.name)
     return Segment(folder, entry, unit=manifest.encoder.unit, device=device, effort=manifest.effort)
 
 
 def _deleted(data: Path, generation: str, entry: SegmentEntry) -> Int64[np.ndarray, " n_deleted"]:
     if not entry.n_deleted:
         return np.empty(0, dtype=np.int64)
-    return np.asarray(np.load(snapshot_folder(data, generation) / deleted_file(entry.name)))
+    return np.asarray(np.load(DataFolder(data).deleted(generation, entry.name)))

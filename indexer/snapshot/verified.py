@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from indexer.files.data_folder import DataFolder
 from indexer.files.notes import read_note, write_note
 
-_FILE: Final = Path("building") / "verified.json"
 # A change within the resolution of the file system's clock could not be told: a file rests so long first.
 _RESTED_NS: Final = 2_000_000_000
 
@@ -24,7 +24,7 @@ class Verified:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._remembered: dict[str, list[object]] = read_note(data / _FILE).get("files", {})
+        self._remembered: dict[str, list[object]] = read_note(DataFolder(data).verified).get("files", {})
         self._is_new = False
 
     def holds(self, path: Path, sha256: str) -> bool:
@@ -46,10 +46,10 @@ class Verified:
 
     def save(self) -> None:
         """Keep it for the next process, of the files that are still there; not in a read-only folder."""
-        if self._is_new and (self._data / _FILE).parent.is_dir():
+        if self._is_new and DataFolder(self._data).building.is_dir():
             files = {name: seen for name, seen in self._remembered.items() if (self._data / name).is_file()}
             with suppress(OSError):
-                write_note(self._data / _FILE, {"files": files}, durable=False)
+                write_note(DataFolder(self._data).verified, {"files": files}, durable=False)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._data).as_posix()

@@ -14,8 +14,9 @@ from typing import Final
 
 import structlog
 
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
-from indexer.snapshot.folder import current_generation, generations, read_manifest, snapshot_folder
+from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator, load_annotator
@@ -95,7 +96,7 @@ class Engines:
         cls, settings: Settings, first: SearchEngine, cache: Cache, *, retry_s: float = USUAL.swap_retry_s
     ) -> "Engines":
         """Those of a service that begins with ``first``; they follow the data folder where it is one."""
-        if not (settings.data / "CURRENT").is_file():
+        if not DataFolder(settings.data).current.is_file():
             return cls(first, settings.data, reopen=None)
         return cls(first, settings.data, reopen=partial(_reopen, settings, cache), retry_s=retry_s)
 
@@ -162,7 +163,7 @@ class Engines:
     def _on_disk(self, digest: bytes) -> SearchEngine:
         """An older generation, as after a restart."""
         reopen = self._reopen
-        for generation in reversed(generations(self._data)) if reopen else ():
+        for generation in reversed(DataFolder(self._data).generations()) if reopen else ():
             with suppress(SnapshotError, StorageError):
                 if reopen and generation_digest(read_manifest(self._data, generation)) == digest:
                     return reopen(generation, self.current)
@@ -181,7 +182,7 @@ class Engines:
     def _pointed_at(self) -> _Target:
         name = current_generation(self._data)
         with storage_errors(self._data):
-            stat = (snapshot_folder(self._data, name) / "manifest.json").stat()
+            stat = DataFolder(self._data).manifest(name).stat()
         return name, stat.st_ino, stat.st_mtime_ns
 
 

@@ -14,8 +14,9 @@ from typing import BinaryIO, Final
 
 import structlog
 
+from indexer.files.data_folder import DataFolder
 from indexer.files.durable import storage_errors
-from indexer.snapshot.folder import generations, read_manifest, segment_folder, snapshot_folder
+from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.manifest import Manifest
 from models.errors import SnapshotError
 from service.collection.generations import Engines
@@ -156,7 +157,7 @@ class Scrub:
     def _generation_without(self) -> str | None:
         """The newest other generation that does without the damaged files."""
         served = self._engines.current.snapshot.generation
-        for name in reversed(generations(self._data)):
+        for name in reversed(DataFolder(self._data).generations()):
             with suppress(SnapshotError):
                 if name != served and self._damaged.isdisjoint(
                     files_of(self._data, read_manifest(self._data, name))
@@ -173,11 +174,10 @@ class Scrub:
 
 def files_of(data: Path, manifest: Manifest) -> list[_File]:
     """Every file of a generation but its manifest, which is in memory."""
-    own = [
-        _File(snapshot_folder(data, manifest.generation) / name, sha) for name, sha in manifest.files.items()
-    ]
+    folder = DataFolder(data)
+    own = [_File(folder.snapshot(manifest.generation) / name, sha) for name, sha in manifest.files.items()]
     return own + [
-        _File(segment_folder(data, segment.name) / name, sha)
+        _File(folder.segment(segment.name) / name, sha)
         for segment in manifest.segments
         for name, sha in segment.files.items()
     ]

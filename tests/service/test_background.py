@@ -11,7 +11,7 @@ import structlog
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import EncoderError, SnapshotMissingError, StorageError
 from models.interruption import check_interruption
 from service.access.api_keys import Keys

@@ -9,13 +9,8 @@ import akin
 from indexer.catalog.catalog import Catalog
 from indexer.collection.build import BOUNDS, Bounds, BuildArguments, BuildReport, build
 from indexer.encoding.parts import Encode
-from indexer.snapshot.folder import (
-    current_generation,
-    generations,
-    read_manifest,
-    segment_folder,
-    snapshot_folder,
-)
+from indexer.files.data_folder import DataFolder
+from indexer.snapshot.folder import current_generation, read_manifest
 from models.annotator import Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
@@ -101,9 +96,9 @@ def published_files(data: Path) -> dict[str, bytes]:
 
 def files_of(data: Path, generation: str) -> list[Path]:
     """Every file of a generation, those of its segments included."""
-    folders = [segment_folder(data, entry.name) for entry in read_manifest(data, generation).segments]
+    folders = [DataFolder(data).segment(entry.name) for entry in read_manifest(data, generation).segments]
     return sorted(
-        path for folder in [*folders, snapshot_folder(data, generation)] for path in folder.iterdir()
+        path for folder in [*folders, DataFolder(data).snapshot(generation)] for path in folder.iterdir()
     )
 
 
@@ -125,8 +120,8 @@ def collection(
 def written_before(data: Path, *fields: str) -> None:
     """Make a collection look as older versions wrote it: no such fields, and CURRENT but a name."""
     (data / "CURRENT").write_text((data / "CURRENT").read_text().split()[-1] + "\n")
-    for name in generations(data):
-        path = snapshot_folder(data, name) / "manifest.json"
+    for name in DataFolder(data).generations():
+        path = DataFolder(data).manifest(name)
         content = json.loads(path.read_bytes())
         for field in ("sha256", *fields):
             del content[field]
@@ -136,15 +131,15 @@ def written_before(data: Path, *fields: str) -> None:
 
 def renumbered(data: Path, number: str) -> None:
     """Make a collection of one generation and one segment look as if so many had been published before."""
-    (old,) = generations(data)
-    content = json.loads((snapshot_folder(data, old) / "manifest.json").read_bytes())
+    (old,) = DataFolder(data).generations()
+    content = json.loads(DataFolder(data).manifest(old).read_bytes())
     (segment,) = content["segments"]
-    segment_folder(data, segment["name"]).rename(segment_folder(data, number))
-    snapshot_folder(data, old).rename(snapshot_folder(data, number))
+    DataFolder(data).segment(segment["name"]).rename(DataFolder(data).segment(number))
+    DataFolder(data).snapshot(old).rename(DataFolder(data).snapshot(number))
     del content["sha256"]
     renamed = {**content, "generation": number, "segments": [{**segment, "name": number}]}
     sha256 = hashlib.sha256(json.dumps(renamed, sort_keys=True).encode()).hexdigest()
-    path = snapshot_folder(data, number) / "manifest.json"
+    path = DataFolder(data).manifest(number)
     path.write_text(json.dumps({**renamed, "sha256": sha256}, indent=1, sort_keys=True))
     (data / "CURRENT").write_text(f"{number}\n")  # as older versions wrote it
 

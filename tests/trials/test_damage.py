@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
-from indexer.snapshot.folder import current_generation, generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from models.encoder import load_encoder
 from models.errors import SnapshotCorruptError, SnapshotError
@@ -122,7 +123,7 @@ def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:
 def test_a_pointer_to_another_generation_is_found(data: Path) -> None:
     """One bit of CURRENT makes it name an older generation: refused, and mended by the name alone."""
     served = current_generation(data)
-    older = {name for name in generations(data) if name != served}
+    older = {name for name in DataFolder(data).generations() if name != served}
     pointer = (data / "CURRENT").read_bytes()
     assert older
     for name in older:

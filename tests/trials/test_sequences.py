@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact, merge
 from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
-from indexer.snapshot.folder import current_generation, generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.text.sentences import sentences_from_list
@@ -111,7 +112,7 @@ class Grown:
         compact(self.data, open_snapshot(self.data), device="cpu", keep=KEEP)
 
     def _roll_back(self) -> None:
-        known = [name for name in generations(self.data) if name in self._of]
+        known = [name for name in DataFolder(self.data).generations() if name in self._of]
         to = self._random.choice(known) if known else current_generation(self.data)
         with Catalog.open(self.data / CATALOG_FILE) as catalog:
             rollback(self.data, to, catalog=catalog)

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.growth import grow, prepare_segments
 from indexer.collection.merging import compact
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment_writer import KeptPart
 from models.encoder import Encoder

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Page as Tab
 from playwright.sync_api import Route, expect
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.app import create_app

@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from playwright.sync_api import expect
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet

@@ -26,7 +26,6 @@ from akin.cli.options import (
     TaggerFile,
 )
 from akin.cli.progress import show_progress
-from indexer.catalog.catalog import CATALOG_FILE
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import (
     KEEP,
@@ -41,6 +40,7 @@ from indexer.collection.build import (
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.files.data_folder import DataFolder
 from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
@@ -186,7 +186,7 @@ def _is_begun(data: Path) -> bool:
 
 def catalog_place(data: Path, url: str) -> str | Path:
     """The catalog that an option names, or that of a data folder."""
-    return url or data / CATALOG_FILE
+    return url or DataFolder(data).catalog
 
 
 def absolute(path: Path | None) -> str | None:

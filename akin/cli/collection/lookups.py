@@ -6,10 +6,10 @@ from pathlib import Path
 from rich.console import Group
 from rich.text import Text
 
-from indexer.corpus.lookup.found import LOOKUPS
 from indexer.corpus.lookup.look_up import LookupReport, look_up
 from indexer.corpus.lookup.polite import PoliteClient
 from indexer.corpus.read import CorpusReport
+from indexer.files.data_folder import DataFolder
 from models.types import ProgressFn
 
 _SHOWN = 20
@@ -20,7 +20,9 @@ def fetch(
 ) -> Group:
     """Look up what can be, and say what came of it."""
     with PoliteClient(contact=contact) as client:
-        report = look_up(corpora, data / LOOKUPS, client, format_name=format_name, on_progress=on_progress)
+        report = look_up(
+            corpora, DataFolder(data).lookups, client, format_name=format_name, on_progress=on_progress
+        )
     return _summary(report)
 
 

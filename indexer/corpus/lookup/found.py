@@ -14,7 +14,6 @@ from indexer.corpus.rows import RawPaper
 from indexer.files.cells import harmless
 from indexer.files.durable import replace_file, storage_errors
 
-LOOKUPS: Final = "lookups"  # the folder, below a data folder
 FOUND_FILE: Final = "found.jsonl"
 UNRESOLVED_FILE: Final = "unresolved.csv"
 _COLUMNS: Final = ("id", "title", "file", "line")

@@ -22,9 +22,10 @@ from akin.cli.app import app
 from akin.cli.options import Output
 from akin.cli.output import written
 from akin.client.responses.papers import Paper, PaperList
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import absorb
 from indexer.corpus.rows import RawPaper, to_paper
+from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
 from service.app import create_app

@@ -17,7 +17,7 @@ from shutil import copytree
 import pytest
 
 from akin.cli.serving.serve import _listen
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from service.access.api_keys import Keys, Scope
 from tests.support.builds import ROOT
 from tests.support.servers.patience import soon

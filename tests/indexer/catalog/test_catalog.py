@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event, select
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog, Change
+from indexer.catalog.catalog import Catalog, Change
 from indexer.catalog.tables import PaperRow
 from indexer.content_hash import content_hash
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import InputError, StorageError
 from models.types import Facet, Paper, Sentence
 from tests.support.builds import paper_in, papers_in

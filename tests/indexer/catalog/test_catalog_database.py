@@ -16,11 +16,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, event, inspect, text
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, applied, make, scripts
 from indexer.catalog.tables import Base
 from indexer.catalog.versions import changed_after
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import InputError, MissingPackageError, StorageError
 from models.types import Paper, Sentence
 from tests.support.builds import ROOT, paper_in

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP, BuildArguments
 from indexer.collection.changes import delete_papers
 from indexer.collection.reindex import prepare
+from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Facet, Paper, Sentence

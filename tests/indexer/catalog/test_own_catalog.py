@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
-from indexer.snapshot.folder import current_generation, generations, read_manifest
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import StorageError
@@ -74,7 +75,7 @@ def test_another_catalog_is_refused(data: Path, tmp_path: Path, command: str) ->
         fill(other)
         assert "--catalog" in refused(data, command, "--catalog", tmp_path / "other.sqlite3")
         assert (10, 1) == (other.last_change(), other.count())
-    assert (["000001", "000002"], "000002") == (generations(data), current_generation(data))
+    assert (["000001", "000002"], "000002") == (DataFolder(data).generations(), current_generation(data))
     assert not (tmp_path / "copy" / "CURRENT").exists()
 
 

@@ -9,13 +9,13 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
 from indexer.collection.build import KEEP, Bounds, BuildArguments
 from indexer.collection.changes import Absorbed, absorb, delete_papers
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.embed import embed
-from indexer.snapshot.folder import generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError, EncoderError, StorageError, WeightsError
@@ -203,7 +203,7 @@ def test_a_paper_that_fails_alone_publishes_nothing(data: Path, hashing: Encoder
     """No generation is made for it; later papers show, and it is tried no more."""
     add(data, [poison("bad")])
     last = absorbed(data, Refusing(hashing))
-    assert (["000001"], 20) == (generations(data), last.manifest.n_papers)
+    assert (["000001"], 20) == (DataFolder(data).generations(), last.manifest.n_papers)
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert catalog.last_change() == last.change
     add(data, [paper("good")])

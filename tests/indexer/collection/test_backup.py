@@ -15,11 +15,12 @@ from sqlalchemy import create_engine, make_url, text
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection import backup
 from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.folder import verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot

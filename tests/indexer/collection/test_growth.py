@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, Deletion, absorb, delete_papers
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import rollback
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.index.vector_index import build_index
-from indexer.snapshot.folder import current_generation, generations
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, PaperNotFoundError, SnapshotMissingError, StorageError
@@ -80,7 +81,7 @@ def test_what_is_there_already_makes_no_generation(data: Path) -> None:
         report.reading.unchanged,
         report.manifest.generation,
     )
-    assert ["000001"] == generations(data)
+    assert ["000001"] == DataFolder(data).generations()
 
 
 def test_a_paper_with_new_content_replaces_the_old_one(data: Path) -> None:
@@ -239,7 +240,7 @@ def test_what_others_published_meanwhile_is_not_taken_back(data: Path, hashing: 
         with Catalog.open(data / CATALOG_FILE) as catalog:
             catalog.add([paper_of("p3", "Older."), paper_of("w", "Whales.")])
         absorb_into(data, Interrupted(hashing, index))
-    since = [open_snapshot(data, generation) for generation in generations(data)[1:]]
+    since = [open_snapshot(data, generation) for generation in DataFolder(data).generations()[1:]]
     assert {"Newer"} == {snapshot.paper(snapshot.position("p3")).title for snapshot in since}
 
 
@@ -296,7 +297,7 @@ def test_what_was_undone_stays_undone(data: Path) -> None:
         assert "000003" == rollback(data, catalog=catalog).generation
         add(data, [*many_papers(70)[69:]])
         # The one that was undone goes first.
-        assert ["000002", "000003", "000005"] == generations(data)
+        assert ["000002", "000003", "000005"] == DataFolder(data).generations()
         assert "000003" == open_snapshot(data).manifest.base
         assert "000003" == rollback(data, catalog=catalog).generation
         assert "000002" == rollback(data, catalog=catalog).generation
@@ -313,7 +314,7 @@ def test_an_older_collection_rolls_back_as_before(data: Path) -> None:
     with Catalog.open(data / CATALOG_FILE) as catalog:
         assert "000002" == rollback(data, catalog=catalog).generation
     add(data, many_papers(63))
-    assert ["000001", "000002", "000004"] == generations(data)
+    assert ["000001", "000002", "000004"] == DataFolder(data).generations()
 
 
 def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
@@ -321,12 +322,12 @@ def test_old_generations_go_unless_somebody_reads_them(data: Path) -> None:
     read = open_snapshot(data)
     for i in range(6):
         add(data, many_papers(62 + i))
-    assert ["000001", "000005", "000006", "000007"] == generations(data)
+    assert ["000001", "000005", "000006", "000007"] == DataFolder(data).generations()
     assert "p5" == read.paper(5).id
     del read
     add(data, many_papers(70))
-    assert ["000006", "000007", "000008"] == generations(data)
-    snapshots = [open_snapshot(data, generation) for generation in generations(data)]
+    assert ["000006", "000007", "000008"] == DataFolder(data).generations()
+    snapshots = [open_snapshot(data, generation) for generation in DataFolder(data).generations()]
     named = {segment.entry.name for snapshot in snapshots for segment in snapshot.segments}
     assert named == {path.name for path in (data / "segments").iterdir()}
 
@@ -355,7 +356,7 @@ def test_papers_of_other_models_are_refused(data: Path, hashing: Encoder) -> Non
         build_quietly(corpus, data, other)
     with pytest.raises(EncoderMismatchError, match="--replace"):
         build_quietly(corpus, data, hashing, dtype="float32")
-    assert (0, ["000001"]) == (other.n_encoded, generations(data))
+    assert (0, ["000001"]) == (other.n_encoded, DataFolder(data).generations())
 
 
 def test_a_corpus_may_become_the_whole_collection(data: Path) -> None:

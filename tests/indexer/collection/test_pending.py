@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP, Bounds
 from indexer.collection.changes import absorb, differing_papers
 from indexer.collection.growth import grow
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder

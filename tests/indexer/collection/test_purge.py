@@ -10,12 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import CATALOG_FILE, Catalog, Purged
+from indexer.catalog.catalog import Catalog, Purged
 from indexer.collection.build import Bounds
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.purge import Purge, purge_papers
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.durable import writer_lock
-from indexer.snapshot.folder import generations, snapshot_folder, verify
+from indexer.snapshot.folder import verify
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BatchNotFoundError, BuildLockedError, StorageError
@@ -96,7 +97,7 @@ def test_nothing_below_the_folder_has_the_text_any_more(data: Path) -> None:
     done = purge(data, "p7")
     assert [] == places(data)
     assert (3, ("000002", "000003"), ()) == (done.n_versions, done.removed[-2:], done.leased)
-    assert [done.manifest.generation] == generations(data)
+    assert [done.manifest.generation] == DataFolder(data).generations()
     assert verify(data, done.manifest.generation).n_papers == 29
     snapshot = open_snapshot(data)
     assert others == {snapshot.paper(int(i)).id for i in snapshot.positions}
@@ -119,7 +120,7 @@ def test_only_segments_that_hold_it_are_written_anew(data: Path, hashing: Encode
     assert first.position("other") is None
     done = purge(data, "other")
     assert first.entry.name in [entry.name for entry in done.manifest.segments]
-    assert "000001" in generations(data)  # it never held that paper
+    assert "000001" in DataFolder(data).generations()  # it never held that paper
     assert 30 == done.manifest.n_papers
 
 
@@ -155,7 +156,7 @@ def test_a_generation_that_is_read_stays_and_is_named(data: Path) -> None:
 
 def test_a_damaged_generation_is_removed(data: Path) -> None:
     """What an older generation names cannot be known where its manifest is damaged: it goes."""
-    (snapshot_folder(data, "000002") / "manifest.json").write_text("{}")
+    DataFolder(data).manifest("000002").write_text("{}")
     assert "000002" in purge(data, "p7").removed
     assert [] == places(data)
 
@@ -192,9 +193,9 @@ def test_a_purged_paper_may_come_again(data: Path, hashing: Encoder) -> None:
 
 def test_ids_that_nobody_knows_change_nothing(data: Path) -> None:
     """No generation is made for them, and none is removed."""
-    before = generations(data)
+    before = DataFolder(data).generations()
     done = purge(data, "nobody", "")
-    assert (0, (), before) == (done.n_versions, done.removed, generations(data))
+    assert (0, (), before) == (done.n_versions, done.removed, DataFolder(data).generations())
 
 
 def test_the_catalog_forgets_all_versions(catalog_place: str | Path) -> None:

@@ -11,11 +11,12 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from evaluation.tasks.agreement import compare, overlap, rank_correlation
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import BOUNDS, KEEP, Bounds, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
-from indexer.snapshot.folder import current_generation, generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import Annotator
@@ -308,7 +309,7 @@ def test_another_catalog_is_refused(data: Path, tiny: Encoder, tmp_path: Path) -
         other.add([paper("one", "One.")])
         with pytest.raises(StorageError, match="--catalog"):
             prepared(data, tiny, other)
-    assert ["000001", "000002"] == generations(data)
+    assert ["000001", "000002"] == DataFolder(data).generations()
 
 
 def test_one_at_a_time(data: Path, tiny: Encoder, catalog: Catalog) -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.status import Status, status_of
-from indexer.snapshot.folder import snapshot_folder
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from models.encoder import Encoder
 from models.errors import StorageError
 from models.types import Paper, Sentence
@@ -70,7 +70,7 @@ def test_what_waits_is_counted_until_it_shows(data: Path) -> None:
 
 def test_a_generation_that_cannot_be_read_is_named(data: Path) -> None:
     """An older generation without its manifest is listed with what is wrong."""
-    (snapshot_folder(data, "000001") / "manifest.json").write_text("{}")
+    DataFolder(data).manifest("000001").write_text("{}")
     assert [True, False, False] == [bool(each.problem) for each in status(data).generations]
     assert "cannot be read" in run("status", "--data", data)
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import NEWEST, scripts
 from indexer.collection import upgrade as upgrading
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.upgrade import upgrade
-from indexer.snapshot.folder import generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.words.file import WORDS
 from models.checksums import digest_of
@@ -92,9 +92,9 @@ def test_an_older_collection_comes_to_todays_form(old: Path, today: Path) -> Non
 def test_a_second_upgrade_changes_nothing(old: Path) -> None:
     """Nor does one of a collection that is of today already."""
     upgrade(old, old / CATALOG_FILE, keep=KEEP)
-    before = generations(old)
+    before = DataFolder(old).generations()
     again = upgrade(old, old / CATALOG_FILE, keep=KEEP)
-    assert (NEWEST, 0, before) == (again.schema, 0, generations(old))
+    assert (NEWEST, 0, before) == (again.schema, 0, DataFolder(old).generations())
 
 
 def stopped(*_: object, **__: object) -> None:

@@ -54,7 +54,8 @@ from pathlib import Path
 from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.collection.backup import back_up
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.files.file_system import limits_of
 from models.errors import StorageError
 
@@ -96,7 +97,8 @@ def test_a_collection_on_a_read_only_file_system_is_read(tmp_path: Path, hashing
 _WRITTEN_ELSEWHERE = """
 import sys
 from pathlib import Path
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import StorageError
 
 try:

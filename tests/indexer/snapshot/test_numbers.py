@@ -4,21 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
 from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import compact
 from indexer.collection.publishing import clear_away, rollback
-from indexer.snapshot.folder import (
-    current_generation,
-    generations,
-    generations_before,
-    next_name,
-    numbered,
-    read_manifest,
-    verify,
-)
+from indexer.files.data_folder import CATALOG_FILE, DataFolder, next_name, numbered
+from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
@@ -54,8 +47,8 @@ def test_names_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
         (tmp_path / "snapshots" / name).mkdir(parents=True)
     assert ["000002", "999999", "1000000", "1000001"] == numbered(tmp_path / "snapshots")
     assert "1000002" == next_name(tmp_path / "snapshots")
-    assert ["000002", "999999"] == generations_before(tmp_path, "1000000")
-    assert [] == generations_before(tmp_path, "whatever CURRENT names")
+    assert ["000002", "999999"] == DataFolder(tmp_path).generations_before("1000000")
+    assert [] == DataFolder(tmp_path).generations_before("whatever CURRENT names")
 
 
 def test_a_collection_lives_on_past_a_million_publications(data: Path, hashing: Encoder) -> None:
@@ -66,11 +59,11 @@ def test_a_collection_lives_on_past_a_million_publications(data: Path, hashing: 
         assert "1000003" == delete_papers(data, ["p0"], catalog, keep=10).manifest.generation
     manifest = compact(data, open_snapshot(data), device="cpu", keep=10)
     assert "1000004" == manifest.generation == current_generation(data)
-    assert ["999998", *names, "1000003", "1000004"] == generations(data)
+    assert ["999998", *names, "1000003", "1000004"] == DataFolder(data).generations()
     assert int(manifest.segments[0].name) > 1_000_000
-    papers = [len(open_snapshot(data, name)) for name in generations(data)]
+    papers = [len(open_snapshot(data, name)) for name in DataFolder(data).generations()]
     assert [20, 21, 22, 23, 24, 23, 23] == papers
-    assert papers == [verify(data, name).n_papers for name in generations(data)]
+    assert papers == [verify(data, name).n_papers for name in DataFolder(data).generations()]
 
 
 def test_rolling_back_crosses_the_border_one_by_one(data: Path, hashing: Encoder) -> None:
@@ -89,13 +82,15 @@ def test_the_newest_remain_across_the_border(data: Path, hashing: Encoder) -> No
     """Clearing away keeps generations by their numbers, and every segment that one of them names."""
     for number in range(3):
         add(data, hashing, number, keep=KEEP)
-    assert ["999999", "1000000", "1000001"] == generations(data)
+    assert ["999999", "1000000", "1000001"] == DataFolder(data).generations()
     with Catalog.open(data / CATALOG_FILE) as catalog:
         rollback(data, "1000000", catalog=catalog)
     add(data, hashing, 9, keep=3)
-    assert ["999999", "1000000", "1000002"] == generations(data)
+    assert ["999999", "1000000", "1000002"] == DataFolder(data).generations()
     assert ["999999", "1000000"] == clear_away(data, keep=1)
-    named = {entry.name for name in generations(data) for entry in read_manifest(data, name).segments}
+    named = {
+        entry.name for name in DataFolder(data).generations() for entry in read_manifest(data, name).segments
+    }
     assert named == set(numbered(data / "segments"))
 
 
@@ -110,7 +105,7 @@ def test_a_backup_and_a_cursor_find_generations_past_the_border(
     add(data, hashing, 1)
     assert engines.follow()
     assert "1000000" == engines.current.snapshot.generation
-    for name in generations(data):
+    for name in DataFolder(data).generations():
         digest = generation_digest(read_manifest(data, name))
         assert name == engines.at(digest).snapshot.generation
     manifest = back_up(data, tmp_path / "copy", catalog=data / CATALOG_FILE)

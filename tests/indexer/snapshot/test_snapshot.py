@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
 from indexer.collection.publishing import rollback
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.durable import publish_folder, replace_file, storage_errors, writer_lock
 from indexer.snapshot.columns import Columns, allowed_papers, papers_to_table
-from indexer.snapshot.folder import (
-    current_generation,
-    generations,
-    read_manifest,
-    snapshot_folder,
-    verify,
-)
+from indexer.snapshot.folder import current_generation, read_manifest, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
@@ -168,7 +163,7 @@ def test_another_encoder_is_refused(hashed_snapshot: Snapshot) -> None:
 def test_rollback_serves_the_previous_generation(data: Path) -> None:
     """After two builds, rollback goes back one, then has nowhere to go; --to goes forward again."""
     build_quietly(DEMO_CORPUS, data, load_encoder("hashing"), limit=10, replace=True)
-    assert (["000001", "000002"], "000002") == (generations(data), current_generation(data))
+    assert (["000001", "000002"], "000002") == (DataFolder(data).generations(), current_generation(data))
     assert "000001" == go_back(data).generation == open_snapshot(data).generation
     with pytest.raises(SnapshotMissingError, match="000002"):
         go_back(data)
@@ -188,7 +183,7 @@ def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
     """A format version this code does not know is refused even with a right checksum."""
     manifest = read_manifest(data, "000001")
     object.__setattr__(manifest, "format_version", 99)
-    (snapshot_folder(data, "000001") / "manifest.json").write_bytes(manifest.to_json())
+    DataFolder(data).manifest("000001").write_bytes(manifest.to_json())
     with pytest.raises(SnapshotCorruptError, match="99"):
         open_snapshot(data)
 
@@ -196,7 +191,7 @@ def test_a_manifest_of_a_later_format_is_refused(data: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"[]", b"null", b"{}", b'{"sha256": 1}', b"\xff", b"[" * 100_000])
 def test_a_file_that_is_no_manifest_is_refused(data: Path, content: bytes) -> None:
     """Anything but a manifest in manifest.json raises SnapshotCorruptError."""
-    (snapshot_folder(data, "000001") / "manifest.json").write_bytes(content)
+    DataFolder(data).manifest("000001").write_bytes(content)
     with pytest.raises(SnapshotCorruptError):
         open_snapshot(data)
 
@@ -242,13 +237,15 @@ def test_a_generation_cleared_away_while_it_is_looked_up_is_no_failure(
     publish_without(data, "demo:p00-m00")
     left = ["demo:p00-m01", "demo:p00-m02"]
 
-    def others_publish(data: Path) -> list[str]:
+    generations = DataFolder.generations
+
+    def others_publish(folder: DataFolder) -> list[str]:
         published, left[:] = left[:], []
         for paper_id in published:
             publish_without(data, paper_id)
-        return generations(data)
+        return generations(folder)
 
-    monkeypatch.setattr("indexer.snapshot.folder.generations", others_publish)
+    monkeypatch.setattr(DataFolder, "generations", others_publish)
     assert "000004" == reopen(data, beside=first).generation
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot import folder
 from indexer.snapshot.folder import verify
 from indexer.snapshot.opening import open_snapshot

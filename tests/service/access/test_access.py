@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.errors import InputError
 from service.access.api_keys import Keys, Scope

@@ -9,8 +9,9 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate, scripts
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import InputError, StorageError
 from service.access.api_keys import ApiKey, Keys, Scope, matching
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from structlog.testing import capture_logs
 
+from indexer.files.data_folder import SECRET_FILE
 from models.errors import CursorError, StorageError
 from models.transport import Scorer
 from models.types import Facet, Filters, Paper, Sentence
@@ -20,7 +21,7 @@ from service.api.schemas.base import MAX_CURSOR_CHARS
 from service.collection.cursors import Cursors
 from service.search.aspect import Aspect, Contrast
 from service.search.query import Page, SearchQuery, Seed, Stretch, stretches
-from service.secret import SECRET_FILE, Secret, read_secret
+from service.secret import Secret, read_secret
 from service.settings import Settings
 
 CURSORS = Cursors(Secret(b"k" * 32, shared=True))

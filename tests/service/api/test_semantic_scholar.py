@@ -10,7 +10,7 @@ from semanticscholar import SemanticScholar
 from semanticscholar.Paper import Paper
 from semanticscholar.SemanticScholarException import BadQueryParametersException, ObjectNotFoundException
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from models.errors import OverloadedError
 from service.access.api_keys import Keys, Scope

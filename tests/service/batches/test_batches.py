@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.catalog.catalog import CATALOG_FILE
-from indexer.snapshot.folder import generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import StorageError
@@ -558,7 +557,7 @@ def test_what_waiting_batches_need_is_not_cleared_away(data: Path, monkeypatch: 
         def is_cleared() -> bool:
             """Whether nothing is kept for them any more: publishing clears it away."""
             publish(client, next(numbers))
-            return not {"000001", "000002"} & set(generations(data))
+            return not {"000001", "000002"} & set(DataFolder(data).generations())
 
         soon(is_cleared)
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP, BuildArguments, build
 from indexer.collection.reindex import prepare, publish_prepared
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.annotator import load_annotator
 from models.errors import SnapshotCorruptError

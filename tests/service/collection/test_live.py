@@ -15,12 +15,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 import akin
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.changes import delete_papers
 from indexer.collection.growth import grow
 from indexer.collection.publishing import rollback
-from indexer.snapshot.folder import current_generation, generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.snapshot.folder import current_generation
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
@@ -249,7 +250,7 @@ def test_a_service_keeps_as_many_generations_as_it_is_told(data: Path) -> None:
         for number in range(5):
             client.post("/v1/papers", json={"papers": [{**WHALES, "id": f"w{number}"}]})
             soon(lambda number=number: is_there(client, f"w{number}"))  # type: ignore[misc]  # bound at once
-    assert ["000002", "000003", "000004", "000005", "000006"] == generations(data)[-5:]
+    assert ["000002", "000003", "000004", "000005", "000006"] == DataFolder(data).generations()[-5:]
 
 
 def test_an_older_catalog_takes_no_papers(client: TestClient, data: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from fastapi.testclient import TestClient
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import EncoderError
 from service.access.api_keys import Keys, Scope
 from service.app import create_app

@@ -10,7 +10,7 @@ import pytest
 from defusedxml import ElementTree
 from fastapi.testclient import TestClient
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope

@@ -54,7 +54,7 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 @pytest.fixture(params=["sqlite", "postgresql"])
 def catalog_place(request: pytest.FixtureRequest, tmp_path: Path) -> str | Path:
     """Where an empty catalog may be made: a file, then a PostgreSQL database."""
-    from indexer.catalog.catalog import CATALOG_FILE
+    from indexer.files.data_folder import CATALOG_FILE
 
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgres_url"))

@@ -21,14 +21,14 @@ import orjson
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.build import BOUNDS, Bounds, BuildArguments, build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact
 from indexer.collection.merging import merge as merge_tiers
 from indexer.collection.publishing import rollback
 from indexer.content_hash import content_hash
-from indexer.snapshot.folder import generations
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.types import Paper, Sentence
@@ -214,7 +214,7 @@ def _look(data: Path, before: State, operation: str, *, done: bool, whole: bool)
         return "something acknowledged was lost, or came back"
     if finally_there not in allowed:
         return "only a part of the change was made"
-    if manifest.generation not in generations(data):
+    if manifest.generation not in DataFolder(data).generations():
         return "the served generation is not there"
     return ""
 
@@ -232,7 +232,7 @@ def expected_after(before: State, data: Path, operation: str) -> State:
     elif operation == "delete":
         del after["p8"], after["p31"]
     elif operation == "rollback":
-        earlier = sorted(generations(data))
+        earlier = sorted(DataFolder(data).generations())
         served = "000004"  # that of the template
         return state_of(open_snapshot(data, max(name for name in earlier if name < served)))
     return after

@@ -8,12 +8,13 @@ from typing import Any
 
 import orjson
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
 from indexer.collection.build import BuildArguments
 from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
 from indexer.content_hash import content_hash
-from indexer.snapshot.folder import generations, numbered, read_manifest
+from indexer.files.data_folder import CATALOG_FILE, DataFolder, numbered
+from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import papers_in
@@ -108,7 +109,9 @@ def _looked_at(scratch: Path, command: str) -> dict[str, Any]:
 def _look(data: Path, served: Path) -> dict[str, State | Sequence[str]]:
     with Catalog.open(served / CATALOG_FILE) as catalog:
         in_catalog = {paper.id: content_hash(paper) for paper in papers_in(catalog).values()}
-    named = {entry.name for name in generations(data) for entry in read_manifest(data, name).segments}
+    named = {
+        entry.name for name in DataFolder(data).generations() for entry in read_manifest(data, name).segments
+    }
     kept = {"verified.json"}  # what was compared with its checksums: it stays
     left = [
         path for path in (data / "building").rglob("*") if path.suffix != ".lock" and path.name not in kept

@@ -18,12 +18,13 @@ import httpx
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.cluster import connect
 from indexer.collection.build import Bounds
 from indexer.collection.changes import delete_papers
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import Part
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.types import Facet, Filters

@@ -17,9 +17,10 @@ from alembic.config import Config
 from fastapi.testclient import TestClient
 from sqlalchemy import event, select, text
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import Database
 from indexer.catalog.migrations import migrate, scripts
+from indexer.files.data_folder import CATALOG_FILE
 from models.errors import StorageError
 from models.interruption import however_long, most_silent_s, silent_at_most
 from models.types import Paper, Sentence

@@ -11,8 +11,9 @@ import numpy as np
 import orjson
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
 from indexer.collection.changes import delete_papers
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from starlette.datastructures import QueryParams
 
-from indexer.catalog.catalog import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE
 from models.encoder import Encoder
 from models.types import Facet
 from service.access.api_keys import Keys, Scope

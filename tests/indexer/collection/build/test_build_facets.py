@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.collection.build import Bounds
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.collection.build import BuildArguments, build
-from indexer.snapshot.folder import generations
+from indexer.files.data_folder import DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from models.errors import BrokenRowError, BuildLockedError, CorpusError, EncoderError, StorageError
@@ -70,7 +71,7 @@ def test_a_broken_row_is_fatal_when_asked(tmp_path: Path, hashing: Encoder) -> N
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), ODD_ROWS[0][1]])
     with pytest.raises(BrokenRowError, match=r"c\.jsonl:4: "):
         build_quietly(corpus, tmp_path / "data", hashing, on_error="fail")
-    assert [] == generations(tmp_path / "data")
+    assert [] == DataFolder(tmp_path / "data").generations()
 
 
 def test_long_and_foreign_abstracts_are_indexed_and_counted(tmp_path: Path, minilm: Encoder) -> None:
@@ -134,7 +135,7 @@ def test_an_unusable_corpus_is_an_error(tmp_path: Path, hashing: Encoder) -> Non
     ):
         with pytest.raises(error, match=path.name):
             build_quietly(path, tmp_path / "data", hashing)
-    assert [] == generations(tmp_path / "data")
+    assert [] == DataFolder(tmp_path / "data").generations()
 
 
 class Broken(Counting):

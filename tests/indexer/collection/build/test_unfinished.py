@@ -6,7 +6,8 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from indexer.catalog.catalog import CATALOG_FILE, Catalog
+from indexer.catalog.catalog import Catalog
+from indexer.files.data_folder import CATALOG_FILE
 from indexer.collection.build import KEEP, Bounds, BuildArguments
 from indexer.collection.changes import absorb
 from indexer.collection.reindex import prepare, publish_prepared
