@@ -6,6 +6,7 @@ was encoded before an interruption stays in ``DATA/building/corpus`` until it is
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replaced
 from itertools import islice
@@ -24,7 +25,7 @@ from indexer.collection.changes import (
 )
 from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
 from indexer.collection.merging import compact, merge
-from indexer.collection.publishing import remove_generations
+from indexer.collection.publishing import publishing, remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
@@ -35,7 +36,8 @@ from indexer.encoding.versions import (
     none_encoded,
 )
 from indexer.files.data_folder import DataFolder, Work
-from indexer.files.durable import discard_folder, storage_errors, writer_lock
+from indexer.files.durable import discard_folder, storage_errors
+from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
@@ -48,6 +50,7 @@ from models.types import EncoderSpec, Precision, ProgressFn, Unit
 
 KEEP: Final = 3  # generations
 PUBLISH_EVERY: Final = 50_000  # papers
+_PUBLISHED: Final = "published.json"  # the segments of a load that is published bit by bit
 # What a collection keeps, however papers come into it later.
 _OF_COLLECTION: Final = ("encoder", "backend", "dtype", "precision", "tagger", "functions")
 _NO_MORE: Final = 2**31 - 1  # keys
@@ -181,20 +184,20 @@ def build(
     """
     started = time.perf_counter()
     check_backend(arguments.backend, arguments.device)
-    with storage_errors(data):
-        (data / "building").mkdir(parents=True, exist_ok=True)
-        with (
-            writer_lock(data / "building" / "corpus.lock"),
-            _open_catalog(data, catalog or DataFolder(data).catalog) as papers,
-        ):
-            expect_catalog_of_served(data, papers)
-            like = new_manifest(annotator, arguments)
-            encode = encode or EncodeHere(annotator)
-            load = _Load(data, papers, annotator, encode, arguments, replace, keep, bounds, on_progress, like)
-            reading = load.stage(corpora)
-            load.publish_all(reading.n_papers)
-            manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)
-            discard_folder(load.work)
+    folder = DataFolder(data)
+    with (
+        storage_errors(data),
+        folder.working(Work.CORPUS),
+        _open_catalog(data, catalog or folder.catalog) as papers,
+    ):
+        expect_catalog_of_served(data, papers)
+        like = new_manifest(annotator, arguments)
+        encode = encode or EncodeHere(annotator)
+        load = _Load(data, papers, annotator, encode, arguments, replace, keep, bounds, on_progress, like)
+        reading = load.stage(corpora)
+        load.publish_all(reading.n_papers)
+        manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)
+        discard_folder(load.work)
     return BuildReport(
         manifest=manifest,
         reading=reading,
@@ -243,8 +246,8 @@ class _Load:
     def publish_all(self, n_papers: int) -> None:
         """Encode and publish what is staged, then merge the segments that came of it."""
         known = readable_snapshot(self.data)
-        added: set[str] = set()
-        n_publications = 0
+        note = read_note(self.work / _PUBLISHED)  # of a run that was interrupted
+        added = {*note["segments"]} if note.get("load") == self.key else set()
         waiting: tuple[QuarantinedPaper, ...] = ()
         for some, up_to in self._portions():
             encoded = encode_versions(
@@ -261,14 +264,15 @@ class _Load:
             waiting = () if encoded.parts or self._base() is not None else encoded.quarantined
             if waiting:
                 continue
-            added |= self._publish(encoded, up_to)
-            n_publications += 1
+            if new := self._publish(encoded, up_to):
+                added |= new
+                write_note(self.work / _PUBLISHED, {"load": self.key, "segments": sorted(added)})
             self._note(encoded)
             for folder in encoded.emptied:
                 discard_folder(folder)
         if waiting:
             raise none_encoded(waiting)
-        if n_publications > 1:
+        if len(added) > 1:
             self._join(added)
 
     def _portions(self) -> Iterator[tuple[Iterable[Version], int]]:
@@ -290,21 +294,40 @@ class _Load:
             most_rows=self.bounds.most_rows,
             on_progress=self.on_progress,
         )
-        with DataFolder(self.data).publishing():
-            base = self._base()
+        base = self._base()
+        change = self.catalog.publish(self.key, up_to, replace=self.replace)
+        encoded.note(self.catalog, self.like.models_key)
+        if not new:
+            return set()
+        with self._publishing(base) as base:
             like = self.like if base is None else base.manifest
-            change = self.catalog.publish(self.key, up_to, replace=self.replace)
-            encoded.note(self.catalog, like.models_key)
-            # What others changed before is pending, and stays so.
-            shown = change.number if self.replace or change.previous == like.change else like.change
-            if not new:
-                return set()
-            like = replaced(like, change=shown, catalog=self.catalog.identity())
-            manifest = grow(self.data, base, new, like=like, keep=self.keep)
+            # What others changed since is pending, and stays so; what they deleted shows no more.
+            newer = self.catalog.changed_since(change.number)
+            new = [each.without(newer) for each in new] if newer else new
+            deleted = [key for key, digest in newer.items() if digest is None]
+            # What they changed before is pending, too.
+            shows_all = self.replace or change.previous <= like.change
+            like = replaced(
+                like,
+                change=max(change.number, like.change) if shows_all else like.change,
+                catalog=self.catalog.identity(),
+            )
+            manifest = grow(self.data, base, new, deleted=deleted, like=like, keep=self.keep)
         n_before = 0 if base is None else len(base)
         self.n_replaced += encoded.n_papers + n_before - manifest.n_papers
         before = set() if base is None else {segment.entry.name for segment in base.segments}
         return {entry.name for entry in manifest.segments} - before
+
+    @contextmanager
+    def _publishing(self, base: Snapshot | None) -> Iterator[Snapshot | None]:
+        """Hold the lock without which nothing is published, and what is added to, which was ``base``."""
+        if base is None:
+            with DataFolder(self.data).publishing():
+                yield self._base()
+            return
+        with publishing(self.data, base) as now:
+            _expect_same_models(now.manifest, self.annotator, self.arguments)
+            yield now
 
     def _base(self) -> Snapshot | None:
         """What is added to, made with the same models; none where all is replaced."""

@@ -12,10 +12,11 @@ from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import grow, prepare_segments
+from indexer.collection.publishing import publishing
 from indexer.encoding.parts import EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
-from indexer.files.durable import discard_folder
+from indexer.files.durable import discard_folder, storage_errors
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
@@ -60,33 +61,35 @@ def absorb(
     folder = DataFolder(data)
     with folder.working(Work.CHANGES, wait_s=wait_s):
         while True:
-            # Not while others publish: what they add is in the catalog already, and soon served.
-            with folder.publishing():
-                base = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
-                expect_models(base.manifest, annotator)
-                last = expect_own_catalog(base.manifest, catalog)
-                differing = differing_papers(catalog, base, since, most=at_once)
+            read = served_snapshot(data, beside=base) or open_snapshot(data, reread=False)
+            expect_models(read.manifest, annotator)
+            last = expect_own_catalog(read.manifest, catalog)
+            differing = differing_papers(catalog, read, since, most=at_once)
+            with publishing(data, read) as served:
+                if served is not read:  # others published: what they add was in the catalog before
+                    base = served
+                    continue
             if not differing:
                 _tidy(data, catalog)
-                return Absorbed(base.manifest, last)
-            read = base
+                return Absorbed(read.manifest, last)
             encoded = _encoded(data, catalog, differing, annotator, read, on_progress)
             encoded.note(catalog, read.manifest.models_key)
             new = prepare_segments(_work(data), encoded.parts, like=read.manifest, device="cpu")
-            with folder.publishing():
-                base = served_snapshot(data, beside=read) or read
-                newer = catalog.changed_since(last)
-                overtaken = base is not read and newer.keys() & differing.keys()
-                if overtaken or not base.manifest.is_made_like(read.manifest):
+            with publishing(data, read) as served:
+                now = catalog.current_hashes(differing)
+                is_outdated = any(now.get(key) != digest for key, digest in differing.items())
+                if (served is not read and is_outdated) or not served.manifest.is_made_like(read.manifest):
+                    base = served
                     continue  # what was read may be older than what is served by now
-                manifest = base.manifest
+                manifest = served.manifest
                 is_last = len(differing) < at_once
-                if differing_papers(catalog, base, since, most=1):  # no other process did the same
-                    deleted = [key for key, digest in (*differing.items(), *newer.items()) if not digest]
+                if differing_papers(catalog, served, since, most=1):  # no other process did the same
+                    deleted = [key for key, digest in differing.items() if not digest or key not in now]
                     change = max(last, manifest.change) if is_last else manifest.change
                     like = replace(manifest, change=change, catalog=catalog.identity())
                     new = [each.without(deleted) for each in new]
-                    manifest = grow(data, base, new, deleted=deleted, like=like, keep=keep)
+                    manifest = grow(data, served, new, deleted=deleted, like=like, keep=keep)
+            base = served
             if is_last:
                 _tidy(data, catalog)
                 return Absorbed(manifest, last)
@@ -142,8 +145,7 @@ def delete_papers(data: Path, paper_ids: Sequence[str], catalog: Catalog, *, kee
     Raises StorageError, BuildLockedError, SnapshotError.
     """
     wanted = dict.fromkeys(paper_ids)
-    with DataFolder(data).publishing():
-        base = open_snapshot(data, reread=False)
+    with storage_errors(data), publishing(data, open_snapshot(data, reread=False)) as base:
         expect_own_catalog(base.manifest, catalog)
         held = catalog.holding(wanted)
         there = {key: None for key in wanted if key in held or base.find(key) is not None}

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.collection.growth import MOST_ROWS, NewSegment, adopted, prepare_segments
-from indexer.collection.publishing import clear_away, publish
+from indexer.collection.publishing import clear_away, publish, publishing
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder
 from indexer.snapshot.folder import compare_files
@@ -121,15 +121,16 @@ def compact(
     most_rows: int = MOST_ROWS,
     device: str,
     keep: int,
+    wait_s: float = 0.0,
     on_progress: ProgressFn = unseen,
 ) -> Manifest:
     """Merge all segments of ``base``, or those with these names, into few without what is deleted.
 
     Those that come meanwhile stay. Where nothing is to be merged, ``base`` stays; what a killed merge left
-    goes all the same. Raises as ``merge``.
+    goes all the same. Raises as ``merge``, where another process still merges after ``wait_s`` seconds.
     """
     wanted = frozenset(segment.entry.name for segment in base.segments) if names is None else frozenset(names)
-    with _alone(data):
+    with _alone(data, wait_s):
         while run := next(_loose(base, wanted, most_rows), None):
             _merge(data, base, run, device, keep, on_progress, most_rows)
             base = open_snapshot(data, beside=base, reread=False)
@@ -154,9 +155,9 @@ def _loose(snapshot: Snapshot, names: Collection[str], most_rows: int) -> Iterat
 
 
 @contextmanager
-def _alone(data: Path) -> Iterator[None]:
+def _alone(data: Path, wait_s: float = 0.0) -> Iterator[None]:
     """Keeps others from merging, and tidies up; raises BuildLockedError where others merge, StorageError."""
-    with DataFolder(data).working(Work.MERGE):
+    with DataFolder(data).working(Work.MERGE, wait_s=wait_s):
         yield
         discard_folder(DataFolder(data).work(Work.MERGE))  # also what was left by a merge that was killed
 
@@ -192,8 +193,7 @@ def _merge(
         on_progress=on_progress,
     )
     published = None
-    with DataFolder(data).publishing():
-        now = open_snapshot(data, beside=base, reread=False)
+    with publishing(data, base) as now:
         first = _place(now, chosen)
         deleted = None if first is None else _deleted_since(now, first, taken)
         if first is not None and deleted is not None:

@@ -6,8 +6,8 @@ Whoever calls these holds the writer's lock.
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,17 +17,35 @@ import numpy as np
 from jaxtyping import Int64
 
 from indexer.catalog.catalog import Catalog
-from indexer.files.data_folder import DataFolder, deleted_file, next_name, numbered
+from indexer.files.data_folder import DataFolder, deleted_file, discard, next_name, numbered
 from indexer.files.durable import publish_folder, storage_errors, sync, write_array
 from indexer.files.kept import NOTE
 from indexer.snapshot.folder import current_generation, named_by_pointer, point_at, read_manifest
 from indexer.snapshot.manifest import Manifest, SegmentEntry
-from indexer.snapshot.opening import open_snapshot
+from indexer.snapshot.opening import open_snapshot, served_snapshot
+from indexer.snapshot.snapshot import Snapshot
 from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
-_DISCARDED = ".discarded"
+_TRIES: Final = 5
 _ROLLBACK_WAIT_S: Final = 60.0  # the same of a rollback
+
+
+@contextmanager
+def publishing(data: Path, beside: Snapshot) -> Iterator[Snapshot]:
+    """Hold the lock without which nothing is published, and what is served then; ``beside`` was before.
+
+    Files are opened and compared with their checksums while others may publish; only where these do so again
+    and again are the last of them read under the lock. Raises BuildLockedError, StorageError, SnapshotError.
+    """
+    for _ in range(_TRIES):
+        beside = served_snapshot(data, beside=beside) or beside
+        with DataFolder(data).publishing():
+            if current_generation(data) == beside.generation:
+                yield beside
+                return
+    with DataFolder(data).publishing():
+        yield served_snapshot(data, beside=beside) or beside
 
 
 def adopt_segment(data: Path, prepared: Path, entry: SegmentEntry) -> SegmentEntry:
@@ -108,11 +126,8 @@ def remove_generations(data: Path, names: Collection[str]) -> list[str]:
     """
     with storage_errors(data):
         shutil.rmtree(DataFolder(data).next_snapshot, ignore_errors=True)
-        # First: what an earlier one left in the way would keep others from being taken out of theirs.
-        _sweep(data)
         removed = [name for name in names if _discard_unread(data, name)]
         _discard_unnamed_segments(data)
-        _sweep(data)
     return removed
 
 
@@ -128,12 +143,6 @@ def _base(data: Path, generation: str) -> str | None:
     return base if base in earlier else None
 
 
-def _sweep(data: Path) -> None:
-    for folder in (DataFolder(data).snapshots, DataFolder(data).segments):
-        for child in folder.glob(f"*{_DISCARDED}"):
-            shutil.rmtree(child)
-
-
 def _discard_unread(data: Path, generation: str) -> bool:
     """Takes a generation out of its place, unless somebody holds a lock on its manifest."""
     folder = DataFolder(data).snapshot(generation)
@@ -141,11 +150,11 @@ def _discard_unread(data: Path, generation: str) -> bool:
         # For writing: an exclusive lock on a file system of the network needs it.
         descriptor = os.open(folder / "manifest.json", os.O_RDWR)
     except FileNotFoundError:
-        _discard(folder)  # damaged: nobody can read it
+        discard(folder)  # damaged: nobody can read it
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _discard(folder)
+        discard(folder)
     except BlockingIOError:
         return False
     finally:
@@ -162,12 +171,7 @@ def _discard_unnamed_segments(data: Path) -> None:
             return  # what it names is not known: better too much is kept
     for name in numbered(DataFolder(data).segments):
         if name not in named:
-            _discard(DataFolder(data).segment(name))
-
-
-def _discard(folder: Path) -> None:
-    """In one step out of sight, so that a crash leaves nothing that could be taken for it."""
-    folder.rename(folder.with_name(folder.name + _DISCARDED))
+            discard(DataFolder(data).segment(name))
 
 
 def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest:
@@ -178,28 +182,24 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
     not that of the collection.
     """
-    if not DataFolder(data).generations():
-        current_generation(data)  # says that nothing is indexed here
-    with DataFolder(data).publishing(wait_s=_ROLLBACK_WAIT_S):
-        known = DataFolder(data).generations()
-        served = named_by_pointer(data)
+    folder = DataFolder(data)
+    with storage_errors(data):
+        known = folder.generations()
+        served = named_by_pointer(data) if known else current_generation(data)  # says that nothing is there
         target = to or _base(data, served)
         if target is None or target not in known:
             raise SnapshotMissingError(
                 f"{data}: no generation {to or 'before ' + repr(served)} to go back to; "
                 f"known: {', '.join(known) or 'none'}"
             )
-        snapshot = open_snapshot(data, target)
-        manifests = [snapshot.manifest]
-        with suppress(SnapshotError):  # what is served may be damaged
-            manifests.append(read_manifest(data, served))
-        for manifest in manifests:
-            manifest.expect_catalog(catalog.identity(), catalog.last_change())
-        catalog.restore(
-            {
-                paper_id: snapshot.content_hash(paper_id)
-                for paper_id in catalog.changed_since(snapshot.manifest.change)
-            }
-        )
-        point_at(data, target)
+        snapshot = open_snapshot(data, target)  # it stays as long as it is open
+        with folder.publishing(wait_s=_ROLLBACK_WAIT_S):
+            manifests = [snapshot.manifest]
+            with suppress(SnapshotError):  # what is served may be damaged
+                manifests.append(read_manifest(data, named_by_pointer(data)))
+            for manifest in manifests:
+                manifest.expect_catalog(catalog.identity(), catalog.last_change())
+            changed = catalog.changed_since(snapshot.manifest.change)
+            catalog.restore({paper_id: snapshot.content_hash(paper_id) for paper_id in changed})
+            point_at(data, target)
     return snapshot.manifest

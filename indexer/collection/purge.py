@@ -8,7 +8,7 @@ the same call again goes on: it looks for the papers wherever they may be, delet
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,17 +16,15 @@ import numpy as np
 import pyarrow as pa
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.changes import expect_own_catalog
-from indexer.collection.growth import adopted, prepare_segments
-from indexer.collection.merging import kept_parts
-from indexer.collection.publishing import publish, remove_generations
+from indexer.collection.changes import delete_papers
+from indexer.collection.merging import compact
+from indexer.collection.publishing import publishing, remove_generations
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
-from indexer.snapshot.folder import compare_files, read_manifest
-from indexer.snapshot.manifest import Manifest, SegmentEntry
+from indexer.snapshot.folder import read_manifest
+from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import IDS
-from indexer.snapshot.snapshot import Snapshot
 from models.checksums import hash64
 from models.errors import SnapshotCorruptError
 from models.types import ProgressFn, unseen
@@ -35,9 +33,11 @@ from models.types import ProgressFn, unseen
 _OTHERS_AT_WORK: Final = {
     Work.CORPUS: 0.0,
     Work.REINDEX: 0.0,
-    Work.MERGE: LOCK_WAIT_S,
     Work.CHANGES: LOCK_WAIT_S,
 }
+
+
+_ALL: Final = 2**31  # generations: but for those that hold a paper, a purge removes none
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,65 +74,39 @@ def purge_papers(
     Raises StorageError, SnapshotError; BuildLockedError where another process indexes or re-indexes.
     """
     wanted = list(dict.fromkeys(paper_ids))
+    folder = DataFolder(data)
     with storage_errors(data), ExitStack() as locks:
         for work, wait_s in _OTHERS_AT_WORK.items():
-            locks.enter_context(DataFolder(data).working(work, wait_s=wait_s))
-        locks.enter_context(DataFolder(data).publishing())
-        base = open_snapshot(data)
-        expect_own_catalog(base.manifest, catalog)
-        manifest = _without(data, base, wanted, catalog, device, on_progress)
-        del base  # or its generation would count as one that is read
-        _drop_unfinished(DataFolder(data).building, frozenset(wanted))
-        others = [name for name in DataFolder(data).generations() if name != manifest.generation]
-        holding = [name for name in others if _generation_holds(data, name, wanted)]
-        removed = remove_generations(data, holding)
+            locks.enter_context(folder.working(work, wait_s=wait_s))
+        before = folder.generations()
+        delete_papers(data, wanted, catalog, keep=_ALL)
+        while True:
+            base = open_snapshot(data, reread=False)
+            names = [each.entry.name for each in base.segments if len(each.positions(wanted))]
+            if names:
+                compact(
+                    data,
+                    base,
+                    names=names,
+                    device=device,
+                    keep=_ALL,
+                    wait_s=LOCK_WAIT_S,
+                    on_progress=on_progress,
+                )
+                continue
+            with publishing(data, base) as served:
+                if served is not base:
+                    continue
+                others = [name for name in folder.generations() if name != base.generation]
+                holding = [name for name in others if _generation_holds(data, name, wanted)]
+                removed = remove_generations(data, holding)
+                break
+        with folder.working(Work.MERGE, wait_s=LOCK_WAIT_S):
+            _drop_unfinished(folder.building, frozenset(wanted))
         purged = catalog.purge(wanted)
     leased = tuple(name for name in holding if name not in removed)
     counts = (purged.n_versions, purged.n_batches, purged.n_queries)
-    return Purge(manifest, *counts, tuple(removed), leased)
-
-
-def _without(
-    data: Path,
-    base: Snapshot,
-    wanted: Sequence[str],
-    catalog: Catalog,
-    device: str,
-    on_progress: ProgressFn,
-) -> Manifest:
-    """A generation whose segments hold none of the papers; ``base`` itself where that is so already."""
-    known = {*catalog.holding(wanted), *(key for key in wanted if base.find(key) is not None)}
-    change = catalog.delete(known)
-    holding = [len(segment.positions(wanted)) > 0 for segment in base.segments]
-    if not any(holding):
-        return base.manifest
-    living = base.living.copy()
-    living[base.find_all(wanted)] = False
-    served: list[tuple[SegmentEntry, np.ndarray]] = []
-    places = zip(base.of_segments(living), base.of_segments(~living), strict=True)
-    for segment, (own, gone), holds in zip(base.segments, places, holding, strict=True):
-        entry = segment.entry
-        if holds and len(own):
-            # Copied unseen, damage would get a checksum of its own.
-            compare_files(DataFolder(data).segment(entry.name), entry.files)
-            written = prepare_segments(
-                DataFolder(data).building / "purge",
-                kept_parts(segment, own),
-                like=base.manifest,
-                device=device,
-                on_progress=on_progress,
-            )
-            served += adopted(data, written)
-        elif len(own):
-            served.append((entry, gone))
-    manifest = replace(
-        base.manifest,
-        segments=tuple(entry for entry, _ in served),
-        change=change.number if change.previous == base.manifest.change else base.manifest.change,
-        catalog=catalog.identity(),
-    )
-    discard_folder(DataFolder(data).building / "purge")
-    return publish(data, manifest, [gone for _, gone in served])
+    return Purge(base.manifest, *counts, tuple(name for name in removed if name in before), leased)
 
 
 def _generation_holds(data: Path, generation: str, wanted: Sequence[str]) -> bool:

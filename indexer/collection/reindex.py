@@ -11,7 +11,6 @@ where it was:
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +35,7 @@ from models.types import ProgressFn
 
 _PREPARED: Final = "prepared.json"
 # So few papers are encoded while others wait to publish.
-_FEW_PAPERS: Final = 100
+_FEW_PAPERS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +198,13 @@ def publish_prepared(
         encoded = encode_versions(wanted, catalog, EncodeHere(annotator), like=like, known=known)
         return encoded, prepare_segments(work, encoded.parts, like=like, device=like.arguments["device"])
 
+    hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
+    # Read only where some are in quarantine.
+    catalog.note_encoding(like.models_key, hashes, prepared.quarantined)
     while True:
         changed = catalog.changed_since(like.change)
         encoded, new = made_of(changed)
+        segments = [each.without(changed) for each in prepared.segments]
         with DataFolder(data).publishing():
             # What others publish they take from the catalog, so from here on nothing newer can be served.
             last, now = catalog.last_change(), catalog.changed_since(like.change)
@@ -209,15 +212,12 @@ def publish_prepared(
                 if len(now.items() - changed.items()) > _FEW_PAPERS:
                     continue
                 encoded, new = made_of(now)
-            hashes = (digest for segment in prepared.snapshot.segments for digest in _hashes(segment))
-            quarantined = [*prepared.quarantined, *encoded.quarantined]
-            # Read only where some are in quarantine.
-            catalog.note_encoding(like.models_key, chain(hashes, encoded.hashes()), quarantined)
+                segments = [each.without(now) for each in prepared.segments]
+            encoded.note(catalog, like.models_key)
             like = replace(like, change=last, catalog=catalog.identity())
-            segments = [*(each.without(now) for each in prepared.segments), *new]
-            manifest = grow(data, None, segments, like=like, keep=keep)
-            discard_folder(work)
-            return manifest
+            manifest = grow(data, None, [*segments, *new], like=like, keep=keep)
+        discard_folder(work)
+        return manifest
 
 
 def _hashes(segment: Segment) -> Iterator[str]:

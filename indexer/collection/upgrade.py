@@ -14,7 +14,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.catalog.migrations import migrate
 from indexer.collection.changes import expect_own_catalog
 from indexer.collection.growth import NOTHING, NewSegment
-from indexer.collection.publishing import adopt_segment, clear_away, publish
+from indexer.collection.publishing import adopt_segment, clear_away, publish, publishing
 from indexer.encoding.parts import entry_in
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, link_or_copy, storage_errors
@@ -23,6 +23,7 @@ from indexer.snapshot.folder import compare_files
 from indexer.snapshot.manifest import Manifest, SegmentEntry
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.segment import PAPERS
+from indexer.snapshot.snapshot import Snapshot
 from indexer.words.file import WORDS, write_words
 from models.checksums import digest_of, sha256_of
 from models.text.words import RULES
@@ -61,8 +62,8 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
         on_progress("Counting words", len(lacking), len(lacking))
         manifest = base.manifest
         if lacking or not manifest.catalog:
-            with folder.publishing():
-                manifest = _swapped(data, with_words, catalog, keep)
+            with publishing(data, base) as now:
+                manifest = _swapped(data, now, with_words, catalog, keep)
         discard_folder(folder.work(Work.UPGRADE))
     return Upgraded(schema, len(lacking), manifest)
 
@@ -84,9 +85,10 @@ def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:
     return NewSegment(folder, entry_in(keep_folder(folder, write), folder), NOTHING)
 
 
-def _swapped(data: Path, with_words: dict[str, NewSegment], catalog: Catalog, keep: int) -> Manifest:
-    """A generation that has the same papers, in the segments ``with_words``, by the names of the older."""
-    now = open_snapshot(data, reread=False)
+def _swapped(
+    data: Path, now: Snapshot, with_words: dict[str, NewSegment], catalog: Catalog, keep: int
+) -> Manifest:
+    """A generation that has the papers of ``now``, in the segments ``with_words``, by its order."""
     entries = [
         adopt_segment(data, with_words[entry.name].folder, with_words[entry.name].entry)
         if entry.name in with_words

@@ -23,6 +23,8 @@ DATA/
 """
 
 import re
+import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +36,7 @@ from indexer.files.durable import storage_errors, writer_lock
 
 CATALOG_FILE: Final = "catalog.sqlite3"
 SECRET_FILE: Final = "SECRET"  # noqa: S105  # the name of the file, not what is in it
+_DISCARDED: Final = ".discarded"
 LOCK_WAIT_S: Final = 600.0  # how long to wait for another process to publish
 # Of six digits up to 999999, then of as many as it takes: one number has one name.
 _NUMBER: Final = re.compile(r"[0-9]{6}|[1-9][0-9]{6,}")
@@ -132,9 +135,15 @@ class DataFolder:
 
     @contextmanager
     def publishing(self, *, wait_s: float = LOCK_WAIT_S) -> Iterator[None]:
-        """Hold the lock without which nothing is published; raises BuildLockedError, StorageError."""
+        """Hold the lock without which nothing is published; raises BuildLockedError, StorageError.
+
+        What the block discards is removed from the disk once others may publish again.
+        """
         with storage_errors(self.root), writer_lock(self.root / "LOCK", wait_s=wait_s):
             yield
+        for folder in (self.snapshots, self.segments):
+            for discarded in folder.glob(f"*{_DISCARDED}*"):
+                shutil.rmtree(discarded, ignore_errors=True)  # another process may do the same
 
     @contextmanager
     def working(self, work: Work, *, wait_s: float = 0.0) -> Iterator[None]:
@@ -143,6 +152,11 @@ class DataFolder:
             self.building.mkdir(parents=True, exist_ok=True)
             with writer_lock(self.building / f"{work}.lock", wait_s=wait_s):
                 yield
+
+
+def discard(folder: Path) -> None:
+    """Take a generation or segment out of its place, in one step; ``DataFolder.publishing`` removes it."""
+    folder.rename(folder.with_name(f"{folder.name}{_DISCARDED}-{secrets.token_hex(4)}"))
 
 
 def deleted_file(segment: str) -> str:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.catalog.catalog import Catalog
+from indexer.catalog.catalog import Catalog, Change
 from indexer.collection.build import KEEP, Bounds
-from indexer.collection.changes import absorb, differing_papers
+from indexer.collection.changes import absorb, delete_papers, differing_papers
 from indexer.collection.growth import grow
 from indexer.content_hash import content_hash
 from indexer.corpus.read import CorpusReport, read_corpus
-from indexer.files.data_folder import CATALOG_FILE
+from indexer.files.data_folder import CATALOG_FILE, DataFolder, Work
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
@@ -97,6 +97,31 @@ def test_others_write_while_a_corpus_is_added(
         assert catalog.last_change() == report.manifest.change
 
 
+@pytest.mark.parametrize("replace", [False, True])
+def test_what_others_change_before_a_corpus_is_served(
+    data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch, *, replace: bool
+) -> None:
+    """Papers deleted once the catalog has the corpus show in no generation; newer versions come last."""
+    publish, before = Catalog.publish, DataFolder(data).generations()
+
+    def then_others(catalog: Catalog, *given: object, **named: object) -> Change:
+        change = publish(catalog, *given, **named)  # type: ignore[arg-type]  # passed on
+        with Catalog.open(data / CATALOG_FILE) as other:
+            other.add([Paper("p39", "Whales", "Sing.", (Sentence("Sing.", 0, 5),))])
+            delete_papers(data, ["p38", "p2"], other, keep=KEEP)
+        return change
+
+    monkeypatch.setattr(Catalog, "publish", then_others)
+    write_corpus(corpus, many_papers(40))
+    build_quietly(corpus, data, hashing, replace=replace)
+    for generation in DataFolder(data).generations():
+        snapshot = open_snapshot(data, generation)
+        assert snapshot.find("p38") is None
+        if generation not in before and snapshot.find("p35") is not None:
+            assert snapshot.find("p2") is None
+    assert (38, "Whales") == (len(titles(data)), titles(data)["p39"])
+
+
 def stop(*_: object, **__: object) -> None:
     """Ends a build."""
     raise KeyboardInterrupt
@@ -115,6 +140,23 @@ def stopped_after(monkeypatch: pytest.MonkeyPatch, n: int, *, of: str = "build")
 
     monkeypatch.setattr(f"indexer.collection.{of}.grow", stopping)
     return served
+
+
+def test_portions_are_joined_by_the_next_run_where_one_was_killed(
+    data: Path, corpus: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped once all is published, the same command encodes nothing and makes one segment of them."""
+    write_corpus(corpus, many_papers(75))
+    portions = Bounds(publish_every=20, part=10)
+    with monkeypatch.context() as broken:
+        broken.setattr("indexer.collection.build.compact", stop)
+        with pytest.raises(KeyboardInterrupt):
+            build_quietly(corpus, data, hashing, bounds=portions)
+    assert [30, 20, 20, 5] == [segment.entry.n_papers for segment in open_snapshot(data).segments]
+    report = build_quietly(corpus, data, hashing, bounds=portions)
+    assert (0, 75) == (report.reading.n_papers, report.reading.unchanged)
+    assert [30, 45] == [segment.entry.n_papers for segment in open_snapshot(data).segments]
+    assert not DataFolder(data).work(Work.CORPUS).exists()
 
 
 def test_a_collection_is_searched_while_it_is_indexed(

@@ -27,6 +27,8 @@ from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact
 from indexer.collection.merging import merge as merge_tiers
 from indexer.collection.publishing import rollback
+from indexer.collection.purge import purge_papers
+from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
 from indexer.content_hash import content_hash
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
@@ -148,6 +150,22 @@ def go_back(data: Path, acknowledge: Acknowledge) -> None:
     acknowledge()
 
 
+def reindex(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin reindex --dtype float32``."""
+    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
+    with reindex_lock(data), Catalog.open(data / CATALOG_FILE) as catalog:
+        prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
+        publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=3)
+    acknowledge()
+
+
+def purge(data: Path, acknowledge: Acknowledge) -> None:
+    """``akin purge``."""
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        purge_papers(data, ["p9", "p32"], catalog)
+    acknowledge()
+
+
 OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "index": add_corpus,
     "index --replace": replace_all,
@@ -158,6 +176,8 @@ OPERATIONS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "merge": merge_pairs,
     "index in portions": add_in_portions,
     "rollback": go_back,
+    "reindex": reindex,
+    "purge": purge,
 }
 
 
@@ -231,6 +251,8 @@ def expected_after(before: State, data: Path, operation: str) -> State:
         del after["p7"]
     elif operation == "delete":
         del after["p8"], after["p31"]
+    elif operation == "purge":
+        del after["p9"], after["p32"]
     elif operation == "rollback":
         earlier = sorted(DataFolder(data).generations())
         served = "000004"  # that of the template

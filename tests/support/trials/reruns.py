@@ -10,13 +10,10 @@ import orjson
 
 from indexer.catalog.catalog import Catalog
 from indexer.collection.backup import back_up
-from indexer.collection.build import BuildArguments
-from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
 from indexer.content_hash import content_hash
 from indexer.files.data_folder import CATALOG_FILE, DataFolder, numbered
 from indexer.snapshot.folder import read_manifest
 from indexer.snapshot.opening import open_snapshot
-from tests.support.annotators import hashing_annotator
 from tests.support.builds import papers_in
 from tests.support.trials.crashes import (
     NEVER,
@@ -29,20 +26,12 @@ from tests.support.trials.crashes import (
     killed_at,
     merge,
     merge_pairs,
-    quiet,
+    purge,
+    reindex,
     replace_all,
     spread,
     state_of,
 )
-
-
-def reindex(data: Path, acknowledge: Acknowledge) -> None:
-    """``akin reindex --dtype float32``."""
-    arguments = BuildArguments(encoder="hashing", device="cpu", dtype="float32")
-    with reindex_lock(data), Catalog.open(data / CATALOG_FILE) as catalog:
-        prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
-        publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=3)
-    acknowledge()
 
 
 def copy(data: Path, acknowledge: Acknowledge) -> None:
@@ -63,6 +52,7 @@ COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
     "compact": merge,
     "merge": merge_pairs,
     "reindex": reindex,
+    "purge": purge,
     "backup": copy,
 }
 

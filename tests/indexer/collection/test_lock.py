@@ -1,0 +1,97 @@
+"""The writer's lock is held to swap generations: nothing is read, encoded or removed meanwhile."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from indexer.catalog.catalog import Catalog
+from indexer.collection.build import KEEP, BuildArguments
+from indexer.collection.changes import delete_papers
+from indexer.collection.merging import Tiers, compact, merge
+from indexer.collection.publishing import rollback
+from indexer.collection.purge import purge_papers
+from indexer.collection.reindex import prepare, publish_prepared
+from indexer.collection.upgrade import upgrade
+from indexer.files.data_folder import CATALOG_FILE, DataFolder
+from indexer.files.durable import writer_lock
+from indexer.snapshot import folder as snapshot_files
+from indexer.snapshot.opening import open_snapshot
+from models.encoder import Encoder
+from models.errors import BuildLockedError
+from tests.support.annotators import hashing_annotator
+from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
+
+Command = Callable[[Path, Catalog], object]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path:
+    """A collection in two segments of which some papers are deleted; treat it as read-only."""
+    folder = tmp_path_factory.mktemp("made")
+    for n in (12, 24):
+        build_quietly(write_corpus(folder / f"{n}.jsonl", many_papers(n)), folder / "data", hashing)
+    with Catalog.open(folder / "data" / CATALOG_FILE) as catalog:
+        delete_papers(folder / "data", ["p1", "p15"], catalog, keep=KEEP)
+    return folder / "data"
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, of which no file counts as compared."""
+    copy = Path(shutil.copytree(made, tmp_path / "data"))
+    DataFolder(copy).verified.unlink(missing_ok=True)
+    return copy
+
+
+@pytest.fixture
+def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What is read or removed while the lock is held, by name."""
+    seen: list[str] = []
+
+    def watch(owner: object, name: str) -> None:
+        original = getattr(owner, name)
+
+        def watching(path: Path, *given: object, **named: object) -> object:
+            try:
+                with writer_lock(data / "LOCK"):
+                    pass
+            except BuildLockedError:
+                if path != DataFolder(data).next_snapshot:  # some numbers, left by a process that was killed
+                    seen.append(f"{name} {path}")
+            return original(path, *given, **named)
+
+        monkeypatch.setattr(owner, name, watching)
+
+    watch(snapshot_files, "_compare_file")
+    watch(shutil, "rmtree")
+    return seen
+
+
+def reindexed(data: Path, catalog: Catalog) -> None:
+    """Encode all anew, and serve it."""
+    arguments = BuildArguments(encoder="hashing", backend="exact", device="cpu")
+    prepared = prepare(data, hashing_annotator(), catalog, arguments=arguments, on_progress=quiet)
+    publish_prepared(data, prepared, hashing_annotator(), catalog, on_progress=quiet, keep=1)
+
+
+COMMANDS: dict[str, Command] = {
+    "delete": lambda data, catalog: delete_papers(data, ["p2"], catalog, keep=1),
+    "rollback": lambda data, catalog: rollback(data, catalog=catalog),
+    "merge": lambda data, _: merge(data, tiers=Tiers(fewest=2), keep=1),
+    "compact": lambda data, _: compact(data, open_snapshot(data, reread=False), device="cpu", keep=1),
+    "purge": lambda data, catalog: purge_papers(data, ["p3", "p16"], catalog),
+    "reindex": reindexed,
+    "upgrade": lambda data, _: upgrade(data, data / CATALOG_FILE, keep=1),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_file_is_read_or_removed_while_others_wait(data: Path, name: str, under_lock: list[str]) -> None:
+    """Checksums are compared before the lock is taken, and old files leave the disk once it is let go."""
+    before = len(DataFolder(data).generations())
+    with Catalog.open(data / CATALOG_FILE) as catalog:
+        COMMANDS[name](data, catalog)
+    assert [] == under_lock
+    assert name in {"rollback", "upgrade"} or len(DataFolder(data).generations()) < before
