@@ -1,6 +1,7 @@
 """The writer's lock is held to swap generations: nothing is read, encoded or removed meanwhile."""
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -49,13 +50,14 @@ def data(made: Path, tmp_path: Path) -> Path:
 def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What is read or removed while the lock is held, by name."""
     seen: list[str] = []
+    one_at_a_time = threading.Lock()  # files are compared in threads, of which one would see another's probe
 
     def watch(owner: object, name: str) -> None:
         original = getattr(owner, name)
 
         def watching(path: Path, *given: object, **named: object) -> object:
             try:
-                with writer_lock(data / "LOCK"):
+                with one_at_a_time, writer_lock(data / "LOCK"):
                     pass
             except BuildLockedError:
                 if path != DataFolder(data).next_snapshot:  # some numbers, left by a process that was killed
