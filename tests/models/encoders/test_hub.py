@@ -83,6 +83,12 @@ def test_what_was_fetched_once_is_found_offline(name: str, hub: FakeHub) -> None
     assert hub.files[WEIGHTS] == (fetched / WEIGHTS).read_bytes()
 
 
+def test_weights_other_than_the_pinned_ones_are_refused(hub: FakeHub) -> None:
+    """A checkpoint whose weights have a pinned SHA-256 is not read if the hub gives others."""
+    with pytest.raises(WeightsError, match="mpnet must have 78c0197b"):
+        load_encoder("mpnet", device="cpu")
+
+
 def test_only_safetensors_configuration_and_tokenizer_are_fetched(hub: FakeHub) -> None:
     """Neither the pickle nor anything else that is not read comes to this machine."""
     encoder = load_encoder("scincl", device="cpu")
