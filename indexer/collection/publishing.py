@@ -28,7 +28,6 @@ from models.checksums import sha256_of
 from models.errors import SnapshotCorruptError, SnapshotError, SnapshotMissingError
 
 _TRIES: Final = 5
-_ROLLBACK_WAIT_S: Final = 60.0  # the same of a rollback
 
 
 @contextmanager
@@ -177,7 +176,8 @@ def _discard_unnamed_segments(data: Path) -> None:
 def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest:
     """Serve another generation (by default what the served one was made from), once it is verified.
 
-    The catalog goes back with it: papers get the versions they have there, those added since are deleted.
+    The catalog goes back first: papers get the versions they have there, those added since are deleted. Who
+    publishes before the swap, or instead of it where this is killed, shows the same papers.
 
     Raises SnapshotMissingError, SnapshotCorruptError, BuildLockedError; StorageError where ``catalog`` is
     not that of the collection.
@@ -193,13 +193,13 @@ def rollback(data: Path, to: str | None = None, *, catalog: Catalog) -> Manifest
                 f"known: {', '.join(known) or 'none'}"
             )
         snapshot = open_snapshot(data, target)  # it stays as long as it is open
-        with folder.publishing(wait_s=_ROLLBACK_WAIT_S):
-            manifests = [snapshot.manifest]
-            with suppress(SnapshotError):  # what is served may be damaged
-                manifests.append(read_manifest(data, named_by_pointer(data)))
-            for manifest in manifests:
-                manifest.expect_catalog(catalog.identity(), catalog.last_change())
-            changed = catalog.changed_since(snapshot.manifest.change)
-            catalog.restore({paper_id: snapshot.content_hash(paper_id) for paper_id in changed})
+        manifests = [snapshot.manifest]
+        with suppress(SnapshotError):  # what is served may be damaged
+            manifests.append(read_manifest(data, served))
+        for manifest in manifests:
+            manifest.expect_catalog(catalog.identity(), catalog.last_change())
+        changed = catalog.changed_since(snapshot.manifest.change)
+        catalog.restore({paper_id: snapshot.content_hash(paper_id) for paper_id in changed})
+        with folder.publishing():
             point_at(data, target)
     return snapshot.manifest

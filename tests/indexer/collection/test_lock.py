@@ -48,7 +48,7 @@ def data(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What is read or removed while the lock is held, by name."""
+    """What is read, removed or taken back while the lock is held, by name."""
     seen: list[str] = []
     one_at_a_time = threading.Lock()  # files are compared in threads, of which one would see another's probe
 
@@ -68,6 +68,7 @@ def under_lock(data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str
 
     watch(snapshot_files, "_compare_file")
     watch(shutil, "rmtree")
+    watch(Catalog, "restore")
     return seen
 
 
@@ -91,7 +92,7 @@ COMMANDS: dict[str, Command] = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_file_is_read_or_removed_while_others_wait(data: Path, name: str, under_lock: list[str]) -> None:
-    """Checksums are compared before the lock is taken, and old files leave the disk once it is let go."""
+    """Checksums are compared, and versions taken back, before the lock is taken; old files leave after it."""
     before = len(DataFolder(data).generations())
     with Catalog.open(data / CATALOG_FILE) as catalog:
         COMMANDS[name](data, catalog)
