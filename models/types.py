@@ -42,6 +42,7 @@ class Precision(StrEnum):
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
+    AUTO = "auto"  # bfloat16 where the device multiplies it natively; an encoder's own is never this
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,7 +116,7 @@ def create_app(
             settings=settings,
             collection=collection,
             cache=cache,
-            answers=Answers(cache, device=settings.device),
+            answers=Answers(cache, device=settings.device, precision=settings.precision),
             cursors=cursors,
             batches=batches,
             saved=saved,

@@ -14,6 +14,7 @@
 | `AKIN_TAGGER`       | empty       | file     | facet weights for pasted papers; empty: the snapshot's own |
 | `AKIN_FUNCTIONS`    | empty       | file     | function weights for sentences; empty: the snapshot's own  |
 | `AKIN_DEVICE`       | `auto`      | name     | `auto`, `cpu`, `cuda` or `cuda:N`: encoder and index       |
+| `AKIN_PRECISION`    | `float32`   | name     | `float32`, `bfloat16` or `auto`, for pasted papers         |
 | `AKIN_CANDIDATES`   | `200`       | papers   | how many papers single match hands to the re-ranking       |
 | `AKIN_SECRET`       | empty       | text     | signs cursors (>= 32 characters); empty: one made and kept |
 | `AKIN_LOG_LEVEL`    | `info`      | name     | `debug`, `info`, `warning` or `error`                      |
@@ -45,6 +46,7 @@ from indexer.collection.build import KEEP
 from indexer.files.data_folder import DataFolder
 from models.encoders.device_names import DEVICE_NAME
 from models.errors import InputError
+from models.types import Precision
 from service.validation import faults_of, sentence
 
 
@@ -77,6 +79,7 @@ class Settings(BaseSettings):
     tagger: Path | None = None
     functions: Path | None = None
     device: str = Field(default="auto", pattern=f"^({DEVICE_NAME.pattern})$")
+    precision: Precision = Precision.FLOAT32
     candidates: int = Field(default=200, ge=1, le=10_000)
     secret: SecretStr | None = Field(default=None, min_length=32)
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -9,7 +9,7 @@ import typer
 
 from models.encoders.device_names import checked_device
 from models.errors import InputError
-from models.types import Facet
+from models.types import Facet, Precision
 
 
 class Output(StrEnum):
@@ -34,6 +34,15 @@ def device_name(given: str | None) -> str | None:
         raise typer.BadParameter(str(error)) from error
 
 
+def chosen_precision(given: Precision | None, device: str) -> Precision | None:
+    """``auto`` as the number format that it means on ``device``, which is what a collection remembers."""
+    if given is not Precision.AUTO:
+        return given
+    from models.encoders.devices import resolve_device, resolve_precision
+
+    return resolve_precision(given, resolve_device(device))
+
+
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
 MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)]
 Url = Annotated[str, typer.Option(help="Or the address of a running service, http://...")]
@@ -53,6 +62,14 @@ Device = Annotated[
         help="auto (CUDA if there is one, else CPU), cpu, cuda or cuda:N.",
         envvar="AKIN_DEVICE",
         callback=device_name,
+    ),
+]
+NumberFormat = Annotated[
+    Precision | None,
+    typer.Option(
+        "--precision",
+        help="Number format of the encoder (the collection's, or float32); auto: bfloat16 where the device "
+        "multiplies it natively.",
     ),
 ]
 TaggerFile = Annotated[

@@ -4,11 +4,13 @@ import torch
 
 from models.encoders.device_names import DEVICE_NAME, DEVICES
 from models.errors import EncoderError
+from models.types import Precision
 
 # Tokens of one batch, padding included: a CPU wants what stays in its caches, a GPU what fills it.
 CPU_BATCH_TOKENS = 2_048
 CUDA_BATCH_TOKENS = 65_536
 CPU = torch.device("cpu")
+_BFLOAT16_PRODUCTS = ("avx512_bf16", "amx_bf16")  # of x86; elsewhere AUTO stays with float32
 
 
 def out_of_memory(error: Exception) -> bool:
@@ -40,6 +42,21 @@ def resolve_device(device: str) -> torch.device:
                 "one of them, or use cpu."
             )
     return resolved
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """``AUTO`` is BFLOAT16 where ``device`` multiplies it natively, else FLOAT32; others are themselves.
+
+    By what the device says of itself, and not by a measurement: restarts and equal machines must agree.
+    """
+    if precision is not Precision.AUTO:
+        return precision
+    if device.type == "cuda":
+        native = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        instructions = torch.cpu.get_capabilities()
+        native = any(instructions.get(name) for name in _BFLOAT16_PRODUCTS)
+    return Precision.BFLOAT16 if native else Precision.FLOAT32
 
 
 def free_bytes(number: int) -> int | None:

@@ -18,7 +18,13 @@ from models.checkpoints.checkpoints import (
     fingerprint,
     verify_weights,
 )
-from models.encoders.devices import CPU, default_batch_tokens, out_of_memory, resolve_device
+from models.encoders.devices import (
+    CPU,
+    default_batch_tokens,
+    out_of_memory,
+    resolve_device,
+    resolve_precision,
+)
 from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, Window, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
@@ -52,7 +58,7 @@ class Transformer:
     ) -> None:
         self.checkpoint = checkpoint
         self.device = resolve_device(device)
-        self.precision = precision
+        self.precision = resolve_precision(precision, self.device)
         self.batch_tokens = batch_tokens or default_batch_tokens(self.device)
         weights_sha256 = verify_weights(checkpoint)
         self._models = {self.device: self._load(self.device)}

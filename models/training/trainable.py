@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedModel
 
 from models.checkpoints.checkpoints import DocumentPooling, LocalCheckpoint, verify_weights
-from models.encoders.devices import resolve_device
+from models.encoders.devices import resolve_device, resolve_precision
 from models.encoders.loading import layers_of, load_checkpoint, load_wordpieces
 from models.encoders.pooling import PaddedBatch, pad_batch, pool_windows
 from models.encoders.wordpieces import PaperTokens, plan_batches
@@ -61,9 +61,9 @@ class Trainable:
         seed: int,
     ) -> None:
         verify_weights(checkpoint)
-        self._precision = precision
         self.checkpoint, self.low_rank, self._batch_tokens = checkpoint, low_rank, batch_tokens
         self.device = resolve_device(device)
+        self._precision = resolve_precision(precision, self.device)
         base = load_checkpoint(checkpoint)
         for module in base.modules():
             if isinstance(module, torch.nn.Dropout):

@@ -27,11 +27,11 @@ RankedOut = SearchOut | RecommendationsOut
 
 
 class Answers:
-    """Answers to questions of any kind; ``device`` is that of the index, as the settings name it."""
+    """Answers to questions of any kind; ``device`` and ``precision`` are as the settings name them."""
 
-    def __init__(self, cache: Cache, *, device: str) -> None:
+    def __init__(self, cache: Cache, *, device: str, precision: str) -> None:
         self._cache = cache
-        self._made_by = (version("akin"), _FORMAT, device)
+        self._made_by = (version("akin"), _FORMAT, device, precision)
 
     def respond(
         self,

@@ -10,18 +10,19 @@ from safetensors.numpy import load, save
 from models.annotator import AnnotatedPaper, Annotator
 from models.encoder import Encoder
 from models.facets import with_facets
-from models.types import EncodedPaper, EncoderSpec, Paper, Sentence
+from models.types import EncodedPaper, EncoderSpec, Paper, Precision, Sentence
 from service.cache.digests import digest_of
 from service.cache.store import Cache
 
-_RESOLVE: Final = "models.encoders.devices:resolve_device"  # by name: it brings torch along
+_DEVICES: Final = "models.encoders.devices"  # by name: it brings torch along
 
 
 class CachedEncoder:
     """An encoder that keeps what it made of papers, hidden layers aside.
 
     Papers encoded together are kept together, for their company changes the last digits of their vectors: so
-    the same call gives the same bits, kept or not.
+    the same call gives the same bits, kept or not. ``device`` is what the encoder computes on and, where that
+    is not float32, in which number format.
     """
 
     def __init__(self, encoder: Encoder, cache: Cache, *, device: str) -> None:
@@ -75,12 +76,16 @@ class CachedAnnotator(Annotator):
         return _packed([(each.encoded, _read_off(each)) for each in self._annotator.annotate(papers)])
 
 
-def load_cached(load: Callable[[], Annotator], cache: Cache, *, device: str) -> CachedAnnotator:
-    """What ``load`` gives, behind the cache; ``device`` as for ``load_encoder``."""
+def load_cached(
+    load: Callable[[], Annotator], cache: Cache, *, device: str, precision: Precision
+) -> CachedAnnotator:
+    """What ``load`` gives, behind the cache; ``device`` and ``precision`` as for ``load_encoder``."""
     annotator = load()
-    if device != "cpu":
-        # Never "auto": processes that share a Redis may run on machines with a GPU and without.
-        device = pkgutil.resolve_name(_RESOLVE)(device).type
+    if (device, precision) != ("cpu", Precision.FLOAT32):
+        # Never "auto": processes that share a Redis may run on machines that differ in both.
+        resolved = pkgutil.resolve_name(f"{_DEVICES}:resolve_device")(device)
+        precision = pkgutil.resolve_name(f"{_DEVICES}:resolve_precision")(precision, resolved)
+        device = resolved.type if precision is Precision.FLOAT32 else f"{resolved.type} {precision}"
     # Once past the cache: what is kept in Redis must not leave the encoder cold for the next paper.
     annotator.annotate([Paper("", "", "Warm.", (Sentence("Warm.", 0, 5),))])
     return CachedAnnotator(annotator, cache, device=device)

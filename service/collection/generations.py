@@ -266,11 +266,12 @@ def _loader(settings: Settings, cache: Cache | None, manifest: Manifest) -> Call
         remembered(load_annotator),
         name,
         device=settings.device,
+        precision=settings.precision,
         tagger=settings.tagger or _still_there(built["tagger"]),
         functions=settings.functions or _still_there(built["functions"]),
     )
     if cache is not None:
-        load = partial(load_cached, load, cache, device=settings.device)
+        load = partial(load_cached, load, cache, device=settings.device, precision=settings.precision)
     return load
 
 

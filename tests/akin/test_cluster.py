@@ -139,7 +139,7 @@ def test_a_killed_shard_is_told_and_comes_back(
     assert [each.paper.id for each in filtered.results] == [each.paper.id for each in answer.results]
     assert [each.score for each in filtered.results] == [each.score for each in answer.results]
     assert shards.degradations()
-    answers = Answers(Cache(memory_mib=1), device="cpu")
+    answers = Answers(Cache(memory_mib=1), device="cpu", precision="float32")
 
     def kept() -> float:
         content = answers.content(there, query, lambda: SearchOut.of(there.search(query)), reads_text=False)

@@ -23,7 +23,9 @@ from akin.cli.options import (
     EncoderName,
     FunctionsFile,
     Keep,
+    NumberFormat,
     TaggerFile,
+    chosen_precision,
 )
 from akin.cli.progress import show_progress
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -45,7 +47,6 @@ from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
 from models.errors import SnapshotMissingError
-from models.types import Precision
 
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
 _PAPERS_EMBEDDED_AT_ONCE = 64
@@ -85,9 +86,7 @@ def index(
     on_error: Annotated[
         OnError, typer.Option(help="Skip and report broken rows, or fail at the first.")
     ] = OnError.SKIP,
-    precision: Annotated[
-        Precision | None, typer.Option(help="Number format of the encoder (the collection's, or float32).")
-    ] = None,
+    precision: NumberFormat = None,
     dtype: Annotated[
         Dtype | None, typer.Option(help="How vectors are stored (the collection's, or auto).")
     ] = None,
@@ -137,7 +136,7 @@ def index(
         backend=backend,
         dtype=None if dtype is None else dtype.value,
         device=device,
-        precision=precision,
+        precision=chosen_precision(precision, device),
         tagger=absolute(tagger),
         functions=absolute(functions),
     )

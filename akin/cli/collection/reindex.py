@@ -9,7 +9,16 @@ from rich.table import Table
 
 from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantined_papers
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
+from akin.cli.options import (
+    CatalogUrl,
+    Data,
+    Device,
+    FunctionsFile,
+    Keep,
+    NumberFormat,
+    TaggerFile,
+    chosen_precision,
+)
 from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
@@ -32,9 +41,7 @@ def reindex(
     ] = "",
     tagger: TaggerFile = None,
     functions: FunctionsFile = None,
-    precision: Annotated[
-        Precision | None, typer.Option(help="Number format of the encoder (the collection's, or float32).")
-    ] = None,
+    precision: NumberFormat = None,
     dtype: Annotated[Dtype | None, typer.Option(help="How vectors are stored (auto).")] = None,
     backend: Annotated[
         str, typer.Option(help="auto (by size), exact, flat, hnsw, ivfpq or ivfsq; empty: the collection's.")
@@ -62,7 +69,7 @@ def reindex(
         backend=backend,
         dtype=dtype.value if dtype else "auto",
         device=device,
-        precision=precision or Precision.FLOAT32,
+        precision=chosen_precision(precision, device) or Precision.FLOAT32,
         tagger=absolute(tagger),
         functions=absolute(functions),
     )

@@ -1,14 +1,21 @@
 """How a device is named, wherever one is."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from akin.cli.app import app
+from akin.cli.options import chosen_precision
+from indexer.snapshot.opening import open_snapshot
 from models.encoders.device_names import checked_device, gpu_number
-from models.encoders.devices import free_bytes, resolve_device
+from models.encoders.devices import free_bytes, resolve_device, resolve_precision
 from models.errors import EncoderError, InputError
+from models.types import Precision
 from service.settings import settings_of
+from tests.support.builds import many_papers, write_corpus
+from tests.support.commands import run
 
 NAMES = {"auto": None, "cpu": None, "cuda": None, "cuda:0": 0, "cuda:12": 12}
 
@@ -35,6 +42,36 @@ def test_the_command_line_says_what_a_device_is() -> None:
     result = CliRunner().invoke(app, ["index", __file__, "--data", "nowhere", "--device", "gpu"])
     assert 2 == result.exit_code
     assert "cuda:N" in result.output
+
+
+@pytest.mark.parametrize(
+    ("instructions", "meant"),
+    [
+        ({"avx512_bf16": True}, Precision.BFLOAT16),
+        ({"amx_bf16": True, "avx512_bf16": False}, Precision.BFLOAT16),
+        ({"avx512_bf16": False, "avx2": True}, Precision.FLOAT32),
+    ],
+)
+def test_auto_is_bfloat16_where_it_is_native(
+    instructions: dict[str, bool], meant: Precision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what the processor has; a format that is named stays as it is."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: instructions)
+    cpu = torch.device("cpu")
+    assert meant == resolve_precision(Precision.AUTO, cpu) == chosen_precision(Precision.AUTO, "cpu")
+    for named in (Precision.FLOAT32, Precision.BFLOAT16):
+        assert named == resolve_precision(named, cpu) == chosen_precision(named, "cpu")
+    assert chosen_precision(None, "cpu") is None
+
+
+def test_a_collection_remembers_what_auto_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And keeps to it on a machine where it would mean something else."""
+    data, papers = tmp_path / "data", many_papers(2)
+    for n, has_it, given in ((1, True, ["--precision", "auto"]), (2, False, [])):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", dict[str, bool](amx_bf16=has_it).copy)
+        corpus = write_corpus(tmp_path / f"{n}.jsonl", papers[:n])
+        run("index", corpus, "--data", data, "--encoder", "hashing", "--device", "cpu", *given)
+        assert "bfloat16" == open_snapshot(data).manifest.arguments["precision"]
 
 
 def test_a_gpu_that_torch_does_not_see_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

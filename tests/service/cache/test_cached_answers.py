@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, SecretStr
 
 from models.annotator import AnnotatedPaper, Annotator, load_annotator
 from models.encoder import Encoder
 from models.errors import EncoderError
-from models.types import Paper
+from models.types import Paper, Precision
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsOut
 from service.api.schemas.search.results import SearchOut
 from service.api.schemas.search.sentences import SentenceSearchOut
 from service.app import create_app
-from service.cache.annotations import CachedAnnotator, CachedEncoder
+from service.cache.annotations import CachedAnnotator, CachedEncoder, load_cached
 from service.cache.redis import RedisStore
 from service.cache.store import Cache, CacheStats
 from service.resolve.pasted import read_pasted
@@ -228,6 +229,18 @@ def test_what_decides_the_vectors_decides_the_name(hashing: Encoder) -> None:
         assert before + 1 == cache.stats().memory_values
     CachedAnnotator(plain, cache, device="cpu").annotate([paper])
     assert 5 == cache.stats().memory_values
+
+
+def test_number_formats_share_nothing(hashing: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors rounded to bfloat16 are kept apart; ``auto`` shares with the format that it means here."""
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    cache, paper = Cache(memory_mib=1), split("T", "We study rivers. They flood.")
+    kept = []
+    for precision in (Precision.FLOAT32, Precision.BFLOAT16, Precision.AUTO):
+        cached = load_cached(lambda: annotated(hashing), cache, device="cpu", precision=precision)
+        cached.annotate([paper])
+        kept.append(cache.stats().memory_values)
+    assert [1, 2, 2] == kept
 
 
 def test_rates_are_counted_for_all_processes_together(hashed_data: Path, redis_server: RedisServer) -> None:
