@@ -54,7 +54,13 @@ def cards_of(
     more = f", the first {len(shown)} shown" if len(shown) < len(results) else ""
     return rendered(
         "notebook.html",
-        cards=make_cards(shown, Asked(), first_rank=1, n_chosen=max(1, n_chosen), sources=sources),
+        cards=make_cards(
+            shown,
+            Asked(),
+            ranks=range(1, len(shown) + 1),
+            n_chosen=max(1, n_chosen),
+            sources=sources,
+        ),
         head=f"{len(results):,}{of_all} papers similar to “{title}”{more}",
         notes=notes,
         style=_style(),

@@ -64,13 +64,15 @@ class TimelineView:
 
 
 def draw_timeline(
-    papers: Sequence[PaperOut], *, first_rank: int = 1, link: LinkFn | None = None
+    papers: Sequence[PaperOut], *, ranks: Sequence[int] | None = None, link: LinkFn | None = None
 ) -> TimelineView:
-    """The results of a page, best first, by year.
+    """The results of a page by year, the best first in each column.
 
-    ``link`` gives the address of the same search within years (both included).
+    Their ``ranks`` count from 1 unless they are given; ``link`` gives the address of the same search within
+    years (both included).
     """
-    ranked = [(rank, paper) for rank, paper in enumerate(papers, start=first_rank)]
+    given = range(1, len(papers) + 1) if ranks is None else ranks
+    ranked = sorted(zip(given, papers, strict=True), key=lambda each: each[0])
     years = [paper.year for paper in papers if paper.year is not None]
     n_undated = len(ranked) - len(years)
     if not years:
