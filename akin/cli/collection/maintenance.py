@@ -11,7 +11,7 @@ from rich.table import Table
 from akin.cli.collection.ids import read_ids
 from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Data, Device, Keep
+from akin.cli.options import CatalogUrl, Data, Device, Folder, Keep, MaybeData, data_folder
 from akin.cli.progress import show_progress
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
@@ -114,11 +114,13 @@ def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
 
 
 def compact(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
     """Merge segments (up to a million vectors each) and remove deleted papers from them."""
+    data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:
         before = read_manifest(data, current_generation(data))
         # Not held here: files that were merged are closed before others are read.
@@ -154,13 +156,13 @@ def backup(
         stdout.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
 
 
-def migrate(data: Data, catalog: CatalogUrl = "") -> None:
+def migrate(folder: Folder = None, data: MaybeData = None, catalog: CatalogUrl = "") -> None:
     """Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.
 
     Back up the catalog first and stop everything that writes to it. Older versions cannot open it
     afterwards.
     """
-    found = migrate_catalog(catalog_place(data, catalog))
+    found = migrate_catalog(catalog_place(data_folder(folder, data), catalog))
     if found == NEWEST:
         stdout.print(f"The catalog has schema {NEWEST}, the newest that this version knows: nothing to do.")
     else:
@@ -169,12 +171,18 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
         )
 
 
-def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
+def upgrade(
+    folder: Folder = None,
+    data: MaybeData = None,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+) -> None:
     """Upgrade a collection of an older version of Akin to the current format, without encoding again.
 
     Upgrades the catalog's schema (as `akin migrate` does: back it up and stop everything that writes to it)
     and adds the word index to each segment. The command resumes if interrupted: run it again.
     """
+    data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:
         done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
     had = "no schema" if done.schema is None else f"schema {done.schema}"
@@ -183,8 +191,9 @@ def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
 
 
 @snapshots.command("list")
-def list_snapshots(data: Data) -> None:
+def list_snapshots(folder: Folder = None, data: MaybeData = None) -> None:
     """List every published generation; the served one is marked."""
+    data = data_folder(folder, data)
     try:
         served = current_generation(data)
     except SnapshotError as error:
@@ -195,10 +204,12 @@ def list_snapshots(data: Data) -> None:
 
 @snapshots.command("verify")
 def verify_snapshot(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     generation: Annotated[str, typer.Option(help="Which one; empty: the served one.")] = "",
 ) -> None:
     """Compare every file of a generation with its checksum."""
+    data = data_folder(folder, data)
     manifest = verify(data, generation or current_generation(data))
     n_files = sum(len(segment.files) for segment in manifest.segments)
     stdout.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
@@ -206,11 +217,13 @@ def verify_snapshot(
 
 @snapshots.command("rollback")
 def rollback_snapshot(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
     catalog: CatalogUrl = "",
 ) -> None:
     """Serve an earlier generation again and restore the catalog to it; a running service follows."""
+    data = data_folder(folder, data)
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
         manifest = rollback(data, to or None, catalog=papers)
     stdout.print(f"Generation {manifest.generation} is served from now on.")

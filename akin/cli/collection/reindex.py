@@ -9,7 +9,16 @@ from rich.table import Table
 
 from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantined_papers
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Data, Device, FunctionsFile, Keep, TaggerFile
+from akin.cli.options import (
+    CatalogUrl,
+    Device,
+    Folder,
+    FunctionsFile,
+    Keep,
+    MaybeData,
+    TaggerFile,
+    data_folder,
+)
 from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
 from indexer.catalog.catalog import Catalog
@@ -26,7 +35,8 @@ from service.settings import settings_of
 
 
 def reindex(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     encoder: Annotated[
         str, typer.Option(help="A checkpoint's name, or a model folder; empty: the collection's.")
     ] = "",
@@ -57,6 +67,7 @@ def reindex(
     Needs no corpus. The old generation answers searches until the new one is complete; papers added
     meanwhile are included. The command resumes if interrupted: run it again.
     """
+    data = data_folder(folder, data)
     given = BuildArguments(
         encoder=encoder,
         backend=backend,
