@@ -185,9 +185,16 @@ def upgrade(
     data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:
         done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
+    if done.schema == NEWEST and not done.published:
+        stdout.print(
+            "Catalog and segments have the current format: nothing to do. "
+            f"Generation {done.manifest.generation} is served as before."
+        )
+        return
     had = "no schema" if done.schema is None else f"schema {done.schema}"
     stdout.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
-    stdout.print(f"Generation {done.manifest.generation} is served from now on.")
+    since = "from now on" if done.published else "as before"
+    stdout.print(f"Generation {done.manifest.generation} is served {since}.")
 
 
 @snapshots.command("list")
