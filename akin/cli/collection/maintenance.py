@@ -27,6 +27,7 @@ from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from models.counts import counted
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(
@@ -55,9 +56,9 @@ def delete(
     if not done.n_deleted:
         stdout.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
         return
-    papers = "paper" if done.n_deleted == 1 else "papers"
     stdout.print(
-        f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
+        f"Deleted {counted(done.n_deleted, 'paper')}; "
+        f"generation {done.manifest.generation} is served from now on."
     )
 
 
@@ -79,15 +80,18 @@ def purge(
     with show_progress(stderr) as on_progress, Catalog.open_existing(place) as opened:
         done = purge_papers(data, wanted, opened, on_progress=on_progress)
     stdout.print(
-        f"Removed {done.n_versions:,} versions from the catalog and {len(done.removed):,} older generations; "
+        f"Removed {counted(done.n_versions, 'version')} from the catalog and "
+        f"{counted(len(done.removed), 'older generation')}; "
         f"generation {done.manifest.generation} is served from now on."
     )
     if done.n_batches:
-        batches = "1 batch" if done.n_batches == 1 else f"{done.n_batches:,} batches"
-        stdout.print(f"Removed {batches}, whose results may hold the text.")
+        stdout.print(
+            f"Removed {counted(done.n_batches, 'batch', 'batches')}, whose results may hold the text."
+        )
     if done.n_queries:
-        queries = "1 saved query" if done.n_queries == 1 else f"{done.n_queries:,} saved queries"
-        stdout.print(f"Removed {queries}, which held the text.")
+        stdout.print(
+            f"Removed {counted(done.n_queries, 'saved query', 'saved queries')}, which held the text."
+        )
     if sqlite_file(place) is None:
         stdout.print(
             "The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed."
@@ -132,8 +136,9 @@ def compact(
         return
     n_now = len(manifest.segments)
     stdout.print(
-        f"Merged {len(before.segments)} segments into {'one' if n_now == 1 else n_now} of "
-        f"{manifest.n_papers:,} papers (backend {manifest.segments[0].backend if n_now else 'none'}); "
+        f"Merged {counted(len(before.segments), 'segment')} into {'one' if n_now == 1 else n_now} of "
+        f"{counted(manifest.n_papers, 'paper')} "
+        f"(backend {manifest.segments[0].backend if n_now else 'none'}); "
         f"generation {manifest.generation} is served from now on."
     )
 
@@ -147,8 +152,8 @@ def backup(
     place = catalog_place(data, catalog)
     manifest = back_up(data, target, catalog=place)
     stdout.print(
-        f"Copied generation {manifest.generation} with {manifest.n_papers:,} papers. Serve the copy with: "
-        f"akin serve --data {target}",
+        f"Copied generation {manifest.generation} with {counted(manifest.n_papers, 'paper')}. "
+        f"Serve the copy with: akin serve --data {target}",
         markup=False,
         soft_wrap=True,
     )
@@ -192,7 +197,8 @@ def upgrade(
         )
         return
     had = "no schema" if done.schema is None else f"schema {done.schema}"
-    stdout.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
+    words = counted(done.n_segments, "segment got its words", "segments got their words")
+    stdout.print(f"The catalog had {had}, it has {NEWEST}; {words}.")
     since = "from now on" if done.published else "as before"
     stdout.print(f"Generation {done.manifest.generation} is served {since}.")
 
@@ -219,7 +225,7 @@ def verify_snapshot(
     data = data_folder(folder, data)
     manifest = verify(data, generation or current_generation(data))
     n_files = sum(len(segment.files) for segment in manifest.segments)
-    stdout.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
+    stdout.print(f"Generation {manifest.generation}: {counted(n_files, 'file')}, all as the manifest says.")
 
 
 @snapshots.command("rollback")

@@ -27,6 +27,7 @@ from indexer.collection.reindex import Prepared, prepare, publish_prepared, rein
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
+from models.counts import counted
 from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn
 from service.collection.generations import open_engine
@@ -93,17 +94,18 @@ def reindex(
 
 def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: Manifest | None) -> None:
     if prepared.reused_papers:
-        stdout.print(f"{prepared.reused_papers:,} papers were encoded by an earlier run and reused.")
+        reused = counted(prepared.reused_papers, "paper was", "papers were")
+        stdout.print(f"{reused} encoded by an earlier run and reused.")
     stderr.print(quarantined_papers(prepared.quarantined))
     stdout.print(comparison)
     if manifest is None:
         stdout.print(
-            f"{len(prepared.snapshot):,} papers are prepared and nothing is swapped: the same command "
-            "without --compare-only serves them."
+            f"{counted(len(prepared.snapshot), 'paper is', 'papers are')} prepared and nothing is swapped: "
+            "the same command without --compare-only serves them."
         )
         return
     stdout.print(
-        f"Generation {manifest.generation} with {manifest.n_papers:,} papers is served from now on "
+        f"Generation {manifest.generation} with {counted(manifest.n_papers, 'paper')} is served from now on "
         f"(encoder {manifest.encoder.name})."
     )
     stdout.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
@@ -166,7 +168,7 @@ def _table(agreement: Agreement, served: Snapshot, new: Snapshot) -> Table:
     one, other = agreement.one, agreement.other
     table.add_row("search by id, median", _ms(one.by_id_ms), _ms(other.by_id_ms))
     table.add_row("search by a pasted paper", _ms(one.pasted_ms), _ms(other.pasted_ms), end_section=True)
-    asked = f"{agreement.n_asked} papers asked"
+    asked = f"{counted(agreement.n_asked, 'paper')} asked"
     table.add_row("first 10 in common", asked, _share(agreement.first_10))
     table.add_row("first 20 in common", "", _share(agreement.first_20))
     table.add_row(

@@ -470,3 +470,8 @@ def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
         client.post("/v1/recommendations", json=Asked(like=(Further("none"),)).body()).content
     )
     assert Reason.NO_SEED_RESOLVED == body["reason"]
+
+
+def test_one_result_is_one_paper(client: TestClient) -> None:
+    """Where a page says how many papers it has."""
+    assert not re.search(r"\b1 papers", page_at(client, f"/?paper={PAPER}&n=1").text)
