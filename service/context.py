@@ -20,6 +20,8 @@ from models.interruption import is_interrupted, set_interruption
 
 # For what asks the database beside the requests, of which nothing takes so long.
 ASIDE_S: Final = 5.0
+# What to ask for instead of a search that takes too long.
+LESS_OF_A_SEARCH: Final = "ask for less: fewer results, fewer sentences, or the scorer ot"
 _LOCK_LOOK_S: Final = 0.05
 _T = TypeVar("_T")
 
@@ -27,11 +29,13 @@ _T = TypeVar("_T")
 class Deadline:
     """The end of one request, ``seconds`` from now; threads may ask while the event loop abandons it.
 
-    Work that is no request, in a thread of its own, may have one too: it never asks for ``waiting``.
+    ``remedy`` says what to ask instead once it has passed. Work that is no request, in a thread of its own,
+    may have one too: it never asks for ``waiting``.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, remedy: str = LESS_OF_A_SEARCH) -> None:
         self._seconds = seconds
+        self._remedy = remedy
         self._ends_at = time.monotonic() + seconds
         self._abandoned = False
 
@@ -55,8 +59,8 @@ class Deadline:
         """Raises DeadlineError once it has passed."""
         if self.remaining_s <= 0:
             raise DeadlineError(
-                f"The request was given up after {self._seconds:g} s, the most the service works on one; ask "
-                "for less: fewer results, fewer sentences, or the scorer ot."
+                f"The request was given up after {self._seconds:g} s, the most the service works on one; "
+                f"{self._remedy}."
             )
 
 

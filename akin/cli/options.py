@@ -45,6 +45,13 @@ def chosen_precision(given: Precision | None, device: str) -> Precision | None:
 
 Data = Annotated[Path, typer.Option(help="The data folder.", file_okay=False)]
 MaybeData = Annotated[Path | None, typer.Option("--data", help="The data folder.", file_okay=False)]
+# Of commands that take nothing else by its place: read it with ``data_folder``.
+Folder = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="DATA", help="The data folder, here or as --data.", file_okay=False, show_default=False
+    ),
+]
 Url = Annotated[str, typer.Option(help="Or the address of a running service, http://...")]
 Key = Annotated[str | None, typer.Option(envvar="AKIN_KEY", help="An API key for --url.")]
 OutputFormat = Annotated[
@@ -105,6 +112,14 @@ Save = Annotated[
 HasFacets = Annotated[
     list[Facet] | None, typer.Option(help="Only papers with a sentence of this facet; may be repeated.")
 ]
+
+
+def data_folder(folder: Path | None, data: Path | None) -> Path:
+    """The data folder, given by its place or as --data; raises InputError unless it is given once."""
+    given = [each for each in (folder, data) if each is not None]
+    if len(given) != 1:
+        raise InputError("Give the data folder once: either as DATA, or as --data DATA.")
+    return given[0]
 
 
 def filters_of(

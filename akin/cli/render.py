@@ -19,6 +19,7 @@ from akin.client.responses.ranked import (
     SeedAlignment,
 )
 from akin.client.responses.saved import NewPaper
+from models.counts import counted
 
 _MOST_WORDS: Final = 6  # of each side
 _STRENGTHS: Final = {"strong": "green", "fair": "yellow", "weak": "red"}
@@ -57,9 +58,14 @@ def _ranked(shown: list[Text | Padding], answer: SearchAnswer | RecommendationsA
     for rank, result in enumerate(results, start=1):
         shown += [heading(rank, result), _indented(_explained(result))]
     shown += _remarks(answer)
-    of_all = "" if answer.total is None else f" of {answer.total:,}"
+    n_shown = len(answer.results)
+    these = (
+        counted(n_shown, "paper")
+        if answer.total is None
+        else f"{n_shown} of {counted(answer.total, 'paper')}"
+    )
     took = f"{answer.took_ms:,.0f} ms, generation {answer.generation}"
-    return Group(*shown, Text(f"{len(answer.results)}{of_all} papers in {took}"))
+    return Group(*shown, Text(f"{these} in {took}"))
 
 
 def titles(answer: SearchAnswer | RecommendationsAnswer) -> Group:

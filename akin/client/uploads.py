@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from warnings import warn
 
 from akin.client.params import NewPaper
+from models.counts import counted
 from models.errors import CorpusError, InputError
 from models.extras import needed
 
@@ -72,7 +73,10 @@ def _of_file(file: Path) -> list[dict[str, Any]]:
         )
     if lost:
         n_lost = report.broken + report.without_abstract
-        warn(f"{file}: {n_lost:,} papers were not added: {'; '.join(lost)}", stacklevel=7)
+        warn(
+            f"{file}: {counted(n_lost, 'paper was', 'papers were')} not added: {'; '.join(lost)}",
+            stacklevel=7,
+        )
     return papers
 
 

@@ -9,6 +9,7 @@ import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from akin.client.responses.parsing import read_answer
+from models.counts import counted
 from models.errors import InputError
 from service.cache.store import open_cache
 from service.collection.cursors import Cursors
@@ -43,7 +44,7 @@ class OpenFolder:
         return len(self._engine.snapshot)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {str(self._settings.data)!r}: {len(self):,} papers>"
+        return f"<{type(self).__name__} {str(self._settings.data)!r}: {counted(len(self), 'paper')}>"
 
     def close(self) -> None:
         """Closes the database of the catalog, where it was opened; using the collection opens it again."""

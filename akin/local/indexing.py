@@ -14,6 +14,7 @@ from akin.client.uploads import parts_of
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, arguments_for, build, load_models
 from indexer.files.durable import storage_errors
+from models.counts import counted
 from models.errors import CorpusError, InputError
 from models.types import ProgressFn, unseen
 
@@ -115,4 +116,8 @@ def _left_out(report: BuildReport) -> str:
     refusals = report.reading.refusals
     n_lost = refusals.broken + len(report.quarantined)
     named = [*refusals.broken_rows, *(f"{each.paper_id}: {each.reason}" for each in report.quarantined)]
-    return f"{n_lost:,} papers were not indexed: {'; '.join(map(str, named[:_NAMED]))}" if n_lost else ""
+    return (
+        f"{counted(n_lost, 'paper was', 'papers were')} not indexed: {'; '.join(map(str, named[:_NAMED]))}"
+        if n_lost
+        else ""
+    )

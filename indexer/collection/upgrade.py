@@ -35,11 +35,15 @@ _OF_TODAY: Final = ("part-*", "segment-*", "prepared.json")
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """What was brought to today's form: the schema that the catalog had, and how many segments got words."""
+    """What was brought to today's form: the schema that the catalog had, and how many segments got words.
+
+    ``published`` says whether a generation was made of them, which ``manifest`` is, or the served one stays.
+    """
 
     schema: str | None
     n_segments: int
     manifest: Manifest
+    published: bool
 
 
 def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn = unseen) -> Upgraded:
@@ -60,12 +64,12 @@ def upgrade(data: Path, place: str | Path, *, keep: int, on_progress: ProgressFn
             on_progress("Counting words", number, len(lacking))
             with_words[entry.name] = _with_words(data, entry)
         on_progress("Counting words", len(lacking), len(lacking))
-        manifest = base.manifest
-        if lacking or not manifest.catalog:
+        manifest, published = base.manifest, bool(lacking) or not base.manifest.catalog
+        if published:
             with publishing(data, base) as now:
                 manifest = _swapped(data, now, with_words, catalog, keep)
         discard_folder(folder.work(Work.UPGRADE))
-    return Upgraded(schema, len(lacking), manifest)
+    return Upgraded(schema, len(lacking), manifest, published)
 
 
 def _with_words(data: Path, entry: SegmentEntry) -> NewSegment:

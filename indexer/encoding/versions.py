@@ -21,6 +21,7 @@ from indexer.snapshot.segment import IDS, Segment
 from indexer.snapshot.segment_writer import KeptPart
 from indexer.snapshot.snapshot import Snapshot
 from models.checksums import hash64, is_whole
+from models.counts import counted
 from models.errors import EncoderError, SnapshotCorruptError
 
 PART_PAPERS: Final = 1_000  # encoded at once: what a kill may cost
@@ -61,7 +62,7 @@ def none_encoded(quarantined: Sequence[QuarantinedPaper]) -> EncoderError:
     """The error of a collection that would begin without a paper: all are ``quarantined``, one at least."""
     first = quarantined[0]
     return EncoderError(
-        f"None of the {len(quarantined):,} papers could be encoded; the first, {first.paper_id!r}: "
+        f"None of {counted(len(quarantined), 'paper')} could be encoded; the first, {first.paper_id!r}: "
         f"{first.reason}"
     )
 

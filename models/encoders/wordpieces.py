@@ -10,6 +10,7 @@ from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from models.checkpoints.checkpoints import VOCABULARY, lowers_case, tokenizer_file
+from models.counts import counted
 from models.errors import EncoderError, WeightsError
 from models.types import Paper
 
@@ -66,7 +67,9 @@ class WordPieces:
         try:
             encodings = iter(self._tokenizer.encode_batch_fast(texts, add_special_tokens=False))
         except Exception as error:  # as in _read_tokenizer
-            raise EncoderError(f"The texts of {len(papers)} papers cannot be tokenised: {error}") from error
+            raise EncoderError(
+                f"The texts of {counted(len(papers), 'paper')} cannot be tokenised: {error}"
+            ) from error
         tokenised = []
         for paper in papers:
             title = next(encodings).ids

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from service.access.api_keys import Scope
+from service.context import LESS_OF_A_SEARCH
 
 _Endpoint = TypeVar("_Endpoint", bound=Callable[..., Any])
 MAX_BODY_BYTES: Final = 2_000_000
@@ -35,7 +36,8 @@ class Policy:
     ``scope`` is what a key must be good for; ``None``: no key is needed. Without ``queue`` a request never
     waits and its body is not read. ``identifies`` finds the caller of a route that needs no key;
     ``by_address`` lets those in whose address ends in the token of a feed, which counts as one caller.
-    ``quiet`` requests are logged at the level debug. ``without_query`` replaces this policy where the address
+    ``quiet`` requests are logged at the level debug. ``remedy`` says what to ask instead of a request that
+    takes too long. ``without_query`` replaces this policy where the address
     has no query.
     """
 
@@ -47,6 +49,7 @@ class Policy:
     identifies: bool = False
     by_address: bool = False
     quiet: bool = False
+    remedy: str = LESS_OF_A_SEARCH
     without_query: "Policy | None" = None
 
 

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any, Protocol
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
@@ -86,9 +87,9 @@ class ExportedResult(Protocol):
     def strength(self) -> ExportedStrength | None: ...  # noqa: D102
 
 
-def to_csv(results: Sequence[ExportedResult], *, first_rank: int = 1) -> str:
+def to_csv(results: Sequence[ExportedResult], *, ranks: Iterable[int] | None = None) -> str:
     """A header and one line a result (RFC 4180); no cell starts a formula when a spreadsheet opens it."""
-    return csv_text([CSV_COLUMNS, *csv_rows(results, first_rank=first_rank)])
+    return csv_text([CSV_COLUMNS, *csv_rows(results, ranks=ranks)])
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
@@ -98,9 +99,11 @@ def csv_text(rows: Iterable[Sequence[Any]]) -> str:
     return file.getvalue()
 
 
-def csv_rows(results: Sequence[ExportedResult], *, first_rank: int = 1) -> Iterator[list[str | int | float]]:
-    """The cells of ``CSV_COLUMNS``, a row a result."""
-    for rank, result in enumerate(results, start=first_rank):
+def csv_rows(
+    results: Sequence[ExportedResult], *, ranks: Iterable[int] | None = None
+) -> Iterator[list[str | int | float]]:
+    """The cells of ``CSV_COLUMNS``, a row a result; their ``ranks`` count from 1 unless they are given."""
+    for result, rank in zip(results, count(1) if ranks is None else ranks, strict=False):
         # These are our own words and numbers: a negative one is no formula.
         strength = [result.strength.label, result.strength.nearer_than] if result.strength else ["", ""]
         yield [rank, result.score, *strength, *_cells(result.paper)]

@@ -1,6 +1,7 @@
 """Answers the query of a page with the engine, cursors and cache of ``/v1``."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,20 +11,24 @@ from service.api.answers import Answers, RankedOut, answer_page
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.base import pasted_paper
 from service.api.schemas.search.recommendations import RecommendationsIn, RecommendationsOut
-from service.api.schemas.search.results import SearchOut
+from service.api.schemas.search.results import ResultOut, SearchOut
+from service.collection.cursors import Cursors
 from service.resolve.analysis import analyze
 from service.resolve.identifiers import Names, names_of
 from service.resolve.text_query import one_sentence
 from service.search.engine import SearchEngine
-from service.search.query import Detail, SearchQuery
-from service.web.address.asked import Asked
+from service.search.query import FIRST_PAGE, Detail, Page, SearchAnswer, SearchQuery
+from service.web.address.asked import Asked, Order
 from service.web.browsed import with_authors
 from service.web.views.results.alignment import Source
 
-# Papers of a list that is saved as a whole, and what of them.
+# Papers of a list that is saved as a whole.
 MOST_SAVED: Final = 1_000
+# The best papers of a list, which alone are sorted by year: the newest of all would hardly be akin.
+MOST_SORTED: Final = 100
 # A number by itself is one of PubMed where the collection has that paper; a shorter one is a year.
 _PUBMED_NUMBER: Final = re.compile(r"[0-9]{5,8}", re.ASCII)
+# What of a paper is saved.
 _SAVED: Final = frozenset({Detail.ABSTRACT, Detail.SENTENCES, Detail.HIGHLIGHTS})
 
 
@@ -31,15 +36,17 @@ _SAVED: Final = frozenset({Detail.ABSTRACT, Detail.SENTENCES, Detail.HIGHLIGHTS}
 class Answered:
     """A query as it was understood, and its answer; ``paper`` is the one asked with, ``None`` for ids alone.
 
-    The first of the results has the rank ``first_rank``; ``engine`` found them. ``previous_cursor`` leads to
-    the page before, and is ``None`` on the first.
+    Of all papers, in the order asked for, the results are number ``first`` and those after it; ``ranks`` are
+    theirs by strength. ``engine`` found them. ``previous_cursor`` leads to the page before, and is ``None``
+    on the first.
     """
 
     engine: SearchEngine
     asked: Asked
     paper: Paper | None
     out: RankedOut
-    first_rank: int
+    first: int
+    ranks: Sequence[int]
     previous_cursor: str | None = None
 
 
@@ -81,34 +88,32 @@ def answer(engine: SearchEngine, paging: Paging, answers: Answers, asked: Asked)
     Raises what ``/v1/search`` and ``/v1/recommendations`` raise, and QueryError where they find a request
     invalid.
     """
-    given = _understood(engine, paging, asked)
-    engine, query, page = given.engine, given.query, given.query.page
-    content = answers.content(
-        engine,
-        query,
-        lambda: answer_page(given.out, engine, paging.cursors, query),
-        reads_text=query.reads_text,
-    )
-    out = given.out.model_validate_json(content)
+    given, cursors = _understood(engine, paging, asked), paging.cursors
+    out, ranks = (_by_year if given.by_year else _by_strength)(given, cursors, answers)
+    query, page = given.query, given.query.page
     before = replace(page, offset=max(0, page.offset - query.limit)) if page.offset else None
-    previous = paging.cursors.following(before, query, engine)
-    return Answered(engine, given.asked, given.paper, out, page.offset + 1, previous)
+    previous = cursors.following(before, query, given.engine)
+    return Answered(given.engine, given.asked, given.paper, out, page.offset + 1, ranks, previous)
 
 
 def whole_list(engine: SearchEngine, paging: Paging, asked: Asked, *, most: int = MOST_SAVED) -> Answered:
     """The first ``most`` papers of the list, without alignments, whatever page the cursor stands for.
 
-    They are those of its pages in turn. Raises what ``answer`` raises.
+    They are those of its pages in turn, by year at most ``MOST_SORTED``. Raises what ``answer`` raises.
     """
     given = _understood(engine, paging, asked)
     page = replace(given.query.page, offset=0)
     query = replace(given.query, page=page, include=_SAVED, max_alignments=0)
-    found = given.engine.search(query)
-    if found.next_page is not None:
-        limit = most - len(found.results)
-        rest = given.engine.search(replace(query, limit=limit, page=found.next_page))
-        found = replace(found, results=(*found.results, *rest.results))
-    return Answered(given.engine, given.asked, given.paper, given.out.of(found), 1)
+    found = _first_papers(given.engine, query, min(most, MOST_SORTED) if given.by_year else most)
+    out = given.out.of(found)
+    ranks = newest_first(out.results) if given.by_year else range(1, len(out.results) + 1)
+    return Answered(given.engine, given.asked, given.paper, _with_ranks(out, ranks), 1, ranks)
+
+
+def newest_first(results: Sequence[ResultOut]) -> list[int]:
+    """The ranks of these results, from 1, by year: of one year the stronger first, those without one last."""
+    years = {rank: result.paper.year or 0 for rank, result in enumerate(results, start=1)}
+    return sorted(years, key=lambda rank: (-years[rank], rank))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,53 @@ class _Understood:
     paper: Paper | None
     out: type[RankedOut]
     query: SearchQuery
+
+    @property
+    def by_year(self) -> bool:
+        """Whether the newest papers come first."""
+        return self.asked.order is Order.YEAR
+
+    def read(self, answers: Answers, question: object, compute: Callable[[], RankedOut]) -> RankedOut:
+        """The answer to ``question`` that ``compute`` gives, or gave before."""
+        content = answers.content(self.engine, question, compute, reads_text=self.query.reads_text)
+        return self.out.model_validate_json(content)
+
+
+def _by_strength(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
+    """A page of the list as ``/v1`` answers it, and the ranks of its papers."""
+    engine, query = given.engine, given.query
+    out = given.read(answers, query, lambda: answer_page(given.out, engine, cursors, query))
+    return out, range(query.page.offset + 1, query.page.offset + 1 + len(out.results))
+
+
+def _by_year(given: _Understood, cursors: Cursors, answers: Answers) -> tuple[RankedOut, Sequence[int]]:
+    """The same of the best ``MOST_SORTED`` papers of the list, which are all that its pages have together."""
+    engine, query = given.engine, given.query
+    # Its best papers are the same whatever page is shown, and found once for all of them.
+    best = replace(query, page=FIRST_PAGE)
+    out = given.read(
+        answers, (best, MOST_SORTED), lambda: given.out.of(_first_papers(engine, best, MOST_SORTED))
+    )
+    ranks = newest_first(out.results)
+    stop = query.page.offset + query.limit
+    following = cursors.following(Page(stop) if stop < len(ranks) else None, query, engine)
+    shown = ranks[query.page.offset : stop]
+    return _with_ranks(out, shown).model_copy(update={"total": len(ranks), "next_cursor": following}), shown
+
+
+def _with_ranks(out: RankedOut, ranks: Sequence[int]) -> RankedOut:
+    """The same with the results that have these ranks, in this order."""
+    return out.model_copy(update={"results": [out.results[rank - 1] for rank in ranks]})
+
+
+def _first_papers(engine: SearchEngine, query: SearchQuery, most: int) -> SearchAnswer:
+    """The first ``most`` papers of a list, those of its pages in turn."""
+    found = engine.search(replace(query, limit=min(query.limit, most)))
+    n_more = most - len(found.results)
+    if found.next_page is None or not n_more:
+        return found
+    rest = engine.search(replace(query, limit=n_more, page=found.next_page))
+    return replace(found, results=(*found.results, *rest.results))
 
 
 def _understood(engine: SearchEngine, paging: Paging, asked: Asked) -> _Understood:

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 from markupsafe import Markup
 
+from models.counts import counted
 from service.api.schemas.search.recommendations import RecommendationOut
 from service.api.schemas.search.results import ResultOut
 from service.web.address.asked import Asked
@@ -50,12 +51,20 @@ def cards_of(
     kind = RecommendationOut if seeds else ResultOut
     shown = [kind.model_validate(each) for each in results[:_MOST_CARDS]]
     sources = [Source(each.title or "A text", (), each.seed, each.negative) for each in seeds]
-    of_all = "" if total is None else f" of {total:,}"
+    found = (
+        counted(len(results), "paper") if total is None else f"{len(results):,} of {counted(total, 'paper')}"
+    )
     more = f", the first {len(shown)} shown" if len(shown) < len(results) else ""
     return rendered(
         "notebook.html",
-        cards=make_cards(shown, Asked(), first_rank=1, n_chosen=max(1, n_chosen), sources=sources),
-        head=f"{len(results):,}{of_all} papers similar to “{title}”{more}",
+        cards=make_cards(
+            shown,
+            Asked(),
+            ranks=range(1, len(shown) + 1),
+            n_chosen=max(1, n_chosen),
+            sources=sources,
+        ),
+        head=f"{found} similar to “{title}”{more}",
         notes=notes,
         style=_style(),
     )

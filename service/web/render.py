@@ -6,6 +6,7 @@ from typing import Final
 from fastapi import Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from models.counts import counted
 from service.web.assets import address
 
 # What a browser lets a page do: scripts, styles and answers of this origin, and nothing that is in its text.
@@ -49,4 +50,5 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["asset"] = address
+    environment.globals["counted"] = counted
     return environment

@@ -187,7 +187,7 @@ def as_typed(line: str) -> list[str]:
     names = cycle(DELETED if line.startswith(("akin delete", "akin purge")) else IDS)
     line = line.replace(' "..."', " floods").replace("search ...", "search --paper ID")
     words = [next(names) if word == "ID" else OWN.get(word, word) for word in words_of(line)[1:]]
-    if words[0] in ASK_A_COLLECTION and not {"--data", "--url"} & set(words):
+    if words[0] in ASK_A_COLLECTION and not {"mine", "--data", "--url"} & set(words):
         words += ["--data", "mine"]
     return words + (["--encoder", "hashing"] if line.startswith(ENCODES) else [])
 

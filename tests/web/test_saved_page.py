@@ -51,6 +51,13 @@ ASKED = (
     Asked(paper="w/1", unlike_facets=(Facet.RESULT,), like=(Further("w/2"),), not_like=(Further("t/1"),)),
     Asked(text="whales sing", like=(Further("w/2", (Facet.METHOD, Facet.RESULT)),)),
     Asked(text="whales sing", facets=(Facet.METHOD,), like=(Further("w/2", (Facet.RESULT,)),)),
+    Asked(
+        text="whales sing",
+        facets=(Facet.BACKGROUND, Facet.METHOD),
+        unlike_facets=(Facet.RESULT,),
+        like=(Further("w/2"), Further("p3", (Facet.RESULT,))),
+        not_like=(Further("t/1", (Facet.METHOD,)),),
+    ),
     Asked(abstract=ABSTRACT, not_like=(Further("w/2"),)),
 )
 

@@ -46,6 +46,7 @@ from indexer.files.data_folder import DataFolder
 from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
 from models.annotator import load_annotator
+from models.counts import counted
 from models.errors import SnapshotMissingError
 
 # Enough for the encoder to sort by length, few enough that the first lines come soon.
@@ -225,10 +226,10 @@ def _refused_rows(reading: Reading) -> Group:
     refusals = reading.refusals
     if refusals.broken:
         duplicates = f" ({refusals.duplicates:,} for a repeated id)" if refusals.duplicates else ""
-        lines.append(Text(f"Skipped {refusals.broken:,} rows{duplicates}:", style="yellow"))
+        lines.append(Text(f"Skipped {counted(refusals.broken, 'row')}{duplicates}:", style="yellow"))
         lines += _first_of(refusals.broken, refusals.broken_rows)
     if refusals.looked_up:
-        lines.append(Text(f"{refusals.looked_up:,} abstracts came from what was looked up."))
+        lines.append(Text(f"{counted(refusals.looked_up, 'abstract')} came from what was looked up."))
     return Group(*lines, *without_abstract(refusals, reading.unresolved))
 
 
@@ -238,7 +239,11 @@ def quarantined_papers(papers: Sequence[QuarantinedPaper]) -> Group:
     if papers:
         lines.append(
             Text(
-                f"{len(papers):,} papers could not be encoded and are in quarantine; correct or delete them:",
+                counted(
+                    len(papers),
+                    "paper could not be encoded and is in quarantine; correct or delete it:",
+                    "papers could not be encoded and are in quarantine; correct or delete them:",
+                ),
                 style="yellow",
             )
         )
@@ -261,28 +266,30 @@ def _build_summary(report: BuildReport) -> Group:
     lines = [
         Text.assemble(
             "Indexed ",
-            (f"{reading.n_papers - len(report.quarantined):,} papers", "bold"),
+            (counted(reading.n_papers - len(report.quarantined), "paper"), "bold"),
             f" in {report.took_s:,.1f} s; generation {manifest.generation} holds {manifest.n_papers:,}, with "
-            f"{manifest.n_rows:,} {manifest.encoder.unit} vectors (encoder {manifest.encoder.name}, "
-            f"backend {backends}).",
+            f"{counted(manifest.n_rows, f'{manifest.encoder.unit} vector')} "
+            f"(encoder {manifest.encoder.name}, backend {backends}).",
         )
     ]
     if report.replaced:
         lines.append(Text(f"{report.replaced:,} of them replace papers with their ids."))
     if reading.unchanged:
-        lines.append(Text(f"{reading.unchanged:,} papers were there already, word for word."))
+        unchanged = counted(reading.unchanged, "paper was", "papers were")
+        lines.append(Text(f"{unchanged} there already, word for word."))
     if report.reused_papers:
-        lines.append(Text(f"{report.reused_papers:,} papers had been encoded before and were reused."))
+        reused = counted(report.reused_papers, "paper was", "papers were")
+        lines.append(Text(f"{reused} encoded before, and reused."))
     if report.dropped_sentences:
-        lines.append(
-            Text(f"{report.dropped_sentences:,} sentences past the encoder's limit are stored, not searched.")
-        )
+        dropped = counted(report.dropped_sentences, "sentence")
+        lines.append(Text(f"Stored, not searched: {dropped} past the encoder's limit."))
     languages = report.reading.languages
     if languages:
         named = ", ".join(f"{code} {count:,}" for code, count in languages.items())
+        foreign = counted(sum(languages.values()), "abstract does", "abstracts do")
         lines.append(
             Text(
-                f"{sum(languages.values()):,} abstracts do not look English ({named}); "
+                f"{foreign} not look English ({named}); "
                 f"expect poorer matches for them from an English encoder.",
                 style="yellow",
             )

@@ -11,7 +11,7 @@ from rich.table import Table
 from akin.cli.collection.ids import read_ids
 from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import CatalogUrl, Data, Device, Keep
+from akin.cli.options import CatalogUrl, Data, Device, Folder, Keep, MaybeData, data_folder
 from akin.cli.progress import show_progress
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.database import sqlite_file
@@ -27,6 +27,7 @@ from indexer.collection.upgrade import upgrade as upgrade_collection
 from indexer.snapshot.folder import current_generation, read_manifest, read_manifests, verify
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot
+from models.counts import counted
 from models.errors import InputError, SnapshotError
 
 snapshots = typer.Typer(
@@ -55,9 +56,9 @@ def delete(
     if not done.n_deleted:
         stdout.print(f"Nothing was deleted; generation {done.manifest.generation} is served as before.")
         return
-    papers = "paper" if done.n_deleted == 1 else "papers"
     stdout.print(
-        f"Deleted {done.n_deleted:,} {papers}; generation {done.manifest.generation} is served from now on."
+        f"Deleted {counted(done.n_deleted, 'paper')}; "
+        f"generation {done.manifest.generation} is served from now on."
     )
 
 
@@ -79,15 +80,18 @@ def purge(
     with show_progress(stderr) as on_progress, Catalog.open_existing(place) as opened:
         done = purge_papers(data, wanted, opened, on_progress=on_progress)
     stdout.print(
-        f"Removed {done.n_versions:,} versions from the catalog and {len(done.removed):,} older generations; "
+        f"Removed {counted(done.n_versions, 'version')} from the catalog and "
+        f"{counted(len(done.removed), 'older generation')}; "
         f"generation {done.manifest.generation} is served from now on."
     )
     if done.n_batches:
-        batches = "1 batch" if done.n_batches == 1 else f"{done.n_batches:,} batches"
-        stdout.print(f"Removed {batches}, whose results may hold the text.")
+        stdout.print(
+            f"Removed {counted(done.n_batches, 'batch', 'batches')}, whose results may hold the text."
+        )
     if done.n_queries:
-        queries = "1 saved query" if done.n_queries == 1 else f"{done.n_queries:,} saved queries"
-        stdout.print(f"Removed {queries}, which held the text.")
+        stdout.print(
+            f"Removed {counted(done.n_queries, 'saved query', 'saved queries')}, which held the text."
+        )
     if sqlite_file(place) is None:
         stdout.print(
             "The catalog is in PostgreSQL: run VACUUM FULL, which clears what its tables have freed."
@@ -114,11 +118,13 @@ def _wanted(ids: Sequence[str] | None, from_file: Path | None) -> list[str]:
 
 
 def compact(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     device: Device = "auto",
     keep: Keep = KEEP,
 ) -> None:
     """Merge segments (up to a million vectors each) and remove deleted papers from them."""
+    data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:
         before = read_manifest(data, current_generation(data))
         # Not held here: files that were merged are closed before others are read.
@@ -130,8 +136,9 @@ def compact(
         return
     n_now = len(manifest.segments)
     stdout.print(
-        f"Merged {len(before.segments)} segments into {'one' if n_now == 1 else n_now} of "
-        f"{manifest.n_papers:,} papers (backend {manifest.segments[0].backend if n_now else 'none'}); "
+        f"Merged {counted(len(before.segments), 'segment')} into {'one' if n_now == 1 else n_now} of "
+        f"{counted(manifest.n_papers, 'paper')} "
+        f"(backend {manifest.segments[0].backend if n_now else 'none'}); "
         f"generation {manifest.generation} is served from now on."
     )
 
@@ -145,8 +152,8 @@ def backup(
     place = catalog_place(data, catalog)
     manifest = back_up(data, target, catalog=place)
     stdout.print(
-        f"Copied generation {manifest.generation} with {manifest.n_papers:,} papers. Serve the copy with: "
-        f"akin serve --data {target}",
+        f"Copied generation {manifest.generation} with {counted(manifest.n_papers, 'paper')}. "
+        f"Serve the copy with: akin serve --data {target}",
         markup=False,
         soft_wrap=True,
     )
@@ -154,13 +161,13 @@ def backup(
         stdout.print("The catalog is in PostgreSQL: copy it now, and not before, with pg_dump.")
 
 
-def migrate(data: Data, catalog: CatalogUrl = "") -> None:
+def migrate(folder: Folder = None, data: MaybeData = None, catalog: CatalogUrl = "") -> None:
     """Upgrade the catalog of an older version of Akin to the current schema, in full or not at all.
 
     Back up the catalog first and stop everything that writes to it. Older versions cannot open it
     afterwards.
     """
-    found = migrate_catalog(catalog_place(data, catalog))
+    found = migrate_catalog(catalog_place(data_folder(folder, data), catalog))
     if found == NEWEST:
         stdout.print(f"The catalog has schema {NEWEST}, the newest that this version knows: nothing to do.")
     else:
@@ -169,22 +176,37 @@ def migrate(data: Data, catalog: CatalogUrl = "") -> None:
         )
 
 
-def upgrade(data: Data, catalog: CatalogUrl = "", keep: Keep = KEEP) -> None:
+def upgrade(
+    folder: Folder = None,
+    data: MaybeData = None,
+    catalog: CatalogUrl = "",
+    keep: Keep = KEEP,
+) -> None:
     """Upgrade a collection of an older version of Akin to the current format, without encoding again.
 
     Upgrades the catalog's schema (as `akin migrate` does: back it up and stop everything that writes to it)
     and adds the word index to each segment. The command resumes if interrupted: run it again.
     """
+    data = data_folder(folder, data)
     with show_progress(stderr) as on_progress:
         done = upgrade_collection(data, catalog_place(data, catalog), keep=keep, on_progress=on_progress)
+    if done.schema == NEWEST and not done.published:
+        stdout.print(
+            "Catalog and segments have the current format: nothing to do. "
+            f"Generation {done.manifest.generation} is served as before."
+        )
+        return
     had = "no schema" if done.schema is None else f"schema {done.schema}"
-    stdout.print(f"The catalog had {had}, it has {NEWEST}; {done.n_segments:,} segments got their words.")
-    stdout.print(f"Generation {done.manifest.generation} is served from now on.")
+    words = counted(done.n_segments, "segment got its words", "segments got their words")
+    stdout.print(f"The catalog had {had}, it has {NEWEST}; {words}.")
+    since = "from now on" if done.published else "as before"
+    stdout.print(f"Generation {done.manifest.generation} is served {since}.")
 
 
 @snapshots.command("list")
-def list_snapshots(data: Data) -> None:
+def list_snapshots(folder: Folder = None, data: MaybeData = None) -> None:
     """List every published generation; the served one is marked."""
+    data = data_folder(folder, data)
     try:
         served = current_generation(data)
     except SnapshotError as error:
@@ -195,22 +217,26 @@ def list_snapshots(data: Data) -> None:
 
 @snapshots.command("verify")
 def verify_snapshot(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     generation: Annotated[str, typer.Option(help="Which one; empty: the served one.")] = "",
 ) -> None:
     """Compare every file of a generation with its checksum."""
+    data = data_folder(folder, data)
     manifest = verify(data, generation or current_generation(data))
     n_files = sum(len(segment.files) for segment in manifest.segments)
-    stdout.print(f"Generation {manifest.generation}: {n_files} files, all as the manifest says.")
+    stdout.print(f"Generation {manifest.generation}: {counted(n_files, 'file')}, all as the manifest says.")
 
 
 @snapshots.command("rollback")
 def rollback_snapshot(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     to: Annotated[str, typer.Option(help="Which generation; empty: the one before the served one.")] = "",
     catalog: CatalogUrl = "",
 ) -> None:
     """Serve an earlier generation again and restore the catalog to it; a running service follows."""
+    data = data_folder(folder, data)
     with Catalog.open_existing(catalog_place(data, catalog)) as papers:
         manifest = rollback(data, to or None, catalog=papers)
     stdout.print(f"Generation {manifest.generation} is served from now on.")

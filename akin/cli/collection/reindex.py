@@ -11,13 +11,15 @@ from akin.cli.collection.index import Dtype, absolute, catalog_place, quarantine
 from akin.cli.consoles import stderr, stdout
 from akin.cli.options import (
     CatalogUrl,
-    Data,
     Device,
+    Folder,
     FunctionsFile,
     Keep,
+    MaybeData,
     NumberFormat,
     TaggerFile,
     chosen_precision,
+    data_folder,
 )
 from akin.cli.progress import show_progress
 from evaluation.tasks.agreement import Agreement, compare
@@ -27,6 +29,7 @@ from indexer.collection.reindex import Prepared, prepare, publish_prepared, rein
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
+from models.counts import counted
 from models.errors import SnapshotCorruptError, SnapshotMissingError
 from models.types import Precision, ProgressFn
 from service.collection.generations import open_engine
@@ -35,7 +38,8 @@ from service.settings import settings_of
 
 
 def reindex(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     encoder: Annotated[
         str, typer.Option(help="A checkpoint's name, or a model folder; empty: the collection's.")
     ] = "",
@@ -64,6 +68,7 @@ def reindex(
     Needs no corpus. The old generation answers searches until the new one is complete; papers added
     meanwhile are included. The command resumes if interrupted: run it again.
     """
+    data = data_folder(folder, data)
     given = BuildArguments(
         encoder=encoder,
         backend=backend,
@@ -89,17 +94,18 @@ def reindex(
 
 def _report(data: Path, prepared: Prepared, comparison: Table | str, manifest: Manifest | None) -> None:
     if prepared.reused_papers:
-        stdout.print(f"{prepared.reused_papers:,} papers were encoded by an earlier run and reused.")
+        reused = counted(prepared.reused_papers, "paper was", "papers were")
+        stdout.print(f"{reused} encoded by an earlier run and reused.")
     stderr.print(quarantined_papers(prepared.quarantined))
     stdout.print(comparison)
     if manifest is None:
         stdout.print(
-            f"{len(prepared.snapshot):,} papers are prepared and nothing is swapped: the same command "
-            "without --compare-only serves them."
+            f"{counted(len(prepared.snapshot), 'paper is', 'papers are')} prepared and nothing is swapped: "
+            "the same command without --compare-only serves them."
         )
         return
     stdout.print(
-        f"Generation {manifest.generation} with {manifest.n_papers:,} papers is served from now on "
+        f"Generation {manifest.generation} with {counted(manifest.n_papers, 'paper')} is served from now on "
         f"(encoder {manifest.encoder.name})."
     )
     stdout.print(f"Take it back with: akin snapshot rollback --data {data}", markup=False, soft_wrap=True)
@@ -162,7 +168,7 @@ def _table(agreement: Agreement, served: Snapshot, new: Snapshot) -> Table:
     one, other = agreement.one, agreement.other
     table.add_row("search by id, median", _ms(one.by_id_ms), _ms(other.by_id_ms))
     table.add_row("search by a pasted paper", _ms(one.pasted_ms), _ms(other.pasted_ms), end_section=True)
-    asked = f"{agreement.n_asked} papers asked"
+    asked = f"{counted(agreement.n_asked, 'paper')} asked"
     table.add_row("first 10 in common", asked, _share(agreement.first_10))
     table.add_row("first 20 in common", "", _share(agreement.first_20))
     table.add_row(

@@ -11,17 +11,19 @@ from rich.table import Table
 
 from akin.cli.collection.index import catalog_place
 from akin.cli.consoles import stdout
-from akin.cli.options import CatalogUrl, Data
+from akin.cli.options import CatalogUrl, Folder, MaybeData, data_folder
 from indexer.catalog.catalog import Catalog
 from indexer.collection.status import Status, status_of
 
 
 def status(
-    data: Data,
+    folder: Folder = None,
+    data: MaybeData = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     catalog: CatalogUrl = "",
 ) -> None:
     """Show a collection's papers, segments, pending and quarantined papers, generations and disk use."""
+    data = data_folder(folder, data)
     place = catalog_place(data, catalog)
     with Catalog.open_existing(place) as opened:
         found = status_of(data, opened, place)

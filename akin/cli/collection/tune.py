@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from akin.cli.consoles import stderr, stdout
-from akin.cli.options import Data, Device, Keep
+from akin.cli.options import Device, Folder, Keep, MaybeData, data_folder
 from akin.cli.progress import show_progress
 from indexer.collection.build import KEEP
 from indexer.collection.tuning import N_QUERIES, K
@@ -15,8 +15,9 @@ from models.errors import InputError
 
 
 def tune(
-    data: Data,
+    folder: Folder = None,
     *,
+    data: MaybeData = None,
     recall: Annotated[
         float, typer.Option(help="The share of the nearest sentences to be found, up to 1.")
     ] = 0.98,
@@ -34,7 +35,7 @@ def tune(
     """
     with show_progress(stderr) as on_progress:
         tuned = tune_collection(
-            data,
+            data_folder(folder, data),
             recall=recall,
             n_queries=queries,
             device=device,

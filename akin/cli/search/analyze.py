@@ -14,6 +14,7 @@ from akin.cli.render import notes
 from akin.cli.search.query import read_query
 from akin.local.collection import seed_of
 from models.annotator import load_annotator
+from models.counts import counted
 from models.errors import InputError
 from service.api.schemas.search.sentences import AnalyzedSentenceOut, AnalyzeOut
 from service.resolve.analysis import analyze as analyze_paper
@@ -55,7 +56,10 @@ def analyzed_sentences(analysis: AnalyzeOut) -> Group:
     shown: list[Text | Table] = [table]
     if analysis.dropped_sentences:
         shown.append(
-            Text(f"The encoder did not read the last {analysis.dropped_sentences} sentences.", style="yellow")
+            Text(
+                f"The encoder did not read the last {counted(analysis.dropped_sentences, 'sentence')}.",
+                style="yellow",
+            )
         )
     return Group(*shown, *notes(analysis.warnings), Text(f"Facets by the tagger {analysis.tagger}."))
 

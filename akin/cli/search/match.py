@@ -19,6 +19,7 @@ from akin.cli.options import Device, EncoderName
 from akin.cli.progress import show_progress
 from indexer.files.durable import folder_lock, replaced_together, storage_errors
 from models.annotator import load_annotator
+from models.counts import counted
 from models.errors import BuildLockedError, InputError
 from service.match.affinity import N_NEAREST
 from service.match.assignment import Aim, Assignment
@@ -145,18 +146,27 @@ def _read(program: Program) -> Group:
     lines += [Text(f"{row}", style="yellow") for row in report.broken_rows]
     if report.broken > len(report.broken_rows):
         lines.append(
-            Text(f"... and {report.broken - len(report.broken_rows):,} more broken rows", style="yellow")
+            Text(
+                f"... and {counted(report.broken - len(report.broken_rows), 'more broken row')}",
+                style="yellow",
+            )
         )
     if report.without_abstract:
         lines.append(
-            Text(f"{report.without_abstract:,} papers have no abstract and do not count.", style="yellow")
+            Text(
+                counted(
+                    report.without_abstract,
+                    "paper has no abstract and does not count.",
+                    "papers have no abstract and do not count.",
+                ),
+                style="yellow",
+            )
         )
     lines += [Text(note, style="yellow") for note in program.notes]
     if program.left_out:
+        have = counted(len(program.left_out), "profile has", "profiles have")
         named = ", ".join(program.left_out[:5]) + (" ..." if len(program.left_out) > 5 else "")
-        lines.append(
-            Text(f"{len(program.left_out):,} profiles have no paper that counts: {named}", style="yellow")
-        )
+        lines.append(Text(f"{have} no paper that counts: {named}", style="yellow"))
     return Group(*lines)
 
 

@@ -30,6 +30,7 @@ from akin.cli.search.query import opened
 from akin.client.client import Client
 from akin.client.params import ListFilters
 from akin.client.responses.papers import Paper, PaperHead, PaperList
+from models.counts import counted
 from models.errors import InputError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def papers(
     stdout.print(_lines(found.papers, with_authors=output is Output.TEXT))
     if output is Output.TEXT:
         shown = f"{first + 1:,} to {first + len(found.papers):,} of " if found.papers else ""
-        stdout.print(f"{shown}{found.total:,} papers, generation {found.generation}")
+        stdout.print(f"{shown}{counted(found.total, 'paper')}, generation {found.generation}")
 
 
 def _listed(collection: "Client | Collection", filters: ListFilters, *, first: int, limit: int) -> PaperList:

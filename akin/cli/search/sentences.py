@@ -26,6 +26,7 @@ from akin.cli.render import notes
 from akin.cli.search.query import given, opened
 from akin.client.params import SentenceRequest
 from akin.client.responses.sentences import SentenceAnswer
+from models.counts import counted
 from models.errors import InputError
 from models.types import Facet
 
@@ -101,5 +102,6 @@ def found_sentences(answer: SentenceAnswer) -> Group:
     shown: list[Text | Table] = [asked, Text(), table]
     if answer.detail:
         shown = [asked, Text(answer.detail, style="yellow")]
-    took = f"{len(answer.results)} results in {answer.took_ms:,.0f} ms, generation {answer.generation}"
+    n_found = counted(len(answer.results), "result")
+    took = f"{n_found} in {answer.took_ms:,.0f} ms, generation {answer.generation}"
     return Group(*shown, *notes(answer.warnings), Text(took))

@@ -13,6 +13,7 @@ from akin.cli.options import Device, Key, MaybeData, Url
 from akin.cli.render import heading, notes
 from akin.cli.search.query import opened
 from akin.client.responses.saved import News, SavedQueryHead
+from models.counts import counted
 from models.errors import InputError
 
 _NEWS = TypeAdapter(News)
@@ -78,7 +79,7 @@ def _wanted(saved: Sequence[SavedQueryHead], names: Sequence[str]) -> list[Saved
 def _shown(query: SavedQueryHead, news: News) -> Group:
     """A query's name, then the papers that are new to it, or why there are none."""
     since = query.seen_at or query.created_at
-    told = f"{len(news.results)} of {news.added:,} papers that came" if news.added else "nothing new"
+    told = f"{len(news.results)} of {counted(news.added, 'paper')} that came" if news.added else "nothing new"
     shown = [Text.assemble((query.name, "bold"), f": {told} since {since:%Y-%m-%d %H:%M} UTC")]
     shown += [heading(rank, result) for rank, result in enumerate(news.results, start=1)]
     shown += [Text(f"Left out: {lost.detail}", style="yellow") for lost in news.unresolved]

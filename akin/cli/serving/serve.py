@@ -20,6 +20,7 @@ from rich.console import Console
 from akin.cli.collection.index import index
 from akin.cli.consoles import stdout
 from akin.cli.options import Data, device_name
+from models.counts import counted
 from models.errors import InputError
 from service.access.keys import KeyRing, is_loopback
 from service.api.services import services_of
@@ -98,7 +99,7 @@ def _serve_on(listener: socket.socket, settings: Settings, console: Console, *, 
     n_papers = len(engine.snapshot)
 
     def announce() -> None:
-        console.print(f"Serving {n_papers:,} papers on http://{host}:{port} (stop with Ctrl-C)")
+        console.print(f"Serving {counted(n_papers, 'paper')} on http://{host}:{port} (stop with Ctrl-C)")
         for note in notes:
             console.print(note, markup=False, soft_wrap=True)
 

@@ -1,6 +1,6 @@
 """Answers in the format that the client accepts, as dependencies of endpoints."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -43,13 +43,13 @@ def documented(*offered: Format) -> dict[int | str, dict[str, Any]]:
 
 
 def ranked_file(
-    form: Format, answer: SearchOut | RecommendationsOut, *, name: str, first_rank: int
+    form: Format, answer: SearchOut | RecommendationsOut, *, name: str, ranks: Iterable[int]
 ) -> Response:
     """A page of a ranked list as a file; what JSON holds beside the list is in headers."""
     results = answer.results
     headers = {"X-Akin-Next-Cursor": answer.next_cursor, "X-Akin-Reason": answer.reason}
     if form is Format.CSV:
-        text = to_csv(results, first_rank=first_rank)
+        text = to_csv(results, ranks=ranks)
     elif form is Format.NDJSON:
         text = "".join(f"{result.model_dump_json()}\n" for result in results)
     else:

@@ -102,7 +102,7 @@ class Door:
     ) -> None:
         request.state.queue = queue  # for what is computed once the answer has started
         async with self._bodies.read(request, receive, most=policy.max_body_bytes) as body:
-            deadline = Deadline(self._deadline_s)
+            deadline = Deadline(self._deadline_s, remedy=policy.remedy)
             async with body.watched(deadline), queue.place(deadline) as leave:
                 set_deadline(deadline)
                 request.state.turn = Turn(deadline, leave)

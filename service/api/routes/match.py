@@ -1,5 +1,8 @@
 """``/v1/match`` and ``/v1/compare``: profiles near to submissions, and two papers side by side."""
 
+from dataclasses import replace
+from typing import Final
+
 from fastapi import APIRouter, Request, Response
 
 from service.access.policy import READ, requires
@@ -14,9 +17,12 @@ from service.match.side_by_side import side_by_side
 
 router = APIRouter(prefix="/v1", tags=["match"], route_class=JSONBodyRoute)
 
+_MATCH: Final = replace(READ, remedy="ask for fewer submissions or profiles, or match them in a batch")
+_COMPARE: Final = replace(READ, remedy="compare shorter texts")
+
 
 @router.post("/match", response_model=MatchOut)
-@requires(READ)
+@requires(_MATCH)
 def match_profiles(body: MatchIn, request: Request, engine: EngineDep, answers: AnswersDep) -> Response:
     """Profiles near to each submission, such as reviewers by their papers, and the sentences that say why."""
     query = body.to_query(kept_profiles(request, body.named))
@@ -25,7 +31,7 @@ def match_profiles(body: MatchIn, request: Request, engine: EngineDep, answers: 
 
 
 @router.post("/compare", response_model=CompareOut)
-@requires(READ)
+@requires(_COMPARE)
 def compare(body: CompareIn, engine: EngineDep, answers: AnswersDep) -> Response:
     """Two papers side by side: alignments both ways, by facet, shared words, what only one of them has."""
     a, b = body.a.to_seed(), body.b.to_seed()

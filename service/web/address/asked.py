@@ -67,7 +67,7 @@ class View(StrEnum):
 
 
 class Order(StrEnum):
-    """How the results of a page are sorted: the strongest first, or the newest."""
+    """How results are sorted: the strongest first, or the newest of the best."""
 
     STRENGTH = "strength"
     YEAR = "year"

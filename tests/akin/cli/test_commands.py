@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -53,6 +54,23 @@ def test_help_shows_flags_without_a_type_and_arguments_in_capitals() -> None:
     arguments = [each.metavar for _, each in params if each.param_type_name == "argument"]
     assert {True} == {each.isupper() for each in arguments}
     assert "--help <" not in flat(shown("index", "--help"))
+
+
+def test_commands_on_a_collection_alone_take_its_folder_by_its_place(hashed_data: Path) -> None:
+    """`akin status DATA` is `akin status --data DATA`; the folder is given once."""
+    by_place = {
+        name.removeprefix("akin ")
+        for name, context in helps()
+        for each in context.command.params
+        if each.param_type_name == "argument" and each.metavar == "DATA"
+    }
+    snapshots = {f"snapshot {name}" for name in ("list", "verify", "rollback")}
+    assert {"status", "compact", "tune", "reindex", "migrate", "upgrade", *snapshots} == by_place
+    for name in by_place:
+        for given in ([], [hashed_data, "--data", hashed_data]):
+            assert "Give the data folder once" in flat(run(*name.split(), *given, status=1))
+    for name in ("status", "migrate", "compact", "tune", "snapshot list", "snapshot verify"):
+        assert run(*name.split(), hashed_data) == run(*name.split(), "--data", hashed_data)
 
 
 def test_help_wraps_at_the_width_of_the_terminal() -> None:

@@ -43,7 +43,7 @@ def test_entries_without_an_abstract_are_listed(tmp_path: Path, services: Lookup
     """With file and line and what they can be looked up by; nobody is asked."""
     corpus = write_lines(tmp_path, *ENTRIES, name="my.bib")
     shown = index(corpus, "--data", tmp_path / "data")
-    assert "Indexed 1 papers" in shown
+    assert "Indexed 1 paper " in shown
     table = tmp_path / "data" / "lookups" / "unresolved.csv"
     for said in (
         f"2 rows have no abstract and were passed over: {corpus}:2: no abstract (arxiv:9912.00007)",
@@ -61,7 +61,7 @@ def test_fetch_looks_them_up(tmp_path: Path, services: LookupServices) -> None:
     shown = index(corpus, "--data", tmp_path / "data", "--fetch", "--contact", "ada@example.org")
     assert "Looked up 1 entries, found 1." in shown
     assert "Indexed 2 papers" in shown
-    assert "1 abstracts came from what was looked up." in shown
+    assert "1 abstract came from what was looked up." in shown
     assert 1 == len(services.asked)
     assert "2 papers were there already" in index(corpus, "--data", tmp_path / "data")
     assert 1 == len(services.asked)
@@ -75,7 +75,7 @@ def test_a_list_of_ids_alone(tmp_path: Path, services: LookupServices) -> None:
     assert (tmp_path / "data" / "lookups" / "unresolved.csv").exists()
     shown = index(corpus, "--data", tmp_path / "data", "--fetch")
     assert "1 are not known there: doi:10.5555/b" in shown
-    assert "Indexed 1 papers" in shown
+    assert "Indexed 1 paper " in shown
 
 
 def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +85,4 @@ def test_services_that_fail_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(akin.cli.collection.lookups, "PoliteClient", client)
     shown = index(write_lines(tmp_path, *ENTRIES, name="my.bib"), "--data", tmp_path / "data", "--fetch")
     assert "arXiv failed (export.arxiv.org: it answers 503)." in shown
-    assert "Indexed 1 papers" in shown
+    assert "Indexed 1 paper " in shown

@@ -164,7 +164,7 @@ def test_a_cursor_stays_in_its_generation(data: Path, tmp_path: Path) -> None:
 def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> None:
     """Dictionaries in, answers at once; a paper that cannot be used is named; deleting twice is nothing."""
     papers = [{name: paper[name] for name in ("id", "title", "abstract", "year")} for paper in DEMO[:20]]
-    with pytest.warns(UserWarning, match=r"1 papers were not indexed: papers\[20\]: .*abstract"):
+    with pytest.warns(UserWarning, match=r"1 paper was not indexed: papers\[20\]: .*abstract"):
         collection = akin.index(
             [*papers, {"id": "empty", "title": "No abstract"}], tmp_path / "data", encoder="hashing"
         )
@@ -216,7 +216,7 @@ def test_one_paper_or_a_file_is_added_and_several_are_deleted(
     with served(service) as address, akin.Client(address) as client:
         for asked in (small, client):
             assert 1 == asked.add(monkeys, wait=True).accepted
-            with pytest.warns(UserWarning, match=r"my.bib: 1 papers were not added: 1 without an") as told:
+            with pytest.warns(UserWarning, match=r"my.bib: 1 paper was not added: 1 without an") as told:
                 assert 2 == asked.add([bib, str(lines)], wait=True).accepted
             assert [__file__] == [each.filename for each in told]
             assert (2020, DRAFT) == (asked.paper("a").year, asked.paper("a").abstract)

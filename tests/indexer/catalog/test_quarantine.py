@@ -269,7 +269,7 @@ def test_a_collection_is_not_begun_with_nothing(tmp_path: Path, hashing: Encoder
     corpus = write_corpus(
         tmp_path / "c.jsonl", [{"id": "bad", "title": "Bad", "abstract": ["POISON sings."]}]
     )
-    with pytest.raises(EncoderError, match="None of the 1 papers"):
+    with pytest.raises(EncoderError, match="None of 1 paper could"):
         build_quietly(corpus, tmp_path / "data", Refusing(hashing))
     assert not (tmp_path / "data" / "CURRENT").exists()
 

@@ -78,6 +78,10 @@ def test_an_older_collection_comes_to_todays_form(old: Path, today: Path) -> Non
     assert open_snapshot(old).words is None
     shown = flat(run("upgrade", "--data", old))
     assert f"had schema {SCHEMA}, it has {NEWEST}; 2 segments got their words" in shown
+    assert shown.endswith("is served from now on.")
+    again = flat(run("upgrade", "--data", old))
+    assert "nothing to do. Generation " in again
+    assert again.endswith("is served as before.")
     one, other = open_snapshot(old), open_snapshot(today)
     assert one.words is not None
     assert one.manifest.catalog

@@ -113,7 +113,7 @@ def test_another_failure_is_not_taken_for_want_of_memory(tiny, monkeypatch, kind
 
 def test_a_text_that_cannot_be_tokenised_is_an_encoder_error(tiny):
     """What the tokenizer refuses, such as half of a surrogate pair, is named as that."""
-    with pytest.raises(EncoderError, match="The texts of 1 papers cannot be tokenised"):
+    with pytest.raises(EncoderError, match="The texts of 1 paper cannot be tokenised"):
         load_encoder(str(tiny), device="cpu").encode([paper("Graph \ud800", "We show a result.")])
 
 

@@ -280,6 +280,7 @@ def test_work_ends_at_the_deadline(slow: Slow, tmp_path: Path) -> None:
         slow.gate.set()
         assert 504 == await task
         assert b"urn:akin:problem:deadline" in wire.sent[1]["body"]
+        assert b"fewer results" in wire.sent[1]["body"]
 
     serve(slow, tmp_path, scenario, deadline_ms=100)
 

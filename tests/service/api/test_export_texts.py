@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import unicodedata
+from itertools import count
 from typing import Any
 
 import pytest
@@ -75,7 +76,7 @@ def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
 @given(st.lists(PAPERS, max_size=4))
 def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
     """Read back, a cell is what it was but for the apostrophe that keeps a spreadsheet from computing it."""
-    text = to_csv([result(paper) for paper in papers], first_rank=11)
+    text = to_csv([result(paper) for paper in papers], ranks=count(11))
     header, *rows = csv.reader(io.StringIO(text, newline=""))
     assert (list(CSV_COLUMNS), len(papers)) == (header, len(rows))
     for rank, (paper, row) in enumerate(zip(papers, rows, strict=True), start=11):

@@ -1,11 +1,16 @@
 """``POST /v1/match``: profiles near to submissions, their reasons, and assignments."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from akin.client.client import Client
+from service.context import check_deadline
+from service.match.answer import Matcher
+from service.search.engine import SearchEngine
+from tests.support.clients import client_of
 
 SUBMISSION, OTHER = "demo:p03-m07", "demo:p01-m02"
 PROFILES = [
@@ -159,6 +164,33 @@ def test_what_cannot_be_matched_is_refused(
     body = {"submissions": [{"paper_id": SUBMISSION}], "profiles": PROFILES, **changed}
     response = sentence_client.post("/v1/match", json=body)
     assert (status, True) == (response.status_code, told in response.text), response.text
+
+
+def test_what_takes_too_long_is_told_what_to_ask_instead(
+    tmp_path: Path, sentence_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A match has no results or scorers to ask less of, but submissions and profiles; a text is long."""
+
+    def for_ever(*_given: object) -> Any:
+        while True:
+            check_deadline()
+
+    monkeypatch.setattr(Matcher, "affinities", for_ever)
+    monkeypatch.setattr("service.api.routes.match.side_by_side", for_ever)
+    one, other = {"paper_id": SUBMISSION}, {"paper_id": OTHER}
+    with client_of(tmp_path, sentence_engine, deadline_ms=300) as client:
+        for path, body, told in (
+            (
+                "match",
+                {"submissions": [one], "profiles": PROFILES},
+                "fewer submissions or profiles, or match",
+            ),
+            ("compare", {"a": one, "b": other}, "compare shorter texts"),
+        ):
+            answer = client.post(f"/v1/{path}", json=body)
+            assert 504 == answer.status_code
+            assert told in answer.json()["detail"]
+            assert "scorer" not in answer.json()["detail"]
 
 
 def test_the_client_matches(sentence_client: TestClient) -> None:

@@ -402,12 +402,19 @@ def test_a_list_that_is_cut_says_so(hashed_data: Path, client: TestClient) -> No
 def test_papers_are_sorted_by_year_where_one_has_a_year(
     tmp_path: Path, hashing: Encoder, *, years: bool
 ) -> None:
-    """The choice names the papers shown, which alone are sorted; where there is nothing to sort, none is."""
+    """The choice names the papers that are sorted; where there is nothing to sort, none is offered."""
     papers = [{**each, "year": 2000 if years else None} for each in many_papers(15)]
     build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
     with client_of(tmp_path / "data") as client:
-        assert ("These 10, newest first" in page_at(client, "/?paper=p0").text) is years
-        assert "newest first" not in page_at(client, "/?paper=p0&n=1").text
+        assert ("The best 14, newest first" in page_at(client, "/?paper=p0").text) is years
+        assert "The 10 closest of 14 papers" in page_at(client, "/?paper=p0").text
+    few = write_corpus(tmp_path / "few.jsonl", papers[:2])
+    build_quietly(few, tmp_path / "few", hashing)
+    with client_of(tmp_path / "few") as client:
+        for order in ("strength", "year"):
+            page = page_at(client, f"/?paper=p0&sort={order}")
+            assert "The closest paper" in page.text
+            assert "newest first" not in page.text
 
 
 @pytest.mark.parametrize(
@@ -463,3 +470,8 @@ def test_reasons_for_no_results_are_in_words(client: TestClient) -> None:
         client.post("/v1/recommendations", json=Asked(like=(Further("none"),)).body()).content
     )
     assert Reason.NO_SEED_RESOLVED == body["reason"]
+
+
+def test_one_result_is_one_paper(client: TestClient) -> None:
+    """Where a page says how many papers it has."""
+    assert not re.search(r"\b1 papers", page_at(client, f"/?paper={PAPER}&n=1").text)

@@ -254,7 +254,7 @@ def test_timelines_fit_a_telephone(engine: SearchEngine, years: list[int | None]
 
 def test_a_full_column_says_how_many_more(engine: SearchEngine) -> None:
     """Of a year with a hundred results ten have dots, the best ones, and the others are counted."""
-    view = draw_timeline(papers_of(engine, [2020] * 100), first_rank=11)
+    view = draw_timeline(papers_of(engine, [2020] * 100), ranks=range(11, 111))
     (column,) = view.columns
     assert list(range(11, 21)) == [dot.rank for dot in column.dots]
     assert 90 == column.more

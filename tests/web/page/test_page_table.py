@@ -11,6 +11,7 @@ import pytest
 from fastapi import Request
 from fastapi.testclient import TestClient
 
+from models.encoder import Encoder
 from service.api.dependencies.cursors import Paging
 from service.api.schemas.search.results import ResultOut
 from service.api.services import services_of
@@ -18,6 +19,7 @@ from service.web.address.asked import Asked
 from service.web.answered import whole_list
 from service.web.tables import to_latex, to_markdown, to_tsv
 from service.web.views.results.rows import key_sentences
+from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.clients import client_of
 from tests.support.examples.pages import PAPER, Page, page_at, ranked_ids
 
@@ -37,6 +39,14 @@ def results(client: TestClient) -> list[dict[str, Any]]:
     body = {"query": {"paper_id": PAPER}, "facet": "method", "unlike": {"facet": "background"}}
     found: list[dict[str, Any]] = client.post("/v1/search", json=body).json()["results"]
     return found
+
+
+def pages_from(client: TestClient, address: str) -> list[Page]:
+    """The page at ``address`` and all after it."""
+    pages = [page_at(client, address)]
+    while following := pages[-1].all("a", rel="next"):
+        pages.append(page_at(client, following[0]["href"]))
+    return pages
 
 
 def texts(result: dict[str, Any], facet: str) -> list[str]:
@@ -97,13 +107,43 @@ def test_a_row_opens_to_its_card(client: TestClient) -> None:
 
 @pytest.mark.parametrize("view", ["cards", "table"])
 def test_the_newest_may_come_first(client: TestClient, view: str, results: list[dict[str, Any]]) -> None:
-    """The same papers with the same ranks, by year; of one year the stronger first."""
-    page = page_at(client, f"{ASKED}&view={view}&sort=year")
-    ranked = [(-each["paper"]["year"], rank, each["paper"]["id"]) for rank, each in enumerate(results)]
-    assert [paper_id for _, _, paper_id in sorted(ranked)] == ranked_ids(page)
-    strongest = [each["href"] for each in page.all("a", class_="chip") if "sort=" not in each["href"]]
-    (back,) = [each for each in strongest if ranked_ids(page_at(client, each)) == [i for *_, i in ranked]][:1]
+    """The same papers with the same ranks, by year over all pages; of one year the stronger first."""
+    saved = list(csv.DictReader(io.StringIO(client.get(f"/results.csv{ASKED[1:]}&whole=1").text)))
+    expected = sorted(saved, key=lambda each: (-int(each["year"]), int(each["rank"])))
+    pages = pages_from(client, f"{ASKED}&view={view}&sort=year&n=40")
+    assert [each["id"] for each in expected] == [each for page in pages for each in ranked_ids(page)]
+    tag = "tr" if view == "table" else "article"
+    shown = [int(each["id"].split("-")[1]) for page in pages for each in page.all(tag) if "id" in each]
+    assert [int(each["rank"]) for each in expected] == shown
+    assert "Papers 41 to 80 of the best 99, newest first" in pages[1].text
+    strongest = [each["href"] for each in pages[1].all("a", class_="chip") if "sort=" not in each["href"]]
+    best = [each["paper"]["id"] for each in results]
+    (back,) = [each for each in strongest if ranked_ids(page_at(client, each))[:10] == best][:1]
     assert ("view=table" in back) == (view == "table")
+
+
+def test_the_best_hundred_are_sorted(tmp_path: Path, hashing: Encoder) -> None:
+    """By year the pages hold the best 100 papers and no other, each page once, and so do the files."""
+    papers = [{**each, "year": 1990 + number % 30} for number, each in enumerate(many_papers(130))]
+    build_quietly(write_corpus(tmp_path / "c.jsonl", papers), tmp_path / "data", hashing)
+    with client_of(tmp_path / "data") as client:
+        best = [each for page in pages_from(client, "/?paper=p0&n=50")[:2] for each in ranked_ids(page)]
+        pages = pages_from(client, "/?paper=p0&n=30&sort=year")
+        shown = [ranked_ids(page) for page in pages]
+        assert [30, 30, 30, 10] == [len(each) for each in shown]
+        assert sorted(best) == sorted(each for ids in shown for each in ids)
+        assert "Papers 91 to 100 of the best 100, newest first" in pages[-1].text
+        assert shown[1] == ranked_ids(page_at(client, pages[2].all("a", rel="prev")[0]["href"]))
+        for words, expected in (("", shown[1]), ("whole", [each for ids in shown for each in ids])):
+            (link,) = [
+                each["href"]
+                for each in pages[1].all("a")
+                if "results.csv" in each["href"] and ("whole" in each["href"]) == bool(words)
+            ]
+            rows = list(csv.DictReader(io.StringIO(client.get(link).text)))
+            assert [(best.index(each) + 1, each) for each in expected] == [
+                (int(row["rank"]), row["id"]) for row in rows
+            ]
 
 
 def test_one_goes_back_as_one_came(client: TestClient) -> None:

@@ -1,5 +1,7 @@
 """``POST /v1/recommendations``: many papers in, ranked and explained papers out."""
 
+from itertools import count
+
 from fastapi import APIRouter, Response
 
 from service.access.policy import READ, requires
@@ -31,4 +33,4 @@ def recommendations(
 
     if form is Format.JSON:
         return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
-    return ranked_file(form, answered(), name="akin-recommendations", first_rank=query.page.offset + 1)
+    return ranked_file(form, answered(), name="akin-recommendations", ranks=count(query.page.offset + 1))

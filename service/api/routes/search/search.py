@@ -1,5 +1,7 @@
 """``POST /v1/search``: one paper in, ranked and explained papers out."""
 
+from itertools import count
+
 from fastapi import APIRouter, Response
 
 from service.access.policy import READ, requires
@@ -36,4 +38,4 @@ def search(
 
     if form is Format.JSON:
         return answers.respond(engine, query, answered, reads_text=query.reads_text, headers=VARIES)
-    return ranked_file(form, answered(), name="akin-search", first_rank=query.page.offset + 1)
+    return ranked_file(form, answered(), name="akin-search", ranks=count(query.page.offset + 1))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from models.counts import counted
 from models.types import Facet, Sentence
 from service.api.schemas.search.recommendations import SeedAlignmentOut
 from service.api.schemas.search.results import AlignmentOut, QuerySentenceOut, ResultOut
@@ -219,8 +220,8 @@ def _left_out(count: int, weight: float) -> str:
 
 
 def _summary(heaviest: Cell, n_rows: int, n_columns: int) -> str:
-    asked = "1 sentence of the query" if n_rows == 1 else f"{n_rows} sentences of the query"
-    held = "1 sentence" if n_columns == 1 else f"{n_columns} sentences"
+    asked = f"{counted(n_rows, 'sentence')} of the query"
+    held = counted(n_columns, "sentence")
     return (
         f"{asked} against {held} of this paper. The largest pair is sentence {heaviest.row.label} of the "
         f"query with sentence {heaviest.column.label} here: {heaviest.share} of the match, "

@@ -108,7 +108,7 @@ def make_cards(
     results: Sequence[ResultOut],
     asked: Asked,
     *,
-    first_rank: int,
+    ranks: Sequence[int],
     n_chosen: int,
     sources: Sequence[Source],
 ) -> tuple[Card, ...]:
@@ -116,7 +116,7 @@ def make_cards(
     scores = [result.score for result in results]
     return tuple(
         _card(result, asked, rank, bar=_bar(result.score, scores), n_chosen=n_chosen, sources=sources)
-        for rank, result in enumerate(results, start=first_rank)
+        for rank, result in zip(ranks, results, strict=True)
     )
 
 

@@ -1,10 +1,10 @@
 """The view of an answer: results and links to the next searches."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import orjson
 
@@ -12,7 +12,7 @@ from service.api.schemas.search.results import SearchOut
 from service.search.query import Reason
 from service.web.address.asked import Asked, Order, View
 from service.web.address.links import Link
-from service.web.answered import MOST_SAVED, Answered, sources
+from service.web.answered import MOST_SAVED, MOST_SORTED, Answered, sources
 from service.web.saved import to_keep
 from service.web.views.results.cards import Card, make_cards
 from service.web.views.results.rows import Row, make_rows
@@ -27,9 +27,9 @@ _TABLES: Final = {"LaTeX": "tex", "Markdown": "md", "TSV": "tsv"}
 class ResultsView:
     """A page of results and where to go on from it; ``detail`` says why there are none.
 
-    ``rows`` are the cards as lines of a table, where that is how they are shown. ``total`` is how many papers
-    all pages have together, where that is known; where the list ``is_cut``, more may follow. ``orders`` sort
-    the papers of this page, and are none where none of them has a year. ``exports`` are files of this page,
+    ``rows`` are the cards as lines of a table, where that is how they are shown. ``heading`` says which of
+    all papers they are, from number ``first`` on. ``orders`` sort the list, and are none where there is
+    nothing to sort. ``exports`` are files of this page,
     ``whole`` those of the list, as ``whole_words`` say, ``tables`` those to paste into a paper. ``kept`` is
     the body that saves the query, but for its name.
     """
@@ -37,11 +37,9 @@ class ResultsView:
     cards: tuple[Card, ...]
     rows: tuple[Row, ...]
     timeline: TimelineView
+    heading: str
     first: int
-    last: int
     detail: str
-    total: int | None
-    is_cut: bool
     warnings: tuple[str, ...]
     took: str
     next: str
@@ -66,34 +64,28 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
     """
     asked, out = answered.asked, answered.out
     cards = make_cards(
-        out.results,
-        asked,
-        first_rank=answered.first_rank,
-        n_chosen=n_chosen(answered),
-        sources=sources(answered),
+        out.results, asked, ranks=answered.ranks, n_chosen=n_chosen(answered), sources=sources(answered)
     )
     rows = make_rows(out.results, cards, asked) if asked.view is View.TABLE else ()
     return ResultsView(
-        cards=tuple(_sorted(cards, asked.order, lambda card: card)),
-        rows=tuple(_sorted(rows, asked.order, lambda row: row.card)),
+        cards=cards,
+        rows=rows,
         timeline=draw_timeline(
             [result.paper for result in out.results],
-            first_rank=answered.first_rank,
+            ranks=answered.ranks,
             link=lambda first, last: asked.address(year_from=first, year_to=last),
         ),
-        first=answered.first_rank,
-        last=answered.first_rank + len(cards) - 1,
+        heading=_heading(answered),
+        first=answered.first,
         detail=_NO_SEED if out.reason is Reason.NO_SEED_RESOLVED else out.detail or "",
-        total=out.total,
-        is_cut=out.total is not None and out.total >= answered.engine.longest_list,
         warnings=tuple(each.message for each in out.warnings),
         took=f"{out.took_ms:,.0f} ms" if out.took_ms >= 1 else "under 1 ms",
         next=asked.address(cursor=out.next_cursor) if out.next_cursor else "",
         previous=asked.address(cursor=answered.previous_cursor) if answered.previous_cursor else "",
-        start=asked.address() if answered.first_rank > 1 else "",
+        start=asked.address() if answered.first > 1 else "",
         permalink=asked.address(),
         views=_choices(asked, "view", {"Cards": View.CARDS, "Table": View.TABLE}),
-        orders=_orders(asked, cards),
+        orders=_orders(answered),
         exports=_files(asked, _EXPORTS),
         whole=_files(asked, _EXPORTS, whole="&whole=1"),
         whole_words=_whole_words(answered),
@@ -106,31 +98,47 @@ def view_results(answered: Answered, base_url: str, *, keyed: bool) -> ResultsVi
     )
 
 
-_Shown = TypeVar("_Shown")
+def _heading(answered: Answered) -> str:
+    """Which papers of all are on this page, and in which order."""
+    out, first, last = answered.out, answered.first, answered.first + len(answered.ranks) - 1
+    if answered.asked.order is Order.YEAR and out.total != 1:
+        is_all = first == 1 and not out.next_cursor
+        these = _sortable(out.total)
+        return f"The {these}" if is_all else f"Papers {first} to {last} of the {these}"
+    more = out.total is not None and out.total >= answered.engine.longest_list
+    of_all = f" of {'at least ' if more else ''}{out.total:,}" if out.next_cursor and out.total else ""
+    if first > 1:
+        return f"Papers {first} to {last}{of_all}"
+    if last == 1:
+        return f"The closest{of_all} paper{'s' if of_all else ''}"
+    return f"The {last} closest{of_all} papers"
 
 
-def _sorted(shown: Sequence[_Shown], order: Order, card_of: Callable[[_Shown], Card]) -> list[_Shown]:
-    """In the order asked for; papers without a year come last, of one year the stronger first."""
-
-    def newest(each: _Shown) -> tuple[int, int]:
-        card = card_of(each)
-        return -(card.year or 0), card.rank
-
-    return sorted(shown, key=newest) if order is Order.YEAR else list(shown)
+def _sortable(total: int | None) -> str:
+    """The papers of a list of ``total`` that are sorted by year, in words."""
+    return f"best {MOST_SORTED if total is None else min(total, MOST_SORTED)}, newest first"
 
 
-def _orders(asked: Asked, cards: Sequence[Card]) -> tuple[Link, ...]:
-    """Links that sort the papers shown, which are those of ``cards``; none where there is nothing to sort."""
-    if len(cards) < 2 or not any(card.year for card in cards):
+def _orders(answered: Answered) -> tuple[Link, ...]:
+    """Links that sort the list; none where it has one paper, or where none of this page has a year."""
+    asked, out = answered.asked, answered.out
+    dated = asked.order is Order.YEAR or any(result.paper.year for result in out.results)
+    if out.total == 1 or not dated:
         return ()
-    newest = f"These {len(cards)}, newest first"
-    return _choices(asked, "order", {"Best match first": Order.STRENGTH, newest: Order.YEAR})
+    newest = f"The {_sortable(out.total)}"
+    # In another order the page would hold other papers: one starts from the first.
+    return _choices(
+        asked, "order", {"Best match first": Order.STRENGTH, newest: Order.YEAR}, from_first_page=True
+    )
 
 
-def _choices(asked: Asked, part: str, choices: Mapping[str, StrEnum]) -> tuple[Link, ...]:
-    """Links that show the same page in each of these ways."""
+def _choices(
+    asked: Asked, part: str, choices: Mapping[str, StrEnum], *, from_first_page: bool = False
+) -> tuple[Link, ...]:
+    """Links that show the same page, or the first one, in each of these ways."""
+    cursor = "" if from_first_page else asked.cursor
     return tuple(
-        Link(words, asked.address(cursor=asked.cursor, **{part: choice}), on=getattr(asked, part) is choice)
+        Link(words, asked.address(cursor=cursor, **{part: choice}), on=getattr(asked, part) is choice)
         for words, choice in choices.items()
     )
 
@@ -145,8 +153,10 @@ def _files(asked: Asked, endings: Mapping[str, str], *, whole: str = "") -> tupl
 def _whole_words(answered: Answered) -> str:
     """What the files of the whole list hold; empty where this page is all of it."""
     out, total = answered.out, answered.out.total
-    if answered.first_rank == 1 and not out.next_cursor:
+    if answered.first == 1 and not out.next_cursor:
         return ""
+    if answered.asked.order is Order.YEAR:
+        return f"The {_sortable(total)}"
     if total is None or total > MOST_SAVED:
         return f"First {MOST_SAVED:,} results"
     return f"All {total:,} results"

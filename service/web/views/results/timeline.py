@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from models.counts import counted
 from service.api.schemas.base import PaperOut
 from service.web.views.results.years import stretch_in_words, stretch_length
 
@@ -64,13 +65,15 @@ class TimelineView:
 
 
 def draw_timeline(
-    papers: Sequence[PaperOut], *, first_rank: int = 1, link: LinkFn | None = None
+    papers: Sequence[PaperOut], *, ranks: Sequence[int] | None = None, link: LinkFn | None = None
 ) -> TimelineView:
-    """The results of a page, best first, by year.
+    """The results of a page by year, the best first in each column.
 
-    ``link`` gives the address of the same search within years (both included).
+    Their ``ranks`` count from 1 unless they are given; ``link`` gives the address of the same search within
+    years (both included).
     """
-    ranked = [(rank, paper) for rank, paper in enumerate(papers, start=first_rank)]
+    given = range(1, len(papers) + 1) if ranks is None else ranks
+    ranked = sorted(zip(given, papers, strict=True), key=lambda each: each[0])
     years = [paper.year for paper in papers if paper.year is not None]
     n_undated = len(ranked) - len(years)
     if not years:
@@ -112,7 +115,7 @@ def _column(
         Dot(rank, f"{rank}. {paper.title} ({paper.year})", at, base - _RISE * (place + 0.5))
         for place, (rank, paper) in enumerate(ranked[:_MOST_DOTS])
     )
-    n_papers = "no paper" if not ranked else "1 paper" if len(ranked) == 1 else f"{len(ranked)} papers"
+    n_papers = counted(len(ranked), "paper") if ranked else "no paper"
     return Column(
         label=str(start),
         words=f"{stretch_in_words(start, length)}: {n_papers}",
@@ -127,7 +130,7 @@ def _column(
 def _summary(years: Sequence[int], n_undated: int, length: int) -> str:
     first, last = min(years), max(years)
     span = f"in {first}" if first == last else f"from {first} to {last}"
-    n_papers = "1 paper" if len(years) == 1 else f"{len(years)} papers"
+    n_papers = counted(len(years), "paper")
     undated = f", {n_undated} more without a year" if n_undated else ""
     columns = f", {length} years per column" if length > 1 else ""
     return f"{n_papers} {span}{undated}{columns}"
