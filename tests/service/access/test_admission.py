@@ -95,6 +95,21 @@ def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
     run(scenario)
 
 
+def test_it_is_idle_while_a_place_is_free() -> None:
+    """Work in the background goes on then, and waits where every place is taken."""
+
+    async def scenario() -> None:
+        admission = Admission(2, 1)
+        seen = [admission.idle]
+        async with AsyncExitStack() as stack:
+            for _ in range(2):
+                await stack.enter_async_context(admission.place(Deadline(10.0)))
+                seen.append(admission.idle)
+        assert [True, True, False, True] == [*seen, admission.idle]
+
+    run(scenario)
+
+
 def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
     """The wait ends with the deadline, and the place in the queue is free again."""
 
