@@ -278,8 +278,8 @@ def _build_summary(report: BuildReport) -> Group:
         unchanged = counted(reading.unchanged, "paper was", "papers were")
         lines.append(Text(f"{unchanged} there already, word for word."))
     if report.reused_papers:
-        reused = counted(report.reused_papers, "paper was", "papers were")
-        lines.append(Text(f"{reused} encoded before, and reused."))
+        reused = counted(report.reused_papers, "paper")
+        lines.append(Text(f"{reused} had been encoded before and could be reused."))
     if report.dropped_sentences:
         dropped = counted(report.dropped_sentences, "sentence")
         lines.append(Text(f"Stored, not searched: {dropped} past the encoder's limit."))
