@@ -45,6 +45,10 @@ class Precision(StrEnum):
     AUTO = "auto"  # bfloat16 where the device multiplies it natively; an encoder's own is never this
 
 
+# What an encoder computes in: AUTO is one of these.
+NUMBER_FORMATS = (Precision.FLOAT32, Precision.BFLOAT16)
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One sentence of an abstract: ``abstract[start:end] == text``; offsets count Unicode characters."""

@@ -48,7 +48,7 @@ def timed(arguments: list[str]) -> None:
 
 
 def holds(*arguments: str) -> list[float]:
-    """The seconds of each hold of a command; SystemExit where the command fails."""
+    """The seconds of each hold of a command; raises CalledProcessError where the command fails."""
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "holds"
         notes.touch()

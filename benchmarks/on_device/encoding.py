@@ -13,7 +13,7 @@ from indexer.corpus.read import read_corpus
 from models.checkpoints.checkpoints import locate_checkpoint
 from models.encoders.contextual import MAX_TOKENS
 from models.encoders.transformer import Transformer
-from models.types import Precision
+from models.types import NUMBER_FORMATS, Precision
 from tests.support.builds import many_papers, write_corpus
 
 # 1 - cosine to the processor's float32 vectors.
@@ -31,7 +31,7 @@ def rows(device: str, sizes: Sizes) -> Iterator[Row]:
     checked = slice(0, sizes.checked_abstracts)
     on_cpu = len(sequences[checked]) / seconds(partial(plain.pool, sequences[checked], windows[checked]), 1)
     expected = _vectors(plain, sequences[checked], windows[checked])
-    for precision in Precision:
+    for precision in NUMBER_FORMATS:
         encoder = Transformer(checkpoint, max_tokens=MAX_TOKENS, device=device, precision=precision)
         found = _vectors(encoder, sequences[checked], windows[checked])
         error = one_minus_cosine(expected, found).max()

@@ -21,7 +21,7 @@ from models.encoders.contextual import MAX_TOKENS
 from models.encoders.hashing import HashingEncoder
 from models.encoders.pooling import Window
 from models.encoders.transformer import Transformer
-from models.types import Paper, Precision
+from models.types import NUMBER_FORMATS, Paper, Precision
 
 BUDGETS = (512, 1024, 2048, 4096, 8192)
 NAIVE_BATCH = 32
@@ -74,7 +74,7 @@ def main() -> None:
 
     loaded = {
         precision: Transformer(checkpoint, max_tokens=MAX_TOKENS, device="cpu", precision=precision)
-        for precision in Precision
+        for precision in NUMBER_FORMATS
     }
     wordpieces = loaded[Precision.FLOAT32].wordpieces
     tokens = wordpieces.tokenise(papers)
@@ -86,7 +86,7 @@ def main() -> None:
         return loaded[precision].pool(sequences[part], windows[part])
 
     actions: dict[str, Callable[[], object]] = {}
-    for precision in Precision:
+    for precision in NUMBER_FORMATS:
         actions[f"{precision}, corpus order, padded batches of {NAIVE_BATCH}"] = partial(
             pool_naively, loaded[precision], sequences, windows
         )
@@ -105,7 +105,7 @@ def main() -> None:
     for label, seconds in spent.items():
         print(f"{label:48}{len(papers) / seconds:12.1f}{anchor / seconds:8.2f}")
     exact, rough = (
-        np.concatenate([rows[1:] for (rows,) in pooled(precision, 2048)]) for precision in Precision
+        np.concatenate([rows[1:] for (rows,) in pooled(precision, 2048)]) for precision in NUMBER_FORMATS
     )
     error = one_minus_cosine(exact, rough)
     print(f"bfloat16, {len(error)} sentences: 1 - cos mean {error.mean():.1e}, max {error.max():.1e}")

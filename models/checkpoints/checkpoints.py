@@ -107,7 +107,7 @@ CHECKPOINTS: Mapping[str, Checkpoint] = MappingProxyType(
         "minilm": _MINILM,
         # models/weights/README.md says how it was trained, docs/how-to/training.md how it measured.
         "akin-minilm": replace(_MINILM, changes="akin-minilm.safetensors"),
-        # Five times the parameters, an eighth of the speed: docs/decisions/models/mpnet.md.
+        # Five times the parameters, a seventh of the speed: docs/decisions/models/mpnet.md.
         "mpnet": Checkpoint(
             "sentence-transformers/all-mpnet-base-v2",
             _MINILM.pooling,
