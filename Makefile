@@ -13,7 +13,7 @@ DEMO := .demo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-together test-forks check docs format bench screenshots trials pythons lock clean
+.PHONY: help setup demo test test-system test-together test-forks check docs format bench screenshots trials pythons lock clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,12 +49,16 @@ $(VENV)/developing: $(VENV)/serving requirements.lock
 demo: $(VENV)/serving ## Index the demo corpus and serve it on 127.0.0.1:8000
 	$(BIN)/akin demo --data $(DEMO) --port $(PORT)
 
-test: setup ## Run the tests
+test: setup ## Run the tests; of whole systems a sample
 	@$(MAKE) --no-print-directory --jobs 2 test-forks test-together
 
 # One thread each, on every core.
+TOGETHER := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m
 test-together: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not trial and not forks" --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(TOGETHER) "not trial and not forks and not system"
+
+test-system: setup ## Run the tests of whole systems: the page in a browser, containers, what is installed
+	$(TOGETHER) "not trial and system"
 
 # Writers that are killed fork, which only a process of one thread may.
 test-forks: setup
@@ -88,7 +92,7 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 	$(BIN)/python -m docs.screenshots
 
 # One of them: make trials TRIAL=tests/trials/test_crashes.py
-TRIALS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 -o faulthandler_timeout=0 --capture=no
+TRIALS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 --capture=no
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
 	$(TRIALS) $(or $(TRIAL),tests/trials)
 	$(if $(TRIAL),,$(TRIALS) --ignore tests/trials)  # apart, as the others load what has threads

@@ -72,6 +72,7 @@ def files_of(package: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in there if "__pycache__" not in path.parts}
 
 
+@pytest.mark.system
 def test_both_distributions_hold_all_files(built: Path) -> None:
     """Code, templates, migrations, weights and the demo corpus; neither tests nor documents."""
     (wheel,), (source,) = built.glob("*.whl"), built.glob("*.tar.gz")
@@ -86,6 +87,7 @@ def test_both_distributions_hold_all_files(built: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
 
 
+@pytest.mark.system
 def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, tmp_path: Path) -> None:
     """BibTeX is written, text stands for the cards, and what is missing is named with its install line."""
     files = [path for path in alone.parent.rglob("*") if path.is_file() and not path.is_symlink()]
@@ -98,6 +100,7 @@ def test_a_client_alone_is_small_and_asks_a_service(alone: Path, address: str, t
     assert [local] * 4 + ["pip install pandas"] == [line.split(": ")[-1] for line in said[5:]]
 
 
+@pytest.mark.system
 def test_the_command_line_says_what_it_needs(alone: Path) -> None:
     """Without a traceback."""
     said = run(alone / "akin", "search", "--help", status=1)

@@ -29,6 +29,8 @@ from tests.support.builds import build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.ray import RayCluster
 
+pytestmark = pytest.mark.system
+
 N_PAPERS = 30
 
 

@@ -85,6 +85,7 @@ def found_ids(text: str) -> list[str]:
     return re.findall(r"^\d+\. .* \| id (\S+) \| score", text, re.M)
 
 
+@pytest.mark.system
 def test_a_model_searches_over_standard_input_and_output(
     hashed_data: Path, plain_engine: SearchEngine
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_model_searches_over_standard_input_and_output(
     run_with(StdioServerParameters(command=sys.executable, args=command, cwd=ROOT), use)
 
 
+@pytest.mark.system
 def test_a_model_searches_over_http(address: str) -> None:
     """`akin mcp --url --transport http` asks a running service, and tells a page of the web nothing."""
     with socket.socket() as free:

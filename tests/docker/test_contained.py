@@ -24,6 +24,8 @@ from tests.support.containers.last_stage import run_last_stage
 from tests.support.servers.patience import soon
 from tests.support.servers.redis import RedisServer
 
+pytestmark = pytest.mark.system
+
 __all__ = ["confinement", "prefix"]
 SEARCH = {"query": {"title": "", "abstract": "Whales sing."}, "limit": 1}
 

@@ -14,6 +14,8 @@ import pytest
 from tests.support.builds import DEMO_CORPUS, ROOT
 from tests.support.servers.patience import soon
 
+pytestmark = pytest.mark.system
+
 # Another user than root is root in a namespace of its own.
 _ALONE = [
     "unshare",

@@ -24,12 +24,13 @@ def shown(number: int, held: Held) -> None:
 
 
 @pytest.mark.parametrize(
-    ("goes_on", "n_papers", "most"),
+    ("goes_on", "n_readers", "n_papers", "most"),
     [
         # In a few rounds a process still takes what it goes on with.
-        pytest.param(lambda: lambda number: number < ROUNDS, 60, {"threads": FEW}, id="rounds"),
+        pytest.param(lambda: lambda number: number < ROUNDS, 1, 60, {"threads": FEW}, id="rounds"),
         pytest.param(
             lambda: for_seconds(float(os.environ.get("AKIN_SOAK_S", HOUR_S))),
+            2,
             3_000,
             {"threads": FEW, "files": FEW, "memory_mib": 16},
             id="hour",
@@ -38,7 +39,11 @@ def shown(number: int, held: Held) -> None:
     ],
 )
 def test_a_service_holds_no_more_after_an_hour(
-    tmp_path: Path, goes_on: Callable[[], Callable[[int], bool]], n_papers: int, most: dict[str, int]
+    tmp_path: Path,
+    goes_on: Callable[[], Callable[[int], bool]],
+    n_readers: int,
+    n_papers: int,
+    most: dict[str, int],
 ) -> None:
     """From the third quarter of the rounds to the last: its own memory, open files and sockets, threads."""
     data = collection(tmp_path, n_papers=n_papers, annotator=hashing_annotator())
@@ -46,7 +51,7 @@ def test_a_service_holds_no_more_after_an_hour(
     ids = [snapshot.paper(int(position)).id for position in snapshot.positions[:50]]
     del snapshot
     with service_process(data, program=AKIN_WITHOUT_WEIGHTS, AKIN_RATE="0") as (process, client):
-        soak = Soak(str(client.base_url), process.pid, ids)
+        soak = Soak(str(client.base_url), process.pid, ids, n_readers)
         soak.run(goes_on(), shown)
     grown = {what: soak.grown(what) for what in ("memory_mib", "files", "threads")}
     print(f"{len(soak.held)} rounds, {soak.n_asked:,} requests; {grown}")  # noqa: T201 - the same

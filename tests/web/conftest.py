@@ -10,6 +10,14 @@ from tests.support.servers.browser import SHARED, chromium, site, tab, visit, vi
 __all__ = ["chromium", "site", "tab", "visit", "visit_at"]
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs the browser as ``system``, but for the samples that `make test` has of it."""
+    for item in items:
+        if "chromium" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("smoke"):
+            item.add_marker("system")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, None, None]:
     """Closes what tests here share behind the last of them."""

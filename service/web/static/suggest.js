@@ -27,9 +27,14 @@ export function suggest(box, go) {
   let asking;
   let at = -1;
 
-  function close() {
+  // Whoever goes through the titles keeps those that are shown: no later ones come.
+  function forget() {
     clearTimeout(timer);
     asking?.abort();
+  }
+
+  function close() {
+    forget();
     list.hidden = true;
     at = -1;
     box.setAttribute("aria-expanded", "false");
@@ -124,6 +129,7 @@ export function suggest(box, go) {
       if (event.key === "ArrowDown") ask();
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
+      forget();
       mark(event.key === "ArrowDown" ? at + 1 : at < 0 ? -1 : at - 1);
     } else if (event.key === "Enter" && at >= 0) {
       event.preventDefault();

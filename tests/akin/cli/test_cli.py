@@ -200,6 +200,7 @@ app(sys.argv[1:])
 """
 
 
+@pytest.mark.system
 def test_the_demo_answers_its_own_curl_line(tmp_path: Path) -> None:
     """`akin demo` indexes, serves, prints a curl line that works, and ends cleanly on SIGINT."""
     port = free_port()

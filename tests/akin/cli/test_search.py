@@ -238,6 +238,7 @@ def print_to(descriptor: int, *arguments: str | Path, columns: str = "") -> None
     subprocess.run(command, stdout=descriptor, env=environment, cwd=ROOT, check=True)
 
 
+@pytest.mark.system
 def test_lines_are_as_wide_as_a_terminal_and_no_narrower_elsewhere(data: Path) -> None:
     """On a terminal long titles are cut and lines broken; in a file each stands whole on its line."""
     title = "A title that is much longer than any line of a narrow terminal " * 3

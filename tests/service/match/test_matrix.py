@@ -159,6 +159,7 @@ except StorageError as error:
 """
 
 
+@pytest.mark.system
 def test_a_full_disk_is_a_clear_error(hashed_data: Path, tmp_path: Path) -> None:
     """On a disk of 64 KiB the 160,000 bytes of the matrix have no room, and no signal ends the process."""
     disk = tmp_path / "disk"

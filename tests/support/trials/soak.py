@@ -13,7 +13,6 @@ import numpy as np
 
 from tests.support.servers.patience import soon
 
-READERS = 2
 WRITTEN = 2  # papers that a round adds, and the next but one deletes
 FACETS = ("background", "method", "result")
 
@@ -47,6 +46,7 @@ class Soak:
     address: str
     pid: int
     ids: list[str]
+    n_readers: int = 2
     n_asked: int = 0
     wrong: list[str] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Soak:
     def run(self, goes_on: Callable[[int], bool], on_round: Callable[[int, Held], None]) -> None:
         """One round of writes after another, while ``goes_on`` with their number, beside readers."""
         done = threading.Event()
-        readers = [threading.Thread(target=self._read, args=(seed, done)) for seed in range(READERS)]
+        readers = [threading.Thread(target=self._read, args=(seed, done)) for seed in range(self.n_readers)]
         for reader in readers:
             reader.start()
         try:

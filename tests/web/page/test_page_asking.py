@@ -20,6 +20,7 @@ def choose(page: Page, name: str) -> None:
     expect(page.locator(name)).to_be_checked()
 
 
+@pytest.mark.smoke
 def test_a_paper_is_found_while_typing(visit: VisitFn) -> None:
     """A few words of a title, or one that is mistyped, are enough; arrows and Enter go there."""
     page = visit("/")
@@ -36,6 +37,25 @@ def test_a_paper_is_found_while_typing(visit: VisitFn) -> None:
     assert ID in page.locator("input[name=paper]").evaluate("box => box.value")
 
 
+def test_a_later_list_does_not_take_away_what_is_chosen(visit: VisitFn) -> None:
+    """While somebody goes through the titles with the arrows, those of what was typed last stay out."""
+    page = visit("/")
+    late: list[Route] = []
+    page.route("**/v1/papers/suggest?*predictors*", lambda route: late.append(route))  # noqa: PLW0108 - Playwright sets attributes of it
+    box = page.get_by_role("combobox")
+    box.fill("pocket predict")
+    expect(page.get_by_role("option").first).to_contain_text(PAPER["title"])
+    with page.expect_request("**/v1/papers/suggest?*predictors*"):
+        box.press_sequentially("ors")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("option", selected=True)).to_have_count(1)
+    for each in late:
+        each.fulfill(json={"results": []})
+    page.wait_for_timeout(200)  # for the answer to be read, where it is
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(PAPER["title"])
+
+
 def test_escape_closes_the_titles(visit: VisitFn) -> None:
     """The list of titles goes with Escape, and what was typed stays."""
     page = visit("/")
@@ -48,6 +68,7 @@ def test_escape_closes_the_titles(visit: VisitFn) -> None:
     assert "pocket" == box.input_value()
 
 
+@pytest.mark.smoke
 def test_an_abstract_is_pasted(visit: VisitFn, site: str) -> None:
     """A pasted abstract is split into sentences to choose from, and the address keeps all of it."""
     page = visit("/")
@@ -231,6 +252,7 @@ def test_nothing_found_says_what_to_do(visit: VisitFn) -> None:
     expect(page.locator("article.card")).to_have_count(10)
 
 
+@pytest.mark.smoke
 def test_one_goes_on_from_a_result(visit: VisitFn, site: str) -> None:
     """More like this and not like this add a seed; it can be left out again; seeds are never results."""
     page = visit(ASKED)

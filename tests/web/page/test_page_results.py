@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -32,6 +33,7 @@ def meets(page: Page) -> dict[str, set[str]]:
     return {number: {each.split(":")[0] for each in met.split()} for number, met in pairs}
 
 
+@pytest.mark.smoke
 def test_matches_light_up_both_ways(visit: VisitFn) -> None:
     """Pointing at a query sentence, or giving it the focus, lights up what it matches, and the reverse."""
     page = visit(ASKED)
@@ -55,6 +57,7 @@ def test_matches_light_up_both_ways(visit: VisitFn) -> None:
     assert met[own] == set(lit(page, "#asked"))
 
 
+@pytest.mark.smoke
 def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
     """An opened card draws how its sentences match, and gives the values that sum to the match."""
     page = visit(ASKED)
@@ -298,20 +301,31 @@ def test_a_failed_way_back_is_tried_again_without_a_step_more(visit_at: VisitFn,
     expect(page).to_have_url(re.compile("facet="))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (320, "dark")])
-def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str) -> None:
+RICH = f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3"
+LOOKED_AT = (
+    "/",
+    "/library",
+    RICH,
+    f"{ASKED}&from=2100",
+    "/?field=Hydrology&from=2015",
+    f"{ASKED}&facet=method&view=table&n=3&open=2",
+    "/?paper=nowhere",
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme", "addresses"),
+    [
+        pytest.param(320, "dark", LOOKED_AT, id="320-dark"),
+        pytest.param(1280, "light", [RICH], id="1280-light", marks=pytest.mark.smoke),
+        pytest.param(1280, "light", LOOKED_AT, id="1280-light-all", marks=pytest.mark.trial),
+    ],
+)
+def test_nobody_is_kept_out(visit: VisitFn, width: int, scheme: str, addresses: Sequence[str]) -> None:
     """By axe-core's rules, WCAG 2.2 AA among them, and nothing to scroll sideways for, on every page."""
     found = []
     page = visit("/", color_scheme=scheme, viewport={"width": width, "height": 900})
-    for address in (
-        "/",
-        "/library",
-        f"{ASKED}&s=3&u=0&from=2010&not=demo:p00-m00&like=demo:p01-m00&in=method&open=1&n=3",
-        f"{ASKED}&from=2100",
-        "/?field=Hydrology&from=2015",
-        f"{ASKED}&facet=method&view=table&n=3&open=2",
-        "/?paper=nowhere",
-    ):
+    for address in addresses:
         page.goto(address)
         page.locator("details").evaluate_all("all => all.slice(0, 12).forEach(each => each.open = true)")
         found += [
