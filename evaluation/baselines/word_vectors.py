@@ -1,24 +1,29 @@
 """Word-vector baselines: the mean of a text's word vectors, plain or weighted by tf-idf, as in CSFCube."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from gensim.models import KeyedVectors, Word2Vec
 from jaxtyping import Float64
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from evaluation.baselines.lexical import Words
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
 
 DIM = 200  # CSFCube's size; theirs were trained on a larger corpus
 _WINDOW = 5
 _EPOCHS = 10
 
 
-def train(documents: Sequence[Words]) -> KeyedVectors:
+def train(documents: Sequence[Words]) -> "KeyedVectors":
     """word2vec (CBOW, 200 dimensions, window 5, 10 epochs) over the collection's own text.
 
     The same on every run of one machine: one thread, a fixed seed.
     """
+    from gensim.models import Word2Vec  # noqa: PLC0415 - half a second, of use to two systems alone
+
     # A word of a single text says nothing of the others, except in a collection too small to have others.
     n_words = sum(map(len, documents))
     model = Word2Vec(
@@ -36,7 +41,7 @@ def train(documents: Sequence[Words]) -> KeyedVectors:
 class WordVectors:
     """Cosine of mean word vectors; ``weighted`` takes each word as often as its tf-idf says."""
 
-    def __init__(self, documents: Sequence[Words], vectors: KeyedVectors, *, weighted: bool) -> None:
+    def __init__(self, documents: Sequence[Words], vectors: "KeyedVectors", *, weighted: bool) -> None:
         vectorizer = TfidfVectorizer if weighted else CountVectorizer
         self._vectorizer = vectorizer(analyzer=_as_is, vocabulary=vectors.key_to_index)
         self._words = vectors.vectors.astype(np.float64)

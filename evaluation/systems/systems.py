@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from gensim.models import KeyedVectors
 from jaxtyping import Float64, Int64
 
 from evaluation.baselines.lexical import Bm25, TfIdf, Words, paper_text, words
@@ -35,6 +35,9 @@ from models.transport import SERVING, Scorer, TransportSettings
 from models.types import EncoderSpec, Facet, RankedPaper, Unit
 from service.search.rerank import SAMPLE_PAPERS, default_specificity, default_tau, specificity_weights
 from service.search.words import QueryVectors, default_weight
+
+if TYPE_CHECKING:
+    from gensim.models import KeyedVectors
 
 # What a run keeps of a short text that ranks the whole collection; TREC's depth. Papers that rank a
 # collection are measured over all of it (semantics 3.7).
@@ -179,7 +182,7 @@ class Systems:
         return [words(paper_text(paper)) for paper in self.collection.papers.values()]
 
     @cached_property
-    def _word_vectors(self) -> KeyedVectors:
+    def _word_vectors(self) -> "KeyedVectors":
         return train(self._documents)
 
     def _by_vectors(self, system: VectorSystem) -> PoolScorer:

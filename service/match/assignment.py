@@ -11,8 +11,6 @@ from enum import StrEnum
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from models.errors import InputError
 
@@ -140,6 +138,9 @@ class _Problem:
         self, pairs: Bool[np.ndarray, "n_submissions n_reviewers"]
     ) -> tuple[Bool[np.ndarray, " n_submissions"], Bool[np.ndarray, " n_reviewers"]]:
         """The submissions and reviewers on the side of a least cut that lacks reviews, none if none does."""
+        # A tenth of what a service takes to load, as the solver below.
+        from scipy.sparse import csgraph, csr_array  # noqa: PLC0415
+
         n_submissions, n_reviewers = pairs.shape
         source, sink = n_submissions + n_reviewers, n_submissions + n_reviewers + 1
         rows, columns = np.nonzero(pairs)
@@ -149,12 +150,12 @@ class _Problem:
             [np.full(n_submissions, self.per_submission), np.ones(len(rows), int), self.quotas]
         )
         graph = csr_array((most.astype(np.int32), (begin, end)), shape=(sink + 1, sink + 1))
-        found = maximum_flow(graph, source, sink)
+        found = csgraph.maximum_flow(graph, source, sink)
         reached = np.zeros(sink + 1, dtype=bool)
         if found.flow_value < n_submissions * self.per_submission:
             left = graph - found.flow
             left.eliminate_zeros()
-            reached[breadth_first_order(left, source, return_predecessors=False)] = True
+            reached[csgraph.breadth_first_order(left, source, return_predecessors=False)] = True
         return reached[:n_submissions], reached[n_submissions:source]
 
     def of_best_least(
@@ -187,7 +188,8 @@ class _Problem:
         Another pair can make the sum larger only where its worth is above what one review more of its
         submission and one of its reviewer are worth.
         """
-        from scipy.optimize import linprog  # noqa: PLC0415 - a tenth of what a service takes to load
+        from scipy.optimize import linprog  # noqa: PLC0415 - as above
+        from scipy.sparse import csr_array  # noqa: PLC0415
 
         n_submissions, n_reviewers = pairs.shape
         while True:

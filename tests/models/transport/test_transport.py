@@ -321,6 +321,17 @@ def test_a_hard_pair_ends_with_the_time_for_it() -> None:
     assert 4 == len(looks)
 
 
+def test_easy_pairs_need_no_newton(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sinkhorn alone solves those whose distances span few epsilon."""
+    monkeypatch.setattr("models.transport.kernels.newton", lambda *_: None)
+    assert score_papers(
+        *clustered_vectors(3, n_papers=5), settings=TransportSettings(epsilon=1.0)
+    ).converged.all()
+    assert not score_papers(
+        *clustered_vectors(3, n_papers=5), settings=TransportSettings(epsilon=1e-4)
+    ).converged.any()
+
+
 def test_a_plan_at_a_larger_epsilon_has_not_converged() -> None:
     """However small its error: the plan asked for is another."""
     papers = clustered_vectors(3, n_papers=20, norm=1000.0)

@@ -12,7 +12,7 @@ from models.encoder import Encoder
 from service.access import keys as auth
 from service.access.api_keys import Keys, Scope
 from service.access.keys import is_loopback
-from service.access.policy import MAX_BODY_BYTES
+from service.access.policy import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -155,6 +155,7 @@ def test_rate_zero_is_no_limit(engine: SearchEngine, tmp_path: Path) -> None:
 
 def test_a_large_body_is_refused(engine: SearchEngine, tmp_path: Path) -> None:
     """One byte above the limit gets 413, declared or in parts; at the limit it is read."""
+    assert (2_000_000, 32_000_000) == (MAX_BODY_BYTES, MAX_BATCH_BYTES)  # docs/how-to/serving.md
 
     def parts(n_bytes: int) -> Iterator[bytes]:
         for start in range(0, n_bytes, 100_000):

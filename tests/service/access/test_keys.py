@@ -76,6 +76,8 @@ def test_a_revoked_key_stays_on_record(keys: Keys) -> None:
     assert revoked == keys.revoke("a")
     with pytest.raises(InputError, match="akin keys list"):
         keys.revoke("nobody")
+    with pytest.raises(InputError, match=f"name '{'x' * 60}';"):  # of what is long, its beginning
+        keys.revoke("x" * 100)
 
 
 def test_a_scope_includes_those_before_it() -> None:

@@ -48,6 +48,15 @@ def shares(engine: SearchEngine, **asked: object) -> tuple[str, float]:
     return results[0].paper.id, float(np.mean(held))
 
 
+def test_the_nearest_twentieth_of_the_papers_tells() -> None:
+    """Of 30 papers the two nearest: their mean distance is what a sentence counts for."""
+    generator = np.random.default_rng(3)
+    query, rows = (generator.normal(size=(n, 8)).astype(np.float32) for n in (3, 30))
+    weights = specificity_weights(query, rows, np.arange(31, dtype=np.int64), specificity=2.0)
+    apart = np.sort(np.linalg.norm(query[:, None] - rows[None], axis=2), axis=1)
+    np.testing.assert_allclose(weights, 2 * apart[:, :2].mean(axis=1), rtol=1e-5)
+
+
 def test_a_notice_that_half_the_papers_have_holds_less(engine: SearchEngine) -> None:
     """What is near in many papers loses its part of the match to what is not."""
     assert default_specificity(engine.snapshot.manifest.encoder) > 0

@@ -12,9 +12,9 @@ from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.encoder import Encoder
 from models.errors import DeadlineError
-from models.text.words import everyday_stems, stem_of
+from models.text.words import count_words, everyday_stems, stem_of
 from models.transport import Scorer
-from models.types import Paper
+from models.types import Paper, Sentence
 from service.app import create_app
 from service.context import with_deadline
 from service.search.aspect import Aspect, Part
@@ -124,6 +124,14 @@ def haystack(tmp_path_factory: pytest.TempPathFactory, hashing: Encoder) -> Path
     papers = [*many_papers(300), needle]
     build_quietly(write_corpus(folder / "c.jsonl", papers), folder / "data", hashing)
     return folder / "data"
+
+
+def test_sentences_that_have_the_whole_share_are_the_only_bag() -> None:
+    """The title and the others count for what is left of it, and not at all where nothing is."""
+    paper = Paper("p", "Rivers", "Towns flood.", (Sentence("Towns flood.", 0, 12),))
+    (whole,) = QueryWords(paper, (0,), 1.0).bags()
+    assert (1.0, count_words("", "Towns flood.")) == whole
+    assert [0.75, 0.25] == [share for share, _ in QueryWords(paper, (0,), 0.25).bags()]
 
 
 @pytest.mark.parametrize("length", [0, 90])
