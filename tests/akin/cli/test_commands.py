@@ -90,6 +90,7 @@ def test_help_loads_nothing() -> None:
     assert "set()" == done.stdout.splitlines()[-1]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("line", "completed"),
     [("akin re", ["recommend", "reindex"]), ("akin search --fa", ["--facet"]), ("akin keys r", ["revoke"])],

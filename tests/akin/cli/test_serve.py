@@ -112,6 +112,7 @@ def wait_until(status: int, service: Service, token: str) -> None:
     soon(lambda: service.search(connection, token) == status)
 
 
+@pytest.mark.system
 def test_a_large_upload_takes_no_memory(service: Service) -> None:
     """200 MB, declared or in parts, get 413 and leave memory within 16 MiB of what it was."""
     service.search(service.connect())
@@ -137,6 +138,7 @@ def test_a_large_upload_takes_no_memory(service: Service) -> None:
     assert service.memory_mib() - before_mib <= 16
 
 
+@pytest.mark.system
 def test_it_ends_without_breaking_a_request(service: Service) -> None:
     """On SIGTERM /readyz says 503 while searches are still answered; who then stops asking sees no error."""
     stop, seen, failures = threading.Event(), [], []
