@@ -94,13 +94,13 @@ screenshots: setup ## Take the pictures of the page in docs/images; needs Chromi
 # One of them: make trials TRIAL=tests/trials/test_crashes.py
 TRIALS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 --capture=no
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
-	$(TRIALS) $(or $(TRIAL),tests/trials)
-	$(if $(TRIAL),,$(TRIALS) --ignore tests/trials)  # apart, as the others load what has threads
+	$(if $(TRIAL),$(TRIALS) $(TRIAL),$(TRIALS) -m "trial and forks" tests/trials)  # apart: others have threads
+	$(if $(TRIAL),,$(TRIALS) -m "trial and not forks")
 
 # Each in an environment of its own, .venv-3.12 and so on.
 pythons: setup ## Test under each Python that Akin claims and that is here; check the wheels for the others
 	@for version in $(PYTHONS); do \
-	  if command -v python$$version >/dev/null; then \
+	  if python$$version -c '' 2>/dev/null; then \
 	    echo "== Python $$version: the tests" && $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
 	  else \
 	    echo "== Python $$version is not here: the wheels of all dependencies" && \

@@ -42,8 +42,10 @@ pytest_plugins = [
 _FIRST = ("trials", "web", "akin", "service")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begins with the folders whose files take longest."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begins with the folders whose files take longest, but where the order is to be random."""
+    if config.pluginmanager.has_plugin("randomly"):
+        return
 
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(ROOT / "tests").parts[0]

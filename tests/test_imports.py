@@ -1,12 +1,17 @@
-"""What importing a part of Akin loads."""
+"""What importing a part of Akin loads; tests load it with checks of shapes."""
 
 import ast
 import importlib
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
+from jaxtyping import TypeCheckError
+
+from service.search.rerank import nearest_distances
 
 ROOT = Path(__file__).parents[1]
 HTTP = {"fastapi", "starlette", "uvicorn", "jinja2"}
@@ -20,7 +25,10 @@ def test_the_core_loads_no_http() -> None:
     assert "" == done.stdout.strip()
 
 
-@pytest.mark.parametrize("benchmark", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda path: path.stem)
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=[str(path.relative_to(ROOT)) for path in BENCHMARKS])
 def test_benchmarks_find_what_they_import_of_akin(benchmark: Path) -> None:
     """Nothing else runs them, so a name that moved away would show only when somebody measures."""
     missing = [
@@ -28,6 +36,18 @@ def test_benchmarks_find_what_they_import_of_akin(benchmark: Path) -> None:
         for node in ast.walk(ast.parse(benchmark.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (ROOT / str(node.module).split(".")[0]).is_dir()
         for alias in node.names
-        if not hasattr(importlib.import_module(str(node.module)), alias.name)
+        if not is_there(str(node.module), alias.name)
     ]
     assert [] == missing
+
+
+def is_there(module: str, name: str) -> bool:
+    """Whether a module holds something of that name, or a module."""
+    return hasattr(importlib.import_module(module), name) or find_spec(f"{module}.{name}") is not None
+
+
+def test_a_wrong_shape_is_found() -> None:
+    """Of what states shapes, the first call in a test is checked (``tests/shapes.py``)."""
+    rows, offsets = np.zeros((3, 4), np.float32), np.array([0, 3], np.int64)
+    with pytest.raises(TypeCheckError):
+        nearest_distances(np.zeros((2, 5), np.float32), rows, offsets)

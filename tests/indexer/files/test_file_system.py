@@ -86,7 +86,6 @@ def read_only(data: Path, code: str, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.system
 def test_a_collection_on_a_read_only_file_system_is_read(tmp_path: Path, hashing: Encoder) -> None:
     """With its catalog, which SQLite would not open there; what would write says why it does not."""
     data = tmp_path / "data"
@@ -110,7 +109,6 @@ except StorageError as error:
 """
 
 
-@pytest.mark.system
 def test_a_catalog_that_is_written_elsewhere_is_not_read_from_a_read_only_file_system(
     tmp_path: Path, hashing: Encoder
 ) -> None:

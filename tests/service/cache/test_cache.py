@@ -4,7 +4,6 @@ import asyncio
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -103,7 +102,7 @@ def test_who_makes_it_may_be_given_up_and_another_takes_over() -> None:
     def work(number: int) -> bytes:
         made.append(number)
         started.set()
-        time.sleep(0.2)
+        soon(lambda: flights.n_joined == (7 if len(made) == 1 else 7 + 6))
         if len(made) == 1:
             raise DeadlineError("gone")
         return b"value"
@@ -123,7 +122,7 @@ def test_what_cannot_be_answered_is_found_out_once() -> None:
 
     def work() -> bytes:
         made.append(1)
-        time.sleep(0.2)
+        soon(lambda: flights.n_joined == 7)
         raise PaperNotFoundError("none")
 
     assert [PaperNotFoundError] * 8 == run_together(8, lambda _: flights.run("name", work))
