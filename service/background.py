@@ -22,7 +22,7 @@ class Repeating:
 
     An error, one that nobody foresaw too, is an ``outage`` until ``work`` succeeds again; ``failure`` says
     what follows from it, ``failures`` what from errors of some classes, the first that matches. Without
-    ``at_once`` the first call too comes after ``every_s``.
+    ``at_once`` the first call too comes after ``every_s``. What is under way at the end has ``stop_s`` left.
     """
 
     def __init__(
@@ -33,11 +33,13 @@ class Repeating:
         failure: Degradation,
         failures: Mapping[type[AkinError], Degradation] = MappingProxyType({}),
         at_once: bool = True,
+        stop_s: float = STOP_S,
     ) -> None:
         self._work = work
         self._every_s = every_s
         self._failures = failures
         self._at_once = at_once
+        self._stop_s = stop_s
         self._name = failure.part
         self._woken = Event()
         self._stopped = False
@@ -64,7 +66,7 @@ class Repeating:
 
     def stop(self) -> None:
         """Begin nothing more; whoever leaves the context then waits for what is under way, a few seconds."""
-        self._stopped, self._end_by = True, min(self._end_by, time.monotonic() + STOP_S)
+        self._stopped, self._end_by = True, min(self._end_by, time.monotonic() + self._stop_s)
         self._woken.set()
 
     def __exit__(

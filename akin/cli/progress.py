@@ -1,7 +1,7 @@
 """Progress of long commands: bars on a terminal, log lines elsewhere; and checks of free disk space."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,10 @@ _LOG_EVERY_S = 20.0
 
 
 @contextmanager
-def show_progress(console: Console) -> Iterator[ProgressFn]:
+def show_progress(console: Console, *, clock: Callable[[], float] = time.monotonic) -> Iterator[ProgressFn]:
     """What to call with a stage, the papers done in it and the papers in it, if known."""
     if not console.is_terminal:
-        yield _Log(console)
+        yield _Log(console, clock)
         return
     columns = (
         SpinnerColumn(),
@@ -73,12 +73,13 @@ class _Stage:
 class _Log:
     """One line when a stage begins and ends, and one every ``_LOG_EVERY_S`` seconds in between."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float]) -> None:
         self._console = console
+        self._clock = clock
         self._stages: dict[str, _Stage] = {}
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
-        now = time.monotonic()
+        now = self._clock()
         known = self._stages.get(stage)
         if known is None:
             known = self._stages[stage] = _Stage(now, done, now)

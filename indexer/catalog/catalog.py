@@ -87,7 +87,7 @@ class Catalog(Store):
     @property
     def place(self) -> str:
         """Where its database is, as messages name it."""
-        return self._database.place
+        return self.database.place
 
     def add(self, papers: Iterable[Paper]) -> Change:
         """Adds papers in one transaction and makes each the current version of its id.
@@ -99,7 +99,7 @@ class Catalog(Store):
             InputError: a paper that would not come back as it was given; nothing was added.
         """
         n_new = 0
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             number = _last_change(connection) + 1
             for batch in in_batches(papers):
                 hashes = _hashes(batch)
@@ -116,15 +116,15 @@ class Catalog(Store):
         """
         last = [*{paper.id: paper for paper in papers}.values()]
         hashes = dict(zip(_hashes(last), last, strict=True))
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             there = staged_hashes(connection, [*hashes])
         if missing := {digest: paper for digest, paper in hashes.items() if digest not in there}:
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 stage(connection, load, missing)
 
     def forget_loads(self, *, but: str) -> None:
         """Gives up what other loads left unpublished, with the text that only they brought."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             forget_loads(connection, but=but)
 
     def staged(self, load: str) -> Iterator[Version]:
@@ -133,7 +133,7 @@ class Catalog(Store):
 
     def count_staged(self) -> int:
         """How many versions wait to be published, of whatever load."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(select(func.count()).select_from(StagedRow)).scalar_one()
 
     def publish(self, load: str, up_to: int, *, replace: bool = False) -> Change:
@@ -141,7 +141,7 @@ class Catalog(Store):
 
         With ``replace`` every other paper is deleted.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             number = _last_change(connection) + 1
             publish_staged(connection, load, up_to, number, replace=replace)
             forget_outdated(connection)
@@ -153,7 +153,7 @@ class Catalog(Store):
         An id that the catalog never held is noted as deleted: a snapshot may hold it.
         """
         storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             number = _last_change(connection) + 1
             point_nowhere(connection, storable, number)
             forget_outdated(connection)
@@ -168,18 +168,18 @@ class Catalog(Store):
         deleted stays noted by their ids.
         """
         storable = [paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)]
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             present = [key for key in storable if is_known(connection, key)]
             point_nowhere(connection, present, _last_change(connection) + 1)
             n_queries = remove_queries_holding(connection, present)
             n_versions = remove_versions(connection, present)
             n_batches = remove_batches(connection) if present else 0
-        self._database.clear_freed_pages()
+        self.database.clear_freed_pages()
         return Purged(n_versions, n_batches, n_queries)
 
     def restore(self, versions: Mapping[str, str | None]) -> Change:
         """Makes the versions with the content hashes given current, by paper id; ``None`` deletes."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             number = _last_change(connection) + 1
             point_nowhere(connection, [key for key, digest in versions.items() if digest is None], number)
             point(connection, [digest for digest in versions.values() if digest is not None], number)
@@ -195,27 +195,27 @@ class Catalog(Store):
         there = self.refused(models)
         released = [digest for digest in encoded if digest in there] if there else []
         if released or refused:
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 note_outcome(connection, models, released, refused)
 
     def refused(self, models: str) -> dict[str, str]:
         """The papers whose current versions ``models`` could not encode: ids by content hash."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return refused_papers(connection, models)
 
     def quarantine(self, models: str, *, limit: int) -> Quarantine:
         """How many papers ``models`` could not encode, and the first ``limit`` of them with the reasons."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return read_quarantine(connection, models, limit)
 
     def last_change(self) -> int:
         """The number of the last change of the collection; 0 before the first."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return _last_change(connection)
 
     def identity(self) -> str:
         """The random id that this catalog got when it was made; copies have the same."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(select(func.coalesce(func.max(IdentityRow.id), ""))).scalar_one()
 
     def changed_since(self, change: int) -> dict[str, str | None]:
@@ -228,7 +228,7 @@ class Catalog(Store):
         Each id with the content hash of its current version, in the order in which that first came in, or
         with ``None`` where it was deleted.
         """
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             yield from changed_after(connection, change)
 
     def holding(self, paper_ids: Iterable[str]) -> set[str]:
@@ -238,7 +238,7 @@ class Catalog(Store):
     def current_hashes(self, paper_ids: Iterable[str]) -> dict[str, str]:
         """The content hashes of the current versions of those papers that are there, by id."""
         found: dict[str, str] = {}
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             for batch in in_batches(paper_id for paper_id in paper_ids if not UNSTORABLE.search(paper_id)):
                 rows = connection.execute(_CURRENT_VERSIONS.where(CurrentRow.paper_id.in_(batch)))
                 found.update({row.paper_id: row.content_hash for row in rows})
@@ -257,7 +257,7 @@ class Catalog(Store):
         """Versions that ``after`` reads behind a key, each page in a transaction of its own."""
         key = 0
         while True:
-            with self._database.reading() as connection:
+            with self.database.reading() as connection:
                 page = list(after(connection, key))
             if not page:
                 return
@@ -270,14 +270,14 @@ class Catalog(Store):
             statement = (
                 select(PaperRow.__table__).where(PaperRow.content_hash.in_(batch)).order_by(PaperRow.key)
             )
-            with self._database.reading() as connection:
+            with self.database.reading() as connection:
                 found = read_papers(connection, statement)
             yield from found
 
     def count(self) -> int:
         """How many papers there are, each counted once however many versions it has."""
         there = select(func.count()).select_from(CurrentRow).where(_HAS_VERSION)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return connection.execute(there).scalar_one()
 
 

@@ -40,19 +40,17 @@ _DRIVERS: Final = {
     "postgresql+psycopg": "postgresql+psycopg",
 }
 
-_PATIENCE: Final = f"-c lock_timeout={BUSY_TIMEOUT_S}s"  # as long as with SQLite
 # A connection that a restart of the server has cut is noticed before it is used.
 _EVERY_THREAD_ONE: Final = -1  # waiting for a connection would be one more wait to bound
 _GROWING: Final[dict[str, Any]] = {"max_overflow": _EVERY_THREAD_ONE}
 _POOLS: Final[dict[str, dict[str, Any]]] = {
-    "postgresql": {**_GROWING, "pool_pre_ping": True, "connect_args": {"options": _PATIENCE}},
+    "postgresql": {**_GROWING, "pool_pre_ping": True},
     # What is read without locks is opened anew each time, or it would not show what changed since.
     "frozen": {"poolclass": NullPool},
 }
 
 _LET_IT_END: Final = (
-    f"another process has been writing for as long as this could wait, {BUSY_TIMEOUT_S} s at most; "
-    "let it end, then try again"
+    "another process has been writing for as long as this could wait; let it end, then try again"
 )
 # By the start of SQLite's error name or PostgreSQL's SQLSTATE; the first that fits.
 _REMEDIES: Final = {
@@ -98,32 +96,36 @@ class Database:
 
     Args:
         url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
+        busy_timeout_s: how long a writer waits for another before it gives up.
 
     Raises:
         InputError: a URL of another kind of database, or none at all.
         MissingPackageError: PostgreSQL without its driver.
     """
 
-    def __init__(self, url_or_path: str | Path) -> None:
+    def __init__(self, url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self._busy_timeout_s = busy_timeout_s
         url, file = _url(url_or_path), sqlite_file(url_or_path)
         frozen = file if file is not None and is_read_only(file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
+        if url.get_backend_name() == "postgresql":
+            pool = {**pool, "connect_args": {"options": f"-c lock_timeout={round(busy_timeout_s * 1000)}"}}
         with needed("PostgreSQL", extra="postgres"):
-            self._engine = create_engine(url, **pool)
+            self.engine = create_engine(url, **pool)
         # Never the whole URL: it may hold a password.
         self.place = f"{url.database}" if url.host is None else f"{url.database} on {url.host}"
         self._n_closed = 0
         self._close_what_comes_back_late()
         if url.get_backend_name() == "sqlite":
-            _configure_sqlite(self._engine, frozen)
+            _configure_sqlite(self.engine, frozen, busy_timeout_s)
         else:
-            _configure_postgres(self._engine)
-        self._writer = self._engine.execution_options(writes=True)
+            _configure_postgres(self.engine)
+        self._writer = self.engine.execution_options(writes=True)
         # By default PostgreSQL sees another state in every statement of a transaction; SQLite does not.
         self._reader = (
-            self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            self.engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             if url.get_backend_name() == "postgresql"
-            else self._engine
+            else self.engine
         )
 
     @contextmanager
@@ -156,13 +158,13 @@ class Database:
         Raises:
             StorageError: as ``reading``; also where another process keeps the log open for too long.
         """
-        if self._engine.dialect.name != "sqlite":
+        if self.engine.dialect.name != "sqlite":
             return
         with self._translated():
-            pooled = self._engine.raw_connection()
+            pooled = self.engine.raw_connection()
         try:
             execute = cast(sqlite3.Connection, pooled.driver_connection).execute
-            _once_free(execute, "VACUUM")
+            _once_free(execute, "VACUUM", self._busy_timeout_s)
             is_busy, *_ = execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             raise StorageError(
@@ -182,17 +184,17 @@ class Database:
         # Twice: what is opened meanwhile may be of the pool that is given up, and is closed like what came
         # before it.
         self._n_closed += 1
-        self._engine.dispose()
+        self.engine.dispose()
         self._n_closed += 1
 
     def _close_what_comes_back_late(self) -> None:
         """A pool that was given up keeps what comes back to it open, and nobody closes that any more."""
 
-        @event.listens_for(self._engine, "do_connect")
+        @event.listens_for(self.engine, "do_connect")
         def note(_dialect: object, entry: ConnectionPoolEntry, _args: object, _options: object) -> None:
             entry.info["n_closed"] = self._n_closed
 
-        @event.listens_for(self._engine, "checkin")
+        @event.listens_for(self.engine, "checkin")
         def close_late(_connection: object, entry: ConnectionPoolEntry) -> None:
             if entry.info["n_closed"] != self._n_closed:
                 entry.close()
@@ -235,7 +237,7 @@ def sqlite_connection(file: Path, **options: Any) -> Any:
     return sqlite3.connect(f"{file.resolve().as_uri()}?immutable=1", uri=True, **options)
 
 
-def _configure_sqlite(engine: Engine, frozen: Path | None) -> None:
+def _configure_sqlite(engine: Engine, frozen: Path | None, busy_timeout_s: float) -> None:
     if frozen is not None:
 
         @event.listens_for(engine, "do_connect")
@@ -246,7 +248,7 @@ def _configure_sqlite(engine: Engine, frozen: Path | None) -> None:
     def set_pragmas(connection: sqlite3.Connection, _entry: object) -> None:
         cursor = connection.cursor()
         if frozen is None:
-            _once_free(cursor.execute, "PRAGMA journal_mode = WAL")
+            _once_free(cursor.execute, "PRAGMA journal_mode = WAL", busy_timeout_s)
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
@@ -256,7 +258,7 @@ def _configure_sqlite(engine: Engine, frozen: Path | None) -> None:
         # The driver alone would begin only before some statements. A transaction that starts as a reader
         # cannot wait for a writer later, so those that write say so at once.
         if connection.get_execution_options().get("writes"):
-            _once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE")
+            _once_free(connection.exec_driver_sql, "BEGIN IMMEDIATE", busy_timeout_s)
         else:
             connection.exec_driver_sql("BEGIN")
 
@@ -276,18 +278,18 @@ def _configure_postgres(engine: Engine) -> None:
             cursor.close()
 
 
-def _once_free(execute: Callable[[str], object], statement: str) -> None:
+def _once_free(execute: Callable[[str], object], statement: str, busy_timeout_s: float) -> None:
     """Executes a statement of SQLite as soon as no other process holds the file.
 
     SQLite itself would wait on where nobody wants it any more, and for some statements not at all.
     """
     execute("PRAGMA busy_timeout = 0")
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    deadline = time.monotonic() + busy_timeout_s
     try:
         while not _executed(execute, statement, last=time.monotonic() > deadline or is_interrupted()):
             time.sleep(_LOOK_S)
     finally:
-        execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+        execute(f"PRAGMA busy_timeout = {round(busy_timeout_s * 1000)}")
 
 
 def _executed(execute: Callable[[str], object], statement: str, *, last: bool) -> bool:

@@ -5,31 +5,34 @@ from types import TracebackType
 from typing import TypeVar
 
 from indexer.catalog import migrations
-from indexer.catalog.database import Database, expect_existing
+from indexer.catalog.database import BUSY_TIMEOUT_S, Database, expect_existing
 
 # Not Self: the tests' type checker knows none in methods.
 _Opened = TypeVar("_Opened", bound="Store")
 
 
 class Store:
-    """Rows of one database; open it with ``open`` and close it, or use it in a ``with`` block."""
+    """Rows of one ``database``; open it with ``open`` and close it, or use it in a ``with`` block."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     @classmethod
-    def open(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
+    def open(  # noqa: PYI019 - see above
+        cls: type[_Opened], url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+    ) -> _Opened:
         """Opens it, creating the database where there is none; several processes may do so at once.
 
         Args:
             url_or_path: a path of a SQLite file, or a URL ``sqlite:///...`` or ``postgresql://...``.
+            busy_timeout_s: how long a writer waits for another before it gives up.
 
         Raises:
             InputError: a URL of another kind of database, or none at all.
             MissingPackageError: PostgreSQL without its driver.
             StorageError: it cannot be opened, or another version of Akin wrote it (``akin migrate``).
         """
-        return cls(migrations.open_database(url_or_path))
+        return cls(migrations.open_database(url_or_path, busy_timeout_s=busy_timeout_s))
 
     @classmethod
     def open_existing(cls: type[_Opened], url_or_path: str | Path) -> _Opened:  # noqa: PYI019 - see above
@@ -39,7 +42,7 @@ class Store:
 
     def close(self) -> None:
         """Closes every connection to the database."""
-        self._database.close()
+        self.database.close()
 
     def __enter__(self: _Opened) -> _Opened:  # noqa: PYI019 - see above
         return self

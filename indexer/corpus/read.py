@@ -92,7 +92,7 @@ class CorpusReport:
     ``broken`` counts every row refused, ``duplicates`` those of them whose id an earlier row had. The first
     MAX_REPORTED_ROWS of each kind are kept: ``broken_rows`` with reasons, ``rows_without_abstract`` as
     ``(path, line)``. A file that breaks off counts as one broken row, which is always kept. Of the rows
-    without an abstract the first MAX_UNRESOLVED that can be looked up are ``unresolved``; ``looked_up``
+    without an abstract the first ``max_unresolved`` that can be looked up are ``unresolved``; ``looked_up``
     counts those whose abstract came from there.
     """
 
@@ -103,6 +103,7 @@ class CorpusReport:
     broken_rows: list[BrokenRowError] = field(default_factory=list)
     rows_without_abstract: list[tuple[str, int]] = field(default_factory=list)
     looked_up: int = 0
+    max_unresolved: int = MAX_UNRESOLVED
     unresolved: list[Unresolved] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _first_seen: FirstSeen = field(default_factory=FirstSeen)
@@ -142,7 +143,7 @@ class CorpusReport:
     def note_without_abstract(self, path: Path, line: int, raw: RawPaper) -> None:
         """Count a row that has no abstract where that is no fault."""
         self.without_abstract += 1
-        if raw.lookup and len(self.unresolved) < MAX_UNRESOLVED:
+        if raw.lookup and len(self.unresolved) < self.max_unresolved:
             title = clean(raw.title)[:MAX_TITLE_CHARS] if isinstance(raw.title, str) else ""
             self.unresolved.append(Unresolved(raw.lookup, title, str(path), line))
         if len(self.rows_without_abstract) < MAX_REPORTED_ROWS:

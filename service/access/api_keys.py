@@ -100,7 +100,7 @@ class Keys(Store):
             revoked_at=None,
         )
         row = {field: getattr(key, field) for field in ApiKey.__slots__} | {"scope": scope.value}
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute(insert(KeyRow).values(row))
         return NewKey(f"akin_{key_id}_{secret}", key)
 
@@ -115,7 +115,7 @@ class Keys(Store):
         """
         meant = or_(KeyRow.id == id_or_name, KeyRow.name == id_or_name)
         unrevoked = update(KeyRow).where(meant, KeyRow.revoked_at.is_(None))
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute(unrevoked.values(revoked_at=int(self._clock())))
         revoked = [key for key in self.all() if id_or_name in {key.id, key.name}]
         if not revoked:
@@ -127,7 +127,7 @@ class Keys(Store):
     def all(self) -> list[ApiKey]:
         """Every key there ever was, oldest first."""
         columns = [getattr(KeyRow, field) for field in ApiKey.__slots__]
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             rows = connection.execute(select(*columns).order_by(KeyRow.created_at, KeyRow.id)).all()
         return [ApiKey(**{**row._asdict(), "scope": Scope(row.scope)}) for row in rows]
 

@@ -20,14 +20,14 @@ class Admission:
     """Places for ``n_running`` requests at work and a queue of ``n_waiting``, first come, first served.
 
     A request joins the queue only where it can expect its turn before its deadline, so that what is refused
-    is refused at once. All on one event loop.
+    is refused at once; ``mean_s`` is what one is taken to need until some have ended. All on one event loop.
     """
 
-    def __init__(self, n_running: int, n_waiting: int) -> None:
+    def __init__(self, n_running: int, n_waiting: int, *, mean_s: float = 0.0) -> None:
         self._n_running = n_running
         self._n_waiting = n_waiting
         self._free = anyio.Semaphore(n_running)
-        self._mean_s = 0.0
+        self._mean_s = mean_s
 
     @property
     def running(self) -> int:

@@ -51,7 +51,7 @@ class Jobs(Store):
             RateLimitedError: the owner has ``most_of_owner`` unfinished jobs.
             OverloadedError: there are ``most`` unfinished jobs.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             earlier = _earlier(connection, new)
             if earlier is not None and earlier.state is not JobState.FAILED:
                 return earlier
@@ -76,17 +76,17 @@ class Jobs(Store):
 
     def get(self, job_id: str, *, owner: str | None) -> Job:
         """One job, of ``owner`` or (``None``) of anybody; raises BatchNotFoundError."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return _job(connection, _of(job_id, owner))
 
     def remove(self, job_id: str, *, owner: str | None) -> None:
         """Ends a job where it is not finished, and forgets it; raises BatchNotFoundError."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             _remove(connection, [_job(connection, _of(job_id, owner)).id])
 
     def fail(self, job_id: str, reason: str) -> None:
         """Ends an unfinished job that cannot be carried out."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             self._end(connection, job_id, JobState.FAILED, reason)
 
     def claim(self) -> LeasedChunk | None:
@@ -94,10 +94,10 @@ class Jobs(Store):
 
         The jobs that are least far come first, so that a short one need not wait for a long one.
         """
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             if _waiting(connection, self._now_ms()) == 0:
                 return None
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             row = connection.execute(
                 select(JobChunkRow.job_id, JobChunkRow.number, JobChunkRow.attempts)
                 .join(JobRow)
@@ -116,12 +116,12 @@ class Jobs(Store):
     def renew(self, chunk: LeasedChunk) -> bool:
         """Keeps a lease for ``lease_s`` more; whether the work still counts."""
         until = self._now_ms() + int(self.lease_s * 1000)
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             return _if_held(connection, chunk, lease_until=until)
 
     def release(self, chunk: LeasedChunk) -> None:
         """Gives a chunk back unfinished, for another worker to take at once."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             _if_held(connection, chunk, lease=None, lease_until=None, attempts=JobChunkRow.attempts - 1)
 
     def finish(self, chunk: LeasedChunk, results: bytes, *, n_problems: int) -> bool:
@@ -129,7 +129,7 @@ class Jobs(Store):
 
         They do not where the job has ended, or the lease has passed to another worker.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             if not _if_held(connection, chunk, results=results, done=True, lease=None, lease_until=None):
                 return False
             n_done = JobRow.n_done + chunk.n_queries
@@ -148,21 +148,21 @@ class Jobs(Store):
 
     def generations(self) -> set[str]:
         """Those that unfinished jobs are answered from."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return set(connection.scalars(select(JobRow.generation).where(_ACTIVE).distinct()))
 
     def backlog(self) -> Backlog:
         """What there is to do, and how much of it is under way."""
         now_ms = self._now_ms()
         leased = and_(_ACTIVE, ~JobChunkRow.done, JobChunkRow.lease_until >= now_ms)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             n_leased = select(func.count()).select_from(JobChunkRow).join(JobRow).where(leased)
             return Backlog(_waiting(connection, now_ms), connection.execute(n_leased).scalar_one())
 
     def n_ready(self, job: Job) -> int:
         """How many queries from the first on are done without a gap."""
         gap = select(func.min(JobChunkRow.first)).where(JobChunkRow.job_id == job.id, ~JobChunkRow.done)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             first_undone = connection.execute(gap).scalar_one()
         return job.n_queries if first_undone is None else int(first_undone)
 
@@ -172,7 +172,7 @@ class Jobs(Store):
         statement = select(JobChunkRow.first, JobChunkRow.n_queries, JobChunkRow.results).where(
             JobChunkRow.job_id == job_id, JobChunkRow.done, holds
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             row = connection.execute(statement).one_or_none()
         return None if row is None else StoredResults(row.first, row.n_queries, row.results)
 
@@ -180,10 +180,10 @@ class Jobs(Store):
         """Removes jobs that were finished more than ``max_age_s`` ago; returns how many."""
         before = int(self._clock()) - max_age_s
         old = select(JobRow.id).where(JobRow.finished_at < before)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             ids = list(connection.scalars(old))
         if ids:
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 _remove(connection, ids)
         return len(ids)
 

@@ -19,8 +19,7 @@ from service.match.nearness import Nearness
 # Of what an affinity is: raised with every change of it, so that rows from before are not taken for others.
 _VERSION: Final = 1
 _FOLDER: Final = "match"
-# Rows at a time: papers are read once for all of them, and a kill loses so many at most.
-_N_ROWS: Final = 32
+_ROWS_AT_ONCE: Final = 32
 
 
 def affinity_matrix(
@@ -30,12 +29,14 @@ def affinity_matrix(
     *,
     data: Path,
     on_progress: ProgressFn,
+    rows_at_once: int = _ROWS_AT_ONCE,
 ) -> Float64[np.ndarray, "n_submissions n_profiles"]:
     """The affinities of the papers at positions ``submissions``, one row each.
 
     Rows lie in a file below ``data``, named after generation, encoder, submissions and profiles: a run that
     was interrupted goes on where it stopped, and the same one again computes nothing. Files of other matches
-    there are removed once all rows are computed. Raises StorageError and DeadlineError.
+    there are removed once all rows are computed. Papers are read once for ``rows_at_once``, and a kill loses
+    so many at most. Raises StorageError and DeadlineError.
     """
     spec = nearness.snapshot.manifest.encoder
     of = [nearness.snapshot.generation, spec.fingerprint, spec.tau]
@@ -48,9 +49,9 @@ def affinity_matrix(
         with _opened(path, (n_rows, len(affinities.names))) as (rows, file):
             # A row that was written in part has a nan left.
             missing = np.flatnonzero(np.isnan(rows).any(axis=1))
-            for first in range(0, len(missing), _N_ROWS):
+            for first in range(0, len(missing), rows_at_once):
                 on_progress("comparing", n_rows - len(missing) + first, n_rows)
-                some = missing[first : first + _N_ROWS]
+                some = missing[first : first + rows_at_once]
                 rows[some] = affinities.of([nearness.indexed(each) for each in submissions[some].tolist()])
                 _write_rows(file, rows, some)
             on_progress("comparing", n_rows, n_rows)

@@ -45,7 +45,7 @@ class Profiles(Store):
         """
         check_name(profile.name)
         which = _of(owner, [profile.name])
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             replaced = connection.execute(delete(ProfileRow).where(which)).rowcount
             n_kept = select(func.count()).select_from(ProfileRow).where(ProfileRow.owner == owner)
             if connection.execute(n_kept).scalar_one() >= self._most_of_owner:
@@ -70,14 +70,14 @@ class Profiles(Store):
             .order_by(ProfileRow.name)
             .limit(limit)
         )
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [ProfileHead(*row) for row in connection.execute(statement)]
 
     def named(self, names: Sequence[str], *, owner: str) -> list[Profile]:
         """The profiles of ``owner`` with these names, in this order; raises ProfileNotFoundError."""
         columns = (ProfileRow.name, ProfileRow.papers, ProfileRow.conflicts, ProfileRow.quota)
         found: dict[str, Profile] = {}
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             for start in range(0, len(names), _AT_ONCE):
                 which = _of(owner, names[start : start + _AT_ONCE])
                 for name, papers, conflicts, quota in connection.execute(select(*columns).where(which)):
@@ -93,7 +93,7 @@ class Profiles(Store):
 
     def remove(self, name: str, *, owner: str) -> None:
         """Forgets a profile; nothing happens where there is none."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             connection.execute(delete(ProfileRow).where(_of(owner, [name])))
 
 

@@ -98,7 +98,7 @@ class SavedQueries(Store):
             SavedQueryConflictError: the name is that of another query, or there are too many.
         """
         _expect_name(new.name)
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             same = and_(SavedQueryRow.owner == new.owner, SavedQueryRow.name == new.name)
             if (earlier := _found(connection, same)) is not None:
                 if (earlier.head.kind, earlier.body) != (new.kind, new.body):
@@ -125,18 +125,18 @@ class SavedQueries(Store):
         statement = select(*_HEAD).order_by(SavedQueryRow.name, SavedQueryRow.id)
         if owner is not None:
             statement = statement.where(SavedQueryRow.owner == owner)
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return [SavedQueryHead(**row._asdict()) for row in connection.execute(statement)]
 
     def get(self, query_id: str, *, owner: str | None) -> SavedQuery:
         """One of them; raises SavedQueryNotFoundError."""
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return _expected(connection, _of(query_id, owner))
 
     def remove(self, query_id: str, *, owner: str | None) -> None:
         """Forgets it, with its feed; nothing happens where there is none."""
         if _ID.fullmatch(query_id):
-            with self._database.writing() as connection:
+            with self.database.writing() as connection:
                 connection.execute(delete(SavedQueryRow).where(_of(query_id, owner)))
 
     def mark_seen(self, query_id: str, up_to: int, *, owner: str | None) -> SavedQueryHead:
@@ -144,7 +144,7 @@ class SavedQueries(Store):
 
         Raises SavedQueryNotFoundError; QueryError for a change that there has not been.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             head = _expected(connection, _of(query_id, owner)).head
             last = connection.execute(select(func.coalesce(func.max(CurrentRow.change), 0))).scalar_one()
             if not 0 <= up_to <= max(last, head.seen):
@@ -157,7 +157,7 @@ class SavedQueries(Store):
 
     def open_feed(self, query_id: str, *, owner: str | None) -> SavedQueryHead:
         """Makes a feed of it, unless it has one; raises SavedQueryNotFoundError."""
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             head = _expected(connection, _of(query_id, owner)).head
             if head.has_feed:
                 return head
@@ -168,14 +168,14 @@ class SavedQueries(Store):
 
         Raises SavedQueryNotFoundError.
         """
-        with self._database.writing() as connection:
+        with self.database.writing() as connection:
             head = _expected(connection, _of(query_id, owner)).head
             _changed(connection, head.id, {"has_feed": False})
 
     def of_feed(self, query_id: str, number: int) -> SavedQuery:
         """The query whose feed number ``number`` is good; raises SavedQueryNotFoundError."""
         good = and_(SavedQueryRow.has_feed, SavedQueryRow.n_feeds == min(number, _LONGEST))
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             found = _found(connection, and_(_of(query_id, None), good))
         if found is None:
             raise SavedQueryNotFoundError("There is no such feed, or no longer; make a new one.")
@@ -187,7 +187,7 @@ class SavedQueries(Store):
         At most MOST_ADDED.
         """
         not_before = 0 if within_s is None else int(self._clock()) - within_s
-        with self._database.reading() as connection:
+        with self.database.reading() as connection:
             return added_after(connection, change, most=MOST_ADDED, not_before=not_before)
 
     def _expect_room(self, connection: Connection, owner: str) -> None:

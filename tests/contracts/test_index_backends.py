@@ -43,8 +43,8 @@ def indexes(rows: np.ndarray) -> dict[str, VectorIndex]:
 @pytest.fixture
 def no_scans(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make FAISS answer whatever it would cost, where small or narrow searches would be exact scans."""
-    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: False)
-    monkeypatch.setattr(faiss_flat, "ALWAYS_SCAN_ROWS", 0)
+    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: False)
+    monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
 
 
 def truth(

@@ -97,11 +97,8 @@ def test_work_begins_at_once_when_woken_and_again_when_used_again() -> None:
                 soon(lambda: len(done) == 1 + at_once)  # noqa: B023 - called here
 
 
-def test_what_is_under_way_at_the_end_is_interrupted(
-    logged: list[EventDict], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_under_way_at_the_end_is_interrupted(logged: list[EventDict]) -> None:
     """Work that takes longer than the end may take is given up, which is no failure of it."""
-    monkeypatch.setattr("service.background.STOP_S", 0.1)
     begun, ended = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -113,7 +110,7 @@ def test_what_is_under_way_at_the_end_is_interrupted(
         finally:
             ended.set()
 
-    with Repeating(work, every_s=1e6, failure=USUAL) as repeating:
+    with Repeating(work, every_s=1e6, failure=USUAL, stop_s=0.1) as repeating:
         assert begun.wait(60)
         assert not ended.is_set()
     assert ended.wait(60)

@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlalchemy import Column, Connection, MetaData, String, Table, insert, inspect, select
 
-from indexer.catalog.database import Database, expect_existing
+from indexer.catalog.database import BUSY_TIMEOUT_S, Database, expect_existing
 from indexer.catalog.tables import Base, IdentityRow
 from models.errors import StorageError
 from models.interruption import however_long
@@ -27,7 +27,7 @@ _APPLIED = Table("alembic_version", MetaData(), Column("version_num", String(32)
 _APPLIED.primary_key.name = "alembic_version_pkc"
 
 
-def open_database(url_or_path: str | Path) -> Database:
+def open_database(url_or_path: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> Database:
     """A database with the newest schema, made where there is none; several processes may do so at once.
 
     One of an older version is left as it is: a service of that version may be writing to it.
@@ -37,7 +37,7 @@ def open_database(url_or_path: str | Path) -> Database:
         MissingPackageError: PostgreSQL without its driver.
         StorageError: it cannot be opened, or another version of Akin wrote it.
     """
-    database = Database(url_or_path)
+    database = Database(url_or_path, busy_timeout_s=busy_timeout_s)
     try:
         with database.reading() as connection:
             found = applied(connection)

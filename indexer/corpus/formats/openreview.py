@@ -17,7 +17,7 @@ from indexer.corpus.source import Lines
 from models.errors import BrokenFileError, InputError
 
 # Submissions are read at once; those of the largest conferences take 100 MB.
-MAX_DOCUMENT_BYTES = 512 * 2**20
+_MAX_DOCUMENT_BYTES = 512 * 2**20
 _PIECE_BYTES = 2**20
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DOCUMENT = re.compile(r'\s*\{\s*"[^"\\]{0,200}"\s*:\s*\{\s*"(?:id|content)"\s*:')
@@ -27,6 +27,9 @@ class OpenReviewReader:
     """Ids are those given; a paper without an abstract is told, not refused."""
 
     needs_abstract = False
+
+    def __init__(self, *, max_document_bytes: int = _MAX_DOCUMENT_BYTES) -> None:
+        self._max_document_bytes = max_document_bytes
 
     def recognises(self, head: str) -> bool:
         """An object with ``id`` and ``content`` that has a title, or such objects by id."""
@@ -41,7 +44,7 @@ class OpenReviewReader:
         if not _DOCUMENT.match(lines.peek().decode(errors="replace")):
             yield from json_rows(lines, _raw)
             return
-        for name, record in _document(lines).items():
+        for name, record in _document(lines, self._max_document_bytes).items():
             try:
                 entry = record if isinstance(record, dict) else {}
                 yield Row(1, _raw({"id": name, **entry}))
@@ -49,13 +52,13 @@ class OpenReviewReader:
                 yield Row(1, InputError(f"entry {name[:60]!r}: {error}"))
 
 
-def _document(lines: Lines) -> JsonObject:
+def _document(lines: Lines, max_bytes: int) -> JsonObject:
     read = bytearray()
     while piece := lines.read(_PIECE_BYTES):
         read += piece
-        if len(read) > MAX_DOCUMENT_BYTES:
+        if len(read) > max_bytes:
             raise BrokenFileError(
-                str(lines.path), 1, f"over {MAX_DOCUMENT_BYTES >> 20} MiB; write one paper a line instead"
+                str(lines.path), 1, f"over {max_bytes >> 20} MiB; write one paper a line instead"
             )
     try:
         document: JsonObject = orjson.loads(bytes(read))

@@ -11,7 +11,6 @@ from models.errors import ServiceError
 
 # The longest pause that a service may ask for, in seconds.
 _LONGEST_PAUSE_S: Final = 60.0
-_MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 _TRY_AGAIN: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -29,6 +28,7 @@ class PoliteClient:
         timeout_s: float = 30.0,
         tries: int = 4,
         back_off_s: float = 2.0,
+        max_body_bytes: int = 32 * 2**20,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -37,6 +37,7 @@ class PoliteClient:
         self._http = httpx.Client(headers={"User-Agent": who}, timeout=timeout_s, transport=transport)
         self._tries = tries
         self._back_off_s = back_off_s
+        self._max_body_bytes = max_body_bytes
         self._sleep = sleep
         self._clock = clock
         self._last: dict[str, float] = {}  # when each host was last asked
@@ -61,7 +62,7 @@ class PoliteClient:
                     if response.status_code == httpx.codes.NOT_FOUND:
                         return None
                     if response.status_code == httpx.codes.OK:
-                        return _body(response)
+                        return _body(response, self._max_body_bytes)
                     reason, status = f"it answers {response.status_code}", response.status_code
                     asked_s = _asked_pause(response)
             except httpx.TransportError as error:
@@ -89,13 +90,13 @@ def _asked_pause(response: httpx.Response) -> float:
     return float(given) if given.isascii() and given.isdecimal() else 0.0
 
 
-def _body(response: httpx.Response) -> bytes:
+def _body(response: httpx.Response, max_bytes: int) -> bytes:
     body = bytearray()
     for piece in response.iter_bytes():
         body += piece
-        if len(body) > _MAX_BODY_BYTES:
+        if len(body) > max_bytes:
             raise ServiceError(
-                f"{response.url.host}: the answer is larger than {_MAX_BODY_BYTES:,} bytes",
+                f"{response.url.host}: the answer is larger than {max_bytes:,} bytes",
                 type="lookup",
                 status=None,
             )

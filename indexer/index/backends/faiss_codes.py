@@ -23,7 +23,7 @@ from models.errors import DeviceFullError, SnapshotCorruptError, StorageError
 from models.types import Hits
 
 # Rows under which an exact scan always wins: 1.6 ms for 8 queries of 384 numbers on one core.
-ALWAYS_SCAN_ROWS = 10_000
+_ALWAYS_SCAN_ROWS = 10_000
 # Rows handed to FAISS in one call; bounds the float32 copy (24 MiB at 384 numbers a row).
 ADD_ROWS = 16_384
 # Reading a row for one query's re-scoring, in rows of an exact scan (which reads a row once for all queries
@@ -161,7 +161,7 @@ class FaissCodesIndex(ABC):
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
         effort = self._effort(k, max(n_allowed, 1)).times(self.effort, k=k)
-        if scan_is_cheaper(n_allowed, effort):
+        if scan_is_cheaper(n_allowed, effort.cost_rows):
             return nearest_rows(self._rows, queries, k=k, allowed=allowed)
         try:
             proposed = self._proposed(queries, effort.breadth, min(effort.n_proposed, n_allowed), allowed)
@@ -211,9 +211,9 @@ def _one_thread() -> Iterator[None]:
         faiss.omp_set_num_threads(n_threads)
 
 
-def scan_is_cheaper(n_allowed: int, effort: Effort) -> bool:
-    """Whether comparing every allowed row takes less time than asking FAISS."""
-    return n_allowed <= max(ALWAYS_SCAN_ROWS, effort.cost_rows)
+def scan_is_cheaper(n_allowed: int, cost_rows: int = 0) -> bool:
+    """Whether comparing every allowed row takes less time than asking FAISS, which costs ``cost_rows``."""
+    return n_allowed <= max(_ALWAYS_SCAN_ROWS, cost_rows)
 
 
 def selector(allowed: Bool[np.ndarray, " n_rows"] | None) -> Any:

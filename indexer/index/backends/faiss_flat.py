@@ -9,7 +9,7 @@ import faiss
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
-from indexer.index.backends.faiss_codes import ADD_ROWS, ALWAYS_SCAN_ROWS, only_allowed, selector
+from indexer.index.backends.faiss_codes import ADD_ROWS, only_allowed, scan_is_cheaper, selector
 from indexer.index.backends.gpu import MOST_SELECTED, Gpu, gpu_for
 from indexer.index.backends.nearest import check_rows, check_search, nearest_rows, rescored
 from indexer.index.vector_index import OnRows, unheard
@@ -65,7 +65,8 @@ class FlatIndex:
         check_search(self._rows, queries, k=k, allowed=allowed)
         n_allowed = len(self._rows) if allowed is None else int(np.count_nonzero(allowed))
         n_proposed = self._first_proposals(k, max(n_allowed, 1))
-        while n_allowed > ALWAYS_SCAN_ROWS and n_proposed < min(n_allowed, self._most_proposals()):
+        n_worth_it = 0 if scan_is_cheaper(n_allowed) else min(n_allowed, self._most_proposals())
+        while n_proposed < n_worth_it:
             try:
                 squared, proposed = self._propose(queries, n_proposed, allowed)
             except DeviceFullError:

@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int64
 
 from indexer.index.backends.faiss_codes import (
-    ALWAYS_SCAN_ROWS,
     RESCORING_COST,
     AddRows,
     Effort,
@@ -92,7 +91,7 @@ class IvfSqIndex(IvfIndex):
         # It knows no filter: so many that enough of them are allowed, where the filter is even.
         n_proposed = math.ceil(n_proposed * n_rows / n_allowed)
         fits = max(n_proposed, n_probes) <= MOST_SELECTED
-        return Effort(n_probes, n_proposed, ALWAYS_SCAN_ROWS if fits else n_rows)
+        return Effort(n_probes, n_proposed, 0 if fits else n_rows)
 
 
 def _gpu_bytes(n_rows: int, dim: int, n_lists: int) -> int:

@@ -23,7 +23,7 @@ from models.errors import DeviceFullError, InputError
 # Rows that FAISS's GPU indexes select, and lists that they probe, at most.
 MOST_SELECTED = 2048
 # What an index leaves free: FAISS takes up to 1.5 GiB for temporary memory, encoders and searches need some.
-RESERVED_BYTES = 3 * 2**30
+_RESERVED_BYTES = 3 * 2**30
 _GIB = 2**30
 _FREE_BYTES = "models.encoders.devices:free_bytes"  # by name: it brings torch along
 # What FAISS says when the memory of a GPU is full.
@@ -120,7 +120,7 @@ def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
     """
     free = {number: _free_bytes(number) for number in _reachable(device)}
     best = max(free, key=lambda number: free[number], default=None)
-    return None if best is None or free[best] < n_bytes + RESERVED_BYTES else _gpu(best)
+    return None if best is None or free[best] < n_bytes + _RESERVED_BYTES else _gpu(best)
 
 
 def gpu_for(device: str, n_bytes: int) -> Gpu | None:
@@ -135,7 +135,7 @@ def gpu_for(device: str, n_bytes: int) -> Gpu | None:
     most = max(_free_bytes(number) for number in numbers)
     if device != "auto":
         raise DeviceFullError(
-            f"An index on device {device!r} needs {n_bytes / _GIB:.1f} GiB, and {RESERVED_BYTES / _GIB:.0f} "
+            f"An index on device {device!r} needs {n_bytes / _GIB:.1f} GiB, and {_RESERVED_BYTES / _GIB:.0f} "
             f"to work in; {most / _GIB:.1f} are free. Free some, choose device cpu, or auto, which takes the "
             "CPU where no GPU has the room, or index with backend ivfsq: it needs a quarter of flat's memory"
         )

@@ -66,6 +66,7 @@ def read_program(
     conflicts: Path | None = None,
     quotas: Path | None = None,
     wanted: Wanted = Wanted(),
+    max_profiles: int = MAX_PROFILES,
 ) -> Program:
     """Read submissions from corpus files of any format, and profiles from a folder or a list.
 
@@ -75,8 +76,8 @@ def read_program(
     profiles and numbers; a first line that names nothing known is taken for a header.
 
     A paper of a profile that has a submission's title is that submission. A profile that holds one, or is
-    that of one of its authors (``People``), is in conflict with it. Raises InputError, CorpusFormatError,
-    BrokenRowError and StorageError.
+    that of one of its authors (``People``), is in conflict with it. Raises InputError (also for more than
+    ``max_profiles``), CorpusFormatError, BrokenRowError and StorageError.
     """
     program = Program()
     kept = _Papers(program.papers)
@@ -86,7 +87,10 @@ def read_program(
     if not program.submissions:
         raise InputError(f"{', '.join(map(str, submissions))}: there is no submission with an abstract.")
     kept.submissions, submitted = _by_title(program), set(program.submissions)
-    named = _of_list(profiles, corpora, program) if profiles.is_file() else _of_folder(profiles, program)
+    if profiles.is_file():
+        named = _of_list(profiles, corpora, program, max_profiles)
+    else:
+        named = _of_folder(profiles, program, max_profiles)
     for name, papers, titles in _with_titles(named):
         counted = wanted.chosen(papers)
         program.undated += wanted.since is not None and sum(each.year is None for each in papers)
@@ -174,8 +178,8 @@ def _with_titles(
             yield name, papers, {paper.title: plain[paper.title] for paper in papers}
 
 
-def _of_folder(folder: Path, program: Program) -> Iterator[tuple[str, list[Paper]]]:
-    for name, path in _named(folder).items():
+def _of_folder(folder: Path, program: Program, max_profiles: int) -> Iterator[tuple[str, list[Paper]]]:
+    for name, path in _named(folder, max_profiles).items():
         # Profiles may share papers, so each file has a report of its own.
         report, papers = CorpusReport(), []
         if path.stat().st_size:  # OpenReview's of who has no paper are empty
@@ -187,11 +191,11 @@ def _of_folder(folder: Path, program: Program) -> Iterator[tuple[str, list[Paper
         program.report.broken_rows += report.broken_rows[:room]
 
 
-def _named(folder: Path) -> dict[str, Path]:
+def _named(folder: Path, max_profiles: int) -> dict[str, Path]:
     """The files of a folder by the names of their profiles; raises InputError for any that can be none."""
     with storage_errors(folder):
         paths = sorted(path for path in folder.iterdir() if not _BESIDE.fullmatch(path.name))
-    _check_number(folder, len(paths))
+    _check_number(folder, len(paths), max_profiles)
     named: dict[str, Path] = {}
     for path in paths:
         told = f"{folder}: {path.name!a}"
@@ -213,16 +217,18 @@ def _named(folder: Path) -> dict[str, Path]:
     return named
 
 
-def _check_number(source: Path, n_profiles: int) -> None:
-    if n_profiles > MAX_PROFILES:
-        raise InputError(f"{source} has {n_profiles:,} profiles, more than {MAX_PROFILES:,}; match in parts.")
+def _check_number(source: Path, n_profiles: int, most: int) -> None:
+    if n_profiles > most:
+        raise InputError(f"{source} has {n_profiles:,} profiles, more than {most:,}; match in parts.")
 
 
-def _of_list(path: Path, corpora: Sequence[Path], program: Program) -> Iterator[tuple[str, list[Paper]]]:
+def _of_list(
+    path: Path, corpora: Sequence[Path], program: Program, max_profiles: int
+) -> Iterator[tuple[str, list[Paper]]]:
     if not corpora:
         raise InputError(f"{path} names papers; give the files that hold them with --corpus.")
     papers = {each.id: each for corpus in corpora for each in read_corpus(corpus, report=program.report)}
     listed = listed_profiles(path, papers.keys(), program.notes)
-    _check_number(path, len(listed))
+    _check_number(path, len(listed), max_profiles)
     for name, ids in listed.items():
         yield name, [papers[each] for each in ids]

@@ -1,12 +1,14 @@
 """The Python client: typed answers, one error, patience, and the example of the documentation."""
 
 import dataclasses
+import random
 import re
 import subprocess
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, Union, get_args, get_origin
@@ -210,18 +212,29 @@ def busy(status: int, after: str | None = None) -> httpx.Response:
     return httpx.Response(status, json=body, headers=headers)
 
 
+@dataclass(frozen=True)
+class Noted(Retries):
+    """Waits no time, and notes how long it would have."""
+
+    waits: list[float] = field(default_factory=list)
+
+    def next_wait_s(self, attempt: int, error: ServiceError, *, repeatable: bool = True) -> float:
+        """Always none."""
+        self.waits.append(super().next_wait_s(attempt, error, repeatable=repeatable))
+        return 0.0
+
+
 @pytest.fixture
-def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long clients waited, without waiting."""
-    waited: list[float] = []
+def noted() -> Noted:
+    """Patience whose random waits are always the same."""
+    random.seed(1)
+    return Noted()
 
-    async def sleep(seconds: float) -> None:
-        waited.append(seconds)
 
-    monkeypatch.setattr("akin.client.base_client.time.sleep", waited.append)
-    monkeypatch.setattr("akin.client.async_client.anyio.sleep", sleep)
-    monkeypatch.setattr("akin.client.retries.uniform", lambda low, high: high)
-    return waited
+def drawn(*most: float) -> list[float]:
+    """The waits that ``noted`` draws at random between 0 and each of these."""
+    random.seed(1)
+    return [random.uniform(0, each) for each in most]
 
 
 Ask = Callable[..., paper_answers.Paper]
@@ -245,64 +258,65 @@ def ask_async(script: Scripted, **options: Any) -> paper_answers.Paper:
 
 @pytest.mark.parametrize("asking", [ask, ask_async])
 class TestPatience:
-    def test_retries_wait_as_they_are_told(self, asking: Ask, waits: list[float]) -> None:
+    def test_retries_wait_as_they_are_told(self, asking: Ask, noted: Noted) -> None:
         """After 429 and 503 the client waits what Retry-After says, else twice as long each time."""
         script = Scripted(busy(503), busy(429, "7"), busy(503), found())
-        assert "a" == asking(script).id
-        assert [0.5, 7, 2] == waits
+        assert "a" == asking(script, retries=noted).id
+        first, last = drawn(0.5, 2)
+        assert [first, 7, last] == noted.waits
         assert {"/v1/papers/doi%3A10%2Fa%20b"} == {r.url.raw_path.decode() for r in script.requests}
 
-    def test_a_date_is_a_wait_too(self, asking: Ask, waits: list[float]) -> None:
+    def test_a_date_is_a_wait_too(self, asking: Ask, noted: Noted) -> None:
         """Retry-After may be a date; what is no wait at all is not waited for."""
         date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-        asking(Scripted(busy(503, date), busy(503, "soon"), found()))
-        assert [pytest.approx(29, abs=1.5), 1.0] == waits
+        asking(Scripted(busy(503, date), busy(503, "soon"), found()), retries=noted)
+        assert [pytest.approx(29, abs=1.5), *drawn(1.0)] == noted.waits
 
-    def test_broken_connections_are_made_anew(self, asking: Ask, waits: list[float]) -> None:
+    def test_broken_connections_are_made_anew(self, asking: Ask, noted: Noted) -> None:
         """A refused or broken connection is tried again."""
-        asking(Scripted(httpx.ConnectError, httpx.RemoteProtocolError, found()))
-        assert [0.5, 1.0] == waits
+        asking(Scripted(httpx.ConnectError, httpx.RemoteProtocolError, found()), retries=noted)
+        assert drawn(0.5, 1.0) == noted.waits
 
-    def test_patience_ends(self, asking: Ask, waits: list[float]) -> None:
+    def test_patience_ends(self, asking: Ask, noted: Noted) -> None:
         """After the last attempt, and where the wait is too long, the problem is raised as it came."""
         with pytest.raises(ServiceError, match=r"Too much\.") as caught:
-            asking(Scripted(*[busy(429, "3")] * 4))
-        assert ([3, 3, 3], 429, 3) == (waits, caught.value.status, caught.value.retry_after_s)
+            asking(Scripted(*[busy(429, "3")] * 4), retries=noted)
+        assert ([3, 3, 3], 429, 3) == (noted.waits, caught.value.status, caught.value.retry_after_s)
         with pytest.raises(ServiceError):
-            asking(Scripted(busy(503, "61")))
+            asking(Scripted(busy(503, "61")), retries=noted)
         with pytest.raises(ServiceError):
             asking(Scripted(busy(503)), retries=Retries(attempts=1))
         with pytest.raises(ServiceError, match="cannot be reached") as caught:
-            asking(Scripted(*[httpx.ConnectError] * 4))
+            asking(Scripted(*[httpx.ConnectError] * 4), retries=noted)
         assert (None, "urn:akin:problem:unreachable") == (caught.value.status, caught.value.type)
 
     @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
-    def test_what_will_not_pass_is_not_repeated(self, asking: Ask, waits: list[float], status: int) -> None:
+    def test_what_will_not_pass_is_not_repeated(self, asking: Ask, noted: Noted, status: int) -> None:
         """Other problems are raised at once."""
         with pytest.raises(ServiceError) as caught:
-            asking(Scripted(busy(status)))
-        assert ([], status) == (waits, caught.value.status)
+            asking(Scripted(busy(status)), retries=noted)
+        assert ([], status) == (noted.waits, caught.value.status)
 
-    def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, waits: list[float]) -> None:
+    def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, noted: Noted) -> None:
         """A timeout is an error at once: asking again would only double the load."""
         with pytest.raises(ServiceError, match="did not answer in time"):
-            asking(Scripted(httpx.ReadTimeout))
-        assert [] == waits
+            asking(Scripted(httpx.ReadTimeout), retries=noted)
+        assert [] == noted.waits
 
-    def test_what_stands_before_a_service(self, asking: Ask, waits: list[float]) -> None:
+    def test_what_stands_before_a_service(self, asking: Ask, noted: Noted) -> None:
         """Pages of proxies, and answers of something else, are errors without a type."""
         page = httpx.Response(502, text="<html>", headers={"content-type": "text/html"})
         lying = httpx.Response(404, text="{", headers={"content-type": "application/problem+json"})
         other = httpx.Response(200, json={"hello": "world"})
         for response in (page, lying, other):
             with pytest.raises(ServiceError) as caught:
-                asking(Scripted(response))
+                asking(Scripted(response), retries=noted)
             assert ("about:blank", response.status_code) == (caught.value.type, caught.value.status)
 
-    def test_a_key_is_sent(self, asking: Ask, waits: list[float]) -> None:
+    def test_a_key_is_sent(self, asking: Ask, noted: Noted) -> None:
         """The key goes into the Authorization header."""
         script = Scripted(found())
-        asking(script, key="k1")
+        asking(script, key="k1", retries=noted)
         assert "Bearer k1" == script.requests[0].headers["authorization"]
 
 

@@ -65,13 +65,13 @@ def test_changed_paper_is_a_new_row(catalog: Catalog) -> None:
     """The newest version is current; the row of the older one stays what it was."""
     statement = select(PaperRow.__table__).where(PaperRow.content_hash == content_hash(CALLISTO))
     catalog.add([CALLISTO])
-    with catalog._database.reading() as connection:
+    with catalog.database.reading() as connection:
         before = connection.execute(statement).one()
     changed = dataclasses.replace(CALLISTO, title="On the Moons of Jupiter")
     assert catalog.add([changed]).n_new == 1
     assert paper_in(catalog, "a") == changed
     assert catalog.count() == 1
-    with catalog._database.reading() as connection:
+    with catalog.database.reading() as connection:
         assert connection.execute(statement).one() == before
 
 
@@ -130,12 +130,12 @@ def test_failure_midway_leaves_nothing(catalog: Catalog) -> None:
     def break_sentences(_c: object, _cursor: object, statement: str, *_: object) -> tuple[str, object]:
         return statement.replace("INTO sentences", "INTO no_such_table"), _[0]
 
-    event.listen(catalog._database._engine, "before_cursor_execute", break_sentences, retval=True)
+    event.listen(catalog.database.engine, "before_cursor_execute", break_sentences, retval=True)
     with pytest.raises(StorageError, match="no_such_table"):
         catalog.add([CALLISTO, twice])
-    event.remove(catalog._database._engine, "before_cursor_execute", break_sentences)
+    event.remove(catalog.database.engine, "before_cursor_execute", break_sentences)
     assert catalog.count() == 0
-    with catalog._database.reading() as connection:
+    with catalog.database.reading() as connection:
         assert connection.execute(select(PaperRow.__table__)).all() == []
 
 
@@ -173,7 +173,7 @@ def test_thousand_papers_take_few_statements(tmp_path: Path) -> None:
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         statements: list[object] = []
         event.listen(
-            catalog._database._engine, "before_cursor_execute", lambda *given: statements.append(given)
+            catalog.database.engine, "before_cursor_execute", lambda *given: statements.append(given)
         )
         assert catalog.add(papers).n_new == 1000
         assert len(statements) < 100

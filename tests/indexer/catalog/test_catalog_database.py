@@ -82,7 +82,7 @@ def test_a_reader_sees_one_state(catalog_place: str | Path) -> None:
     """What others commit while it reads shows in its next transaction, in none of its statements before."""
     count = text("SELECT count(*) FROM papers")
     with Catalog.open(catalog_place) as catalog, Catalog.open(catalog_place) as other:
-        with catalog._database.reading() as connection:
+        with catalog.database.reading() as connection:
             assert 0 == connection.execute(count).scalar()
             other.add([titled("a")])
             assert 0 == connection.execute(count).scalar()
@@ -93,9 +93,9 @@ def test_migrations_go_up_down_and_up_again(catalog_place: str | Path) -> None:
     """From nothing to the newest schema, back to nothing, and up again to a catalog that works."""
     with Catalog.open(catalog_place) as catalog:
         catalog.add([titled("a")])
-        with catalog._database.writing() as connection:
+        with catalog.database.writing() as connection:
             scripts.downgrade(connection, "base")
-        with catalog._database.reading() as connection:
+        with catalog.database.reading() as connection:
             assert set(inspect(connection).get_table_names()) <= {"alembic_version", "sqlite_sequence"}
     with Catalog.open(catalog_place) as catalog:
         assert catalog.count() == 0
@@ -116,7 +116,7 @@ def test_failed_migration_leaves_the_schema_as_it_was(catalog_place: str | Path)
 
 def test_catalog_of_a_newer_version_is_refused(catalog_place: str | Path) -> None:
     """A schema that this version does not know is left alone, and the message says to upgrade."""
-    with Catalog.open(catalog_place) as catalog, catalog._database.writing() as connection:
+    with Catalog.open(catalog_place) as catalog, catalog.database.writing() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(StorageError, match=r"schema 9999.*upgrade this one"):
         Catalog.open(catalog_place)
@@ -206,7 +206,7 @@ def test_what_was_acknowledged_survives_a_kill(catalog_place: str | Path) -> Non
 def test_readers_do_not_wait_for_the_writer(catalog: Catalog) -> None:
     """While one transaction writes, others read the state before it."""
     catalog.add([titled("a")])
-    with catalog._database.writing() as connection:
+    with catalog.database.writing() as connection:
         connection.execute(text("DELETE FROM current_papers"))
         assert catalog.count() == 1
     assert catalog.count() == 0
@@ -214,7 +214,7 @@ def test_readers_do_not_wait_for_the_writer(catalog: Catalog) -> None:
 
 def test_sqlite_keeps_what_it_acknowledges(tmp_path: Path) -> None:
     """Each connection synchronises at every commit, writes ahead and enforces foreign keys."""
-    with Catalog.open(tmp_path / CATALOG_FILE) as catalog, catalog._database.reading() as connection:
+    with Catalog.open(tmp_path / CATALOG_FILE) as catalog, catalog.database.reading() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
@@ -227,7 +227,7 @@ def test_full_disk_is_named_and_nothing_is_half_written(tmp_path: Path) -> None:
     with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
         catalog.add([titled("a")])
         limit = "PRAGMA max_page_count = 20"
-        event.listen(catalog._database._engine, "begin", lambda connection: connection.exec_driver_sql(limit))
+        event.listen(catalog.database.engine, "begin", lambda connection: connection.exec_driver_sql(limit))
         with pytest.raises(StorageError, match="full; free disk space"):
             catalog.add([titled(str(i), "A long title " * 20) for i in range(1000)])
         assert catalog.count() == 1
@@ -282,13 +282,10 @@ def test_unusable_file_is_named_with_the_remedy(
     assert str(file) in str(caught.value)
 
 
-def test_file_that_another_process_keeps_busy_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_another_process_keeps_busy_is_named(tmp_path: Path) -> None:
     """A writer gives up after the busy timeout and says why."""
-    monkeypatch.setattr("indexer.catalog.database.BUSY_TIMEOUT_S", 0)
     file = tmp_path / CATALOG_FILE
-    with Catalog.open(file) as catalog:
+    with Catalog.open(file, busy_timeout_s=0) as catalog:
         other = sqlite3.connect(file, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StorageError, match="locked; another process has been writing"):
@@ -340,7 +337,7 @@ def test_a_list_that_breaks_off_leaves_nothing_open(postgres_url: str, *, begun:
         catalog.add([titled("a")])
 
         def broken_off() -> None:
-            with catalog._database.reading() as connection, other._database.reading() as ending:
+            with catalog.database.reading() as connection, other.database.reading() as ending:
                 own = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
                 listed = changed_after(connection, 0)
                 if begun:

@@ -42,7 +42,7 @@ def test_a_damaged_row_is_found_and_mended(catalog_place: str | Path, damage: st
     with Catalog.open(catalog_place) as catalog:
         catalog.add([WHALES])
         catalog.add([SEALS])
-        with catalog._database.writing() as connection:
+        with catalog.database.writing() as connection:
             assert 1 == connection.execute(text(damage)).rowcount
         with pytest.raises(StorageError, match=r"damaged.*akin delete"):
             paper_in(catalog, "whales")

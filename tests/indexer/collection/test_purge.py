@@ -45,9 +45,9 @@ def add(data: Path, papers: Sequence[Paper], encoder: Encoder) -> None:
         absorb(data, annotator, catalog, on_progress=quiet, keep=10)
 
 
-def purge(data: Path, *ids: str) -> Purge:
+def purge(data: Path, *ids: str, busy_timeout_s: float = 30) -> Purge:
     """Purge papers of a collection."""
-    with Catalog.open(data / CATALOG_FILE) as catalog:
+    with Catalog.open(data / CATALOG_FILE, busy_timeout_s=busy_timeout_s) as catalog:
         return purge_papers(data, ids, catalog)
 
 
@@ -247,14 +247,13 @@ def test_the_file_keeps_no_byte_of_batches(data: Path) -> None:
         assert "batch" not in CliRunner().invoke(app, command).stdout
 
 
-def test_a_log_that_somebody_reads_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_somebody_reads_is_named(data: Path) -> None:
     """While another process reads the catalog its log cannot be cleared: the purge says so."""
-    monkeypatch.setattr("indexer.catalog.database.BUSY_TIMEOUT_S", 0)
     with closing(sqlite3.connect(data / CATALOG_FILE)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM papers").fetchone()
         with pytest.raises(StorageError, match="run the same command again"):
-            purge(data, "p7")
+            purge(data, "p7", busy_timeout_s=0)
     purge(data, "p7")
     assert [] == places(data)
 

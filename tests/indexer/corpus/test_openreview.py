@@ -1,12 +1,14 @@
 """Submissions as OpenReview's expertise format has them: one JSON object by id."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
-from indexer.corpus.formats import openreview
+from indexer.corpus.formats.openreview import OpenReviewReader
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.corpus.source import Lines
 from models.errors import BrokenFileError
 from tests.support.examples.corpus_examples import reasons
 
@@ -41,16 +43,21 @@ def test_a_broken_submission_is_named_and_passed_over(tmp_path: Path) -> None:
     assert [(1, f"entry 'a': {told}"), (1, f"entry 'b': {told}")] == reasons(path)
 
 
-def test_a_document_that_is_cut_short_or_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_is_cut_short_or_too_large(tmp_path: Path) -> None:
     """Neither is read in part: which entries are whole could not be told."""
     text = json.dumps({"a": _entry("Rain"), "b": _entry("Snow")})
     path = _write(tmp_path, text[:-5])
     report = CorpusReport()
     assert [] == list(read_corpus(path, report=report))
     assert "not valid JSON" in reasons(path)[0][1]
-    monkeypatch.setattr(openreview, "MAX_DOCUMENT_BYTES", len(text) - 1)
-    with pytest.raises(BrokenFileError, match="write one paper a line"):
-        list(read_corpus(_write(tmp_path, text), on_error="fail"))
+    for most in (len(text), len(text) - 1):
+        lines = Lines(io.BufferedReader(io.BytesIO(text.encode())), path)
+        rows = OpenReviewReader(max_document_bytes=most).rows(lines)
+        if most == len(text):
+            assert 2 == len(list(rows))
+        else:
+            with pytest.raises(BrokenFileError, match="write one paper a line"):
+                list(rows)
 
 
 MAY_2019_MS = 1_557_000_000_000

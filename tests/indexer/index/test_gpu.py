@@ -24,11 +24,8 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
     stand_in = FaissOnGpus([10 * GIB, 20 * GIB])
     monkeypatch.setattr(gpu, "faiss", stand_in)
     monkeypatch.setattr("models.encoders.devices.free_bytes", stand_in.free)
-    monkeypatch.setattr(
-        faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: n_allowed <= effort.cost_rows
-    )
-    monkeypatch.setattr(faiss_flat, "ALWAYS_SCAN_ROWS", 0)
-    monkeypatch.setattr("indexer.index.backends.faiss_ivfsq.ALWAYS_SCAN_ROWS", 0)
+    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: n_allowed <= cost_rows)
+    monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
     gpu._gpu.cache_clear()
     return stand_in
 
@@ -184,7 +181,7 @@ def test_a_gpu_that_fills_up_meanwhile_is_left(
 ) -> None:
     """FAISS's error is ours, and ``auto`` goes on."""
     two_gpus.memory = [1000, 1000]
-    monkeypatch.setattr(gpu, "RESERVED_BYTES", -GIB)
+    monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # as where nobody can tell
     assert kind.load(saved, rows, device="auto")._gpu is None
     with pytest.raises(DeviceFullError, match="memory of device cuda:1 is full"):
         kind.load(saved, rows, device="cuda:1")

@@ -54,7 +54,7 @@ def test_an_index_survives_the_disk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A saved and opened index, over memory-mapped rows, gives the same answers bit for bit."""
-    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, effort: False)
+    monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: False)
     queries = clustered(8, DIM, seed=1).astype(np.float32)
     np.save(tmp_path / "vectors.npy", rows)
     indexes[name].save(tmp_path / "index.bin")

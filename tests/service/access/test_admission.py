@@ -85,10 +85,8 @@ def test_nobody_waits_for_a_turn_that_would_come_too_late() -> None:
     """With a mean of 10 s a request, one that must start within a second is refused though there is room."""
 
     async def scenario() -> None:
-        admission = Admission(1, 100)
-        admission._mean_s = 10.0
+        admission = Admission(1, 100, mean_s=10.0)
         await _pass(admission, 1.0)  # nobody at work: it starts
-        admission._mean_s = 10.0
         async with admission.place(Deadline(60.0)):
             _refusal_at_once(admission, 1.0)
 

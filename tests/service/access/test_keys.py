@@ -39,7 +39,7 @@ def test_the_database_never_holds_a_key(keys: Keys) -> None:
     """Neither the token nor its secret part stands in any column."""
     made = keys.create("reader", scope=Scope.READ, expires_days=30)
     secret = made.token.split("_", 2)[2]
-    with keys._database.reading() as connection:
+    with keys.database.reading() as connection:
         stored = " ".join(map(str, connection.execute(text("SELECT * FROM keys")).one()))
     assert secret not in stored
     assert made.key.secret_hash in stored
@@ -99,7 +99,7 @@ def test_a_name_must_be_readable(keys: Keys, name: str) -> None:
 
 def test_an_older_catalog_gets_its_table(catalog_place: str | Path) -> None:
     """A catalog made before there were keys keeps its papers and takes keys."""
-    with Catalog.open(catalog_place) as catalog, catalog._database.writing() as connection:
+    with Catalog.open(catalog_place) as catalog, catalog.database.writing() as connection:
         scripts.downgrade(connection, "0001")
     with pytest.raises(StorageError, match=r"schema 0001.*akin migrate"):
         Keys.open(catalog_place)

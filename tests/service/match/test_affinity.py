@@ -116,10 +116,9 @@ def test_profiles_without_papers(
         Affinities(nearness, _profiles(nearness, profiles))
 
 
-def test_a_deadline_is_kept_in_threads(hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_is_kept_in_threads(hashed_snapshot: Snapshot) -> None:
     """Those that compare know of it; words, which are read before, would notice it, too."""
-    nearness = Nearness(hashed_snapshot, n_threads=2)
-    monkeypatch.setattr(nearness, "_weight", 0.0)
+    nearness = Nearness(hashed_snapshot, n_threads=2, words=0.0)
     submission = nearness.indexed(0)
     with pytest.raises(DeadlineError):
         with_deadline(0, lambda: nearness.distances([submission], np.arange(9)))

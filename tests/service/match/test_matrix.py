@@ -41,18 +41,14 @@ class _Watched(Affinities):
 
 
 def _matrix(nearness: Nearness, affinities: Affinities, data: Path) -> np.ndarray:
-    return affinity_matrix(nearness, affinities, SUBMISSIONS, data=data, on_progress=quiet)
+    """Two rows at a time."""
+    return affinity_matrix(nearness, affinities, SUBMISSIONS, data=data, on_progress=quiet, rows_at_once=2)
 
 
 @pytest.fixture
 def nearness(hashed_snapshot: Snapshot) -> Nearness:
-    """The demo corpus, two rows at a time."""
+    """The demo corpus."""
     return Nearness(hashed_snapshot)
-
-
-@pytest.fixture(autouse=True)
-def _two_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "_N_ROWS", 2)
 
 
 def test_an_interrupted_run_goes_on(nearness: Nearness, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from models.errors import BrokenRowError, CorpusFormatError, InputError, StorageError
-from service.match.program import program as programs
 from service.match.program.program import Program, Wanted, read_program
 
 Paper = dict[str, object]
@@ -256,15 +255,14 @@ def test_a_json_list_of_another_shape(read: ReadFn, tmp_path: Path, text: str) -
         read(listed, corpora=[_write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")])])
 
 
-def test_profiles_have_a_maximum(read: ReadFn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_have_a_maximum(read: ReadFn, tmp_path: Path) -> None:
     """Of files and of names in a list."""
-    monkeypatch.setattr(programs, "MAX_PROFILES", 1)
     corpus, listed = _write(tmp_path / "corpus.jsonl", [_paper("a", "Kelp")]), tmp_path / "list.csv"
     listed.write_text("ada,a\nbo,a\n", encoding="utf-8")
     with pytest.raises(InputError, match="has 4 profiles, more than 1"):
-        read()
+        read(max_profiles=1)
     with pytest.raises(InputError, match="has 2 profiles, more than 1"):
-        read(listed, corpora=[corpus])
+        read(listed, corpora=[corpus], max_profiles=1)
 
 
 def test_nothing_to_match(read: ReadFn, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_a_name_is_printable(profiles: Profiles, name: str) -> None:
 def test_nobody_keeps_too_many(catalog_place: str | Path) -> None:
     """One that is there can still be replaced."""
     with Profiles.open(catalog_place) as opened:
-        few = Profiles(opened._database, most_of_owner=2)
+        few = Profiles(opened.database, most_of_owner=2)
         for name in ("ada", "bo", "bo"):
             few.put(Profile(name, ("p1",)), owner="me")
         with pytest.raises(InputError, match="2 profiles are kept already"):

@@ -70,10 +70,10 @@ def test_what_was_staged_counts_when_it_is_published(saved: SavedQueries, catalo
 def test_when_a_paper_came_is_kept(catalog_place: str | Path, catalog: Catalog) -> None:
     """Papers are told apart by when they came: those that came longer ago are left out."""
     catalog.add([paper("a")])
-    with SavedQueries(catalog._database) as saved:
+    with SavedQueries(catalog.database) as saved:
         came_at = saved.added(0)[0].added_at
     for later, expected in ((9, 1), (11, 0)):
-        with SavedQueries(catalog._database, clock=lambda at=came_at + later: at) as saved:  # type: ignore[misc]  # a default
+        with SavedQueries(catalog.database, clock=lambda at=came_at + later: at) as saved:  # type: ignore[misc]  # a default
             assert expected == len(saved.added(0, within_s=10))
 
 
@@ -100,7 +100,7 @@ def test_a_name_can_be_shown(saved: SavedQueries, name: str) -> None:
 
 def test_one_keeps_a_bounded_number(catalog_place: str | Path, catalog: Catalog) -> None:
     """At the bound the next query is refused, an earlier one is still found, and others keep their own."""
-    with SavedQueries(catalog._database, most_of_owner=2) as saved:
+    with SavedQueries(catalog.database, most_of_owner=2) as saved:
         saved.save(NEW)
         saved.save(replace(NEW, name="b"))
         with pytest.raises(SavedQueryConflictError, match="2 queries are saved already"):
@@ -202,7 +202,7 @@ def test_papers_of_an_older_catalog_are_no_news(catalog_place: str | Path) -> No
     with Catalog.open(catalog_place) as catalog:
         catalog.add([paper("a")])
         catalog.add([paper("b")])
-        with catalog._database.writing() as connection:
+        with catalog.database.writing() as connection:
             scripts.downgrade(connection, "0007")
             assert "added" not in dict(
                 connection.execute(text("SELECT * FROM current_papers WHERE paper_id = 'a'")).one()._mapping

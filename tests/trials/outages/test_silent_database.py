@@ -63,16 +63,14 @@ def paused(module_postgres: Server, postgres_url: str) -> Iterator[Server]:
     module_postgres.resume()
 
 
+# A wait that nothing else ends.
+LONG_S = 100_000
+
+
 def expect_given_up(seconds: float, work: Callable[[], object], reason: str) -> None:
     """Work that its deadline ends, and nothing else would."""
     with silent_at_most(math.inf), pytest.raises(StorageError, match=reason):
         with_deadline(seconds, work)
-
-
-@pytest.fixture(autouse=True)
-def nothing_else_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wait for SQLite ends with its deadline, or not at all."""
-    monkeypatch.setattr("indexer.catalog.database.BUSY_TIMEOUT_S", 100_000)
 
 
 def test_a_silent_server_is_waited_for_as_long_as_asked(paused: Server, postgres_url: str) -> None:
@@ -160,22 +158,22 @@ def test_no_thread_waits_for_the_connections_of_others(catalog_place: str | Path
     """However many use the database at once, one more may."""
     with Catalog.open(catalog_place) as catalog, ExitStack() as using:
         for _ in range(20):
-            connection = using.enter_context(catalog._database.reading())
+            connection = using.enter_context(catalog.database.reading())
             connection.execute(text("SELECT 1"))
         assert 0 == catalog.count()
 
 
 def test_a_writer_waits_for_another_as_long_as_asked(catalog_place: str | Path) -> None:
     """While another transaction writes; afterwards it may."""
-    with Catalog.open(catalog_place) as catalog, Catalog.open(catalog_place) as other:
-        with other._database.writing():
+    with Catalog.open(catalog_place, busy_timeout_s=LONG_S) as catalog, Catalog.open(catalog_place) as other:
+        with other.database.writing():
             expect_given_up(0.5, lambda: catalog.add([PAPER]), "catalog")
         assert 1 == catalog.add([PAPER]).number
 
 
 def test_sqlite_is_waited_for_as_long_as_asked_by_who_else_uses_it(tmp_path: Path) -> None:
     """Where a program that is not Akin's holds the file, the message says that another writes."""
-    with Catalog.open(tmp_path / CATALOG_FILE) as catalog:
+    with Catalog.open(tmp_path / CATALOG_FILE, busy_timeout_s=LONG_S) as catalog:
         other = sqlite3.connect(tmp_path / CATALOG_FILE, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
         expect_given_up(0.3, lambda: catalog.add([PAPER]), "locked; another process has been writing")
@@ -204,7 +202,7 @@ def test_a_connection_that_comes_back_while_the_database_is_closed_is_closed_too
     database = Database(catalog_place)
     with ExitStack() as using:
         driver = using.enter_context(database.reading()).connection.driver_connection
-        event.listen(database._engine, "engine_disposed", lambda _: using.close())
+        event.listen(database.engine, "engine_disposed", lambda _: using.close())
         database.close()
     with pytest.raises(Exception, match="closed"):
         driver.cursor().execute("SELECT 1")  # type: ignore[union-attr]  # either driver's

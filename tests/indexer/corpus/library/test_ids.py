@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.corpus.read import MAX_UNRESOLVED, CorpusReport, read_corpus
+from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.rows import RawPaper
 from models.errors import BrokenRowError, CorpusFormatError
 from tests.support.examples.corpus_examples import CORPORA, reasons, write_lines
@@ -58,10 +58,9 @@ def test_lists_are_told_from_other_texts(tmp_path: Path) -> None:
     assert [2] == [line for line, _ in reasons(write_lines(tmp_path, "41", long_line, "42", name="c.txt"))]
 
 
-def test_the_list_of_unresolved_entries_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_unresolved_entries_is_bounded(tmp_path: Path) -> None:
     """They are counted beyond that."""
-    assert MAX_UNRESOLVED >= 10_000
-    monkeypatch.setattr("indexer.corpus.read.MAX_UNRESOLVED", 2)
-    report = CorpusReport()
+    assert CorpusReport().max_unresolved >= 10_000
+    report = CorpusReport(max_unresolved=2)
     assert [] == list(read_corpus(write_lines(tmp_path, "1", "2", "3"), report=report))
     assert (3, 2) == (report.without_abstract, len(report.unresolved))

@@ -1,11 +1,11 @@
 """Requests to public services: slowly, by name, again where it helps, and not for ever."""
 
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
 
-from indexer.corpus.lookup import polite
 from indexer.corpus.lookup.polite import PoliteClient
 from models.errors import ServiceError
 
@@ -25,12 +25,10 @@ class Clock:
         self.now += seconds
 
 
-def client(
-    answer: Callable[[httpx.Request], httpx.Response], clock: Clock, *, contact: str = ""
-) -> PoliteClient:
+def client(answer: Callable[[httpx.Request], httpx.Response], clock: Clock, **options: Any) -> PoliteClient:
     """A client of a service that answers so."""
     transport = httpx.MockTransport(answer)
-    return PoliteClient(contact=contact, transport=transport, sleep=clock.sleep, clock=lambda: clock.now)
+    return PoliteClient(transport=transport, sleep=clock.sleep, clock=lambda: clock.now, **options)
 
 
 def test_it_says_who_asks() -> None:
@@ -115,11 +113,11 @@ def test_it_gives_up(status: int, headers: dict[str, str], n_requests: int, reas
     assert ["api.example.org"] * n_requests == asked
 
 
-def test_an_endless_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_answer_is_given_up() -> None:
     """The memory that an answer takes is bounded."""
-    monkeypatch.setattr(polite, "_MAX_BODY_BYTES", 10)
+    endless = httpx.Response(200, content=b"x" * 11)
     with (
-        client(lambda _: httpx.Response(200, content=b"x" * 11), Clock()) as polite_client,
+        client(lambda _: endless, Clock(), max_body_bytes=10) as polite_client,
         pytest.raises(ServiceError, match="larger than 10 bytes"),
     ):
         polite_client.get(URL, {}, every_s=0)
