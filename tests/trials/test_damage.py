@@ -19,7 +19,7 @@ from models.errors import SnapshotCorruptError, SnapshotError
 from tests.support.annotators import FirstColumns
 from tests.support.builds import build_quietly, files_of, many_papers, write_corpus
 from tests.support.examples.models.tiny_bert import write_tiny_bert
-from tests.support.trials.asked import SEED, trials
+from tests.support.trials.asked import SEED, tell, trials
 
 # How often: each file some times, and in the long trial each many times.
 TIMES = pytest.mark.parametrize("n_times", [100, pytest.param(trials(5_000), marks=pytest.mark.trial)])
@@ -91,6 +91,7 @@ def test_a_flipped_bit_is_found(data: Path, n_times: int) -> None:
         path.write_bytes(damaged)
         assert_found(data, path)
     assert 14 == len(open_snapshot(data))
+    tell(f"{n_times:,} flipped bits: all found")
 
 
 @TIMES
@@ -101,6 +102,7 @@ def test_a_file_cut_short_is_found(data: Path, n_times: int) -> None:
         end = (0, len(content) - 1, int(rng.integers(len(content))))[min(number // 25, 2)]
         path.write_bytes(content[:end])
         assert_found(data, path)
+    tell(f"{n_times:,} files cut short: all found")
 
 
 def test_missing_exchanged_and_longer_files_are_found(data: Path) -> None:

@@ -1,6 +1,5 @@
 """From an empty environment to results in a notebook: the wheel, its packages, 300 real papers."""
 
-import sys
 import time
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from tests.support.builds import ROOT
 from tests.support.outside_data import outside_data
 from tests.support.packages import build, install, run
+from tests.support.trials.asked import tell
 
 N_PAPERS = 300
 # Executes a notebook in a kernel of the environment that it runs in.
@@ -54,8 +54,7 @@ def test_a_search_in_a_notebook_from_nothing(tmp_path: Path) -> None:
     ]
     shown = executed(programs, notebook, tmp_path)
     took_s = time.monotonic() - started
-    told = f"installed in {installed_s:.0f} s; {N_PAPERS} papers searched {took_s:.0f} s after the start"
-    sys.stdout.write(f"\n{told}\n")
+    tell(f"installed in {installed_s:.0f} s; {N_PAPERS} papers searched {took_s:.0f} s after the start")
     assert 5 == shown.count('<article class="card"')
     tutorial = executed(programs, nbformat.read(ROOT / "docs" / "tutorial.ipynb", as_version=4), tmp_path)
     assert tutorial.count('<article class="card"') == 3 + 3 + 2 + 2

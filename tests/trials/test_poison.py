@@ -12,6 +12,7 @@ import pytest
 from service.app import create_app
 from service.settings import Settings
 from tests.support.servers.asgi import MARK, Answer, Application, Poison, endpoints, raw_path
+from tests.support.trials.asked import tell
 from tests.support.trials.poison import examples, parameters, poisons, schema_of
 
 APP = create_app(Settings(keyless="write"))
@@ -150,5 +151,6 @@ def test_no_input_breaks_an_endpoint(application: Application, method: str, path
         found = list(faults(answer))
         wrong += [f"{poison.name}: {', '.join(found)} {answer.content[:200]!r}"] if found else []
         n += 1
+    tell(f"{method} {path}: {n:,} hostile inputs, {len(wrong)} answered wrongly")
     assert n >= FEWEST // one_in
     assert [] == wrong

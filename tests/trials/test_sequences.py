@@ -22,6 +22,7 @@ from models.types import Paper
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import build_quietly, many_papers, quiet, write_corpus
 from tests.support.same_answers import assert_same_answers, ids_of
+from tests.support.trials.asked import tell
 
 N_COMMANDS = 12
 # Those two, of all 52, notice most of what merges could do wrong.
@@ -137,7 +138,7 @@ def test_a_collection_is_what_its_papers_are(seed: int, tmp_path: Path, hashing:
     """Same papers, same scores to 1e-6, after any commands."""
     grown = Grown(tmp_path, hashing, seed)
     commands = [grown.run() for _ in range(N_COMMANDS)]
-    print(seed, commands)  # noqa: T201 - where it fails, what was done
+    tell(f"seed {seed}: {commands}")
     rows = sorted(grown.rows.values(), key=lambda row: row["id"])
     build_quietly(write_corpus(tmp_path / "all.jsonl", rows), tmp_path / "anew", hashing)
     one, other = open_snapshot(grown.data), open_snapshot(tmp_path / "anew")

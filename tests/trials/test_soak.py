@@ -10,6 +10,7 @@ from indexer.snapshot.opening import open_snapshot
 from tests.support.annotators import hashing_annotator
 from tests.support.builds import collection
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
+from tests.support.trials.asked import tell
 from tests.support.trials.soak import Held, Soak, for_seconds
 
 HOUR_S = 3600.0
@@ -20,7 +21,7 @@ FEW = 12  # files and threads that come and go with requests
 def shown(number: int, held: Held) -> None:
     """A line now and then, for whoever waits."""
     if number % 50 == 0:
-        print(f"round {number}: {held}", flush=True)  # noqa: T201 - what `make trials` is run for
+        tell(f"round {number}: {held}")
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_service_holds_no_more_after_an_hour(
         soak = Soak(str(client.base_url), process.pid, ids, n_readers)
         soak.run(goes_on(), shown)
     grown = {what: soak.grown(what) for what in ("memory_mib", "files", "threads")}
-    print(f"{len(soak.held)} rounds, {soak.n_asked:,} requests; {grown}")  # noqa: T201 - the same
+    tell(f"{len(soak.held)} rounds, {soak.n_asked:,} requests; {grown}")
     assert [] == soak.wrong
     for what, more in most.items():
         before, after = grown[what]

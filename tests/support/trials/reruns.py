@@ -57,18 +57,18 @@ COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
 }
 
 
-def reruns(template: Path, scratch: Path, command: str, *, n_trials: int) -> list[str]:
-    """Kill a command at ``n_trials`` of its steps, each on a fresh copy, and give it again: what is wrong."""
+def reruns(template: Path, scratch: Path, command: str, *, n_trials: int) -> tuple[int, list[str]]:
+    """Kill a command at ``n_trials`` of its steps, each on a fresh copy, give it again: how many, what is wrong."""
     n_steps, _ = _given(template, scratch, command, NEVER)
     expected = _looked_at(scratch, command)["served"]
-    found = []
-    for step in spread(n_steps, min(n_trials, n_steps), seed=3):
+    found, steps = [], spread(n_steps, min(n_trials, n_steps), seed=3)
+    for step in steps:
         _, killed = _given(template, scratch, command, step)
         again = in_child(lambda: COMMANDS[command](scratch / "data", lambda: None))
         wrong = "given again it failed" if again else _wrong(_looked_at(scratch, command), expected)
         if wrong or not killed:
             found.append(f"{command}, step {step} of {n_steps}: {wrong or 'not killed'}")
-    return found
+    return len(steps), found
 
 
 def _given(template: Path, scratch: Path, command: str, step: int) -> tuple[int, bool]:

@@ -38,16 +38,12 @@ from tests.support.builds import ROOT, build_quietly, many_papers, write_corpus
 from tests.support.servers.patience import soon
 from tests.support.servers.processes import AKIN_WITHOUT_WEIGHTS, service_process
 from tests.support.servers.ray import RayCluster
+from tests.support.trials.asked import tell
 
 pytestmark = pytest.mark.trial
 N_PAPERS, N_SEGMENTS, N_QUERIES = 1_200, 6, 500
 FULL_AGAIN_S = 10.0
 N_SWAPS = 10
-
-
-def tell(words: str) -> None:
-    """For whoever runs the trial."""
-    print(words, flush=True)  # noqa: T201 - `make trials` shows it
 
 
 @pytest.fixture(scope="module")
