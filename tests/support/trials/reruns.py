@@ -58,7 +58,7 @@ COMMANDS: dict[str, Callable[[Path, Acknowledge], None]] = {
 
 
 def reruns(template: Path, scratch: Path, command: str, *, n_trials: int) -> tuple[int, list[str]]:
-    """Kill a command at ``n_trials`` of its steps, each on a fresh copy, give it again: how many, what is wrong."""
+    """Kill a command at ``n_trials`` steps, each on a fresh copy, give it again: how many, what is wrong."""
     n_steps, _ = _given(template, scratch, command, NEVER)
     expected = _looked_at(scratch, command)["served"]
     found, steps = [], spread(n_steps, min(n_trials, n_steps), seed=3)
