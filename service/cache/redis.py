@@ -79,7 +79,7 @@ class RedisStore:
 
     def ask(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
         """What ``work`` gets from the client, or ``otherwise`` where Redis does not answer in time."""
-        if not self._may_ask():
+        if not self.may_ask():
             return otherwise
         future = self._threads.submit(work, self._client)
         try:
@@ -93,7 +93,7 @@ class RedisStore:
 
     async def ask_aside(self, work: "Callable[[Redis], _Answer]", otherwise: _Answer) -> _Answer:
         """The same for the event loop, which goes on meanwhile."""
-        if not self._may_ask():
+        if not self.may_ask():
             return otherwise
         future = self._threads.submit(work, self._client)
         try:
@@ -109,7 +109,8 @@ class RedisStore:
         self._client.close()
         self.pool.disconnect()
 
-    def _may_ask(self) -> bool:
+    def may_ask(self) -> bool:
+        """Whether Redis is asked now: always, but in an outage once in a while, by one of all threads."""
         if self.outage.problem is None:
             return True
         with self._lock:

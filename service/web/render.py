@@ -37,11 +37,12 @@ def render(template: str, /, status: int = 200, **views: object) -> Response:
 def rendered(template: str, /, **views: object) -> str:
     """What ``template`` makes of ``views``."""
     # What corpora hold that is no text (halves of surrogate pairs) cannot be sent as it is.
-    return _environment().get_template(template).render(views).encode("utf-8", "replace").decode()
+    return templates().get_template(template).render(views).encode("utf-8", "replace").decode()
 
 
 @cache
-def _environment() -> Environment:
+def templates() -> Environment:
+    """The templates of the page, with what they may call."""
     environment = Environment(
         loader=PackageLoader("service.web"),
         autoescape=True,

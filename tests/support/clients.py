@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+import httpx
 from fastapi.testclient import TestClient
 
+from akin.client.client import Client
 from service.app import create_app
 from service.search.engine import SearchEngine
 from service.settings import Settings
@@ -22,6 +24,23 @@ def client_of(
     """A client at ``address`` of a service over ``data``, or over ``engine`` with its keys in ``data``."""
     app = create_app(Settings(data=data, **settings), engine, timings=timings)  # type: ignore[arg-type]  # keywords pass through
     return TestClient(app, client=(address, 50_000))
+
+
+class _Through(httpx.BaseTransport):
+    def __init__(self, client: TestClient) -> None:
+        self._client = client
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        answer = self._client.request(
+            request.method, str(request.url), content=request.read(), headers=dict(request.headers)
+        )
+        kept = {name: value for name, value in answer.headers.items() if name != "content-encoding"}
+        return httpx.Response(answer.status_code, headers=kept, content=answer.content)
+
+
+def python_client(client: TestClient) -> Client:
+    """Akin's client of the service that a test's client asks."""
+    return Client(str(client.base_url), transport=_Through(client))
 
 
 def search(client: TestClient, **body: Any) -> dict[str, Any]:

@@ -136,7 +136,7 @@ def train_head(
     if settings.dim > (n_inputs := features.rows[0].size):
         raise InputError(f"{settings.dim} dimensions are more than the {n_inputs} numbers of the layers.")
     rng = np.random.default_rng(settings.seed)
-    held_out = _held_out(features.papers, rng)
+    held_out = held_out_rows(features.papers, rng)
     heads: list[Head] = []
     scores: list[float] = []
     with torch.random.fork_rng(devices=[]):
@@ -199,7 +199,9 @@ def _endless(values: Int64[np.ndarray, " n"], rng: np.random.Generator) -> Itera
         yield from rng.permutation(values).tolist()
 
 
-def _held_out(papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator) -> Bool[np.ndarray, " n_rows"]:
+def held_out_rows(
+    papers: Int64[np.ndarray, " n_rows"], rng: np.random.Generator
+) -> Bool[np.ndarray, " n_rows"]:
     """The rows of a tenth of the papers, of one at least."""
     numbers = np.unique(papers)
     drawn = rng.permutation(numbers)[: max(1, round(_HELD_OUT * len(numbers)))]

@@ -118,7 +118,7 @@ def test_an_epoch_without_a_measure_is_not_the_best() -> None:
 def test_papers_held_out_teach_nothing() -> None:
     """Whatever is changed about their sentences, the head stays the same."""
     features = toy_features()
-    held_out = training._held_out(features.papers, np.random.default_rng(0))
+    held_out = training.held_out_rows(features.papers, np.random.default_rng(0))
     rows, labels = features.rows.copy(), features.labels.copy()
     rows[held_out], labels[held_out] = 9, 0
     settings = replace(QUICK, n_epochs=1)

@@ -104,4 +104,4 @@ def test_files_of_results_come_in_turn(
     soon(lambda: status().json()["state"] == "done")
     answer = client.get(address.format(started["id"]))
     assert (200, True) == (answer.status_code, PAPER in answer.text), json.dumps(started)
-    assert [4] == [queue._n_running for queue in queues]
+    assert [client.app.state.services.queues.storing] == queues  # type: ignore[attr-defined]

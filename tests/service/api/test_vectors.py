@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client.client import Client
 from models.annotator import Annotator
 from models.encoder import Encoder
 from service.search.engine import SearchEngine
 from tests.support.annotators import annotated
-from tests.support.clients import client_of
+from tests.support.clients import client_of, python_client
 from tests.support.sentence_engines import Whole, small_engine
 
 PAPER = "demo:p03-m07"
@@ -120,8 +119,7 @@ def test_an_encoder_of_documents_has_no_sentences(hashing: Encoder, tmp_path: Pa
 
 def test_the_client_gives_numbers(sentence_client: TestClient) -> None:
     """As the service does, and without packages that it does not need."""
-    client = Client("http://testserver")
-    client._http = sentence_client
+    client = python_client(sentence_client)
     expected = sentence_client.get(f"/v1/papers/{PAPER}/vectors").json()["paper"]
     found = client.vectors(PAPER).paper
     assert expected["document"] == list(found.values)

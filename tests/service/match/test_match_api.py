@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client.client import Client
 from service.context import check_deadline
 from service.match.answer import Matcher
 from service.search.engine import SearchEngine
-from tests.support.clients import client_of
+from tests.support.clients import client_of, python_client
 
 SUBMISSION, OTHER = "demo:p03-m07", "demo:p01-m02"
 PROFILES = [
@@ -195,8 +194,7 @@ def test_what_takes_too_long_is_told_what_to_ask_instead(
 
 def test_the_client_matches(sentence_client: TestClient) -> None:
     """Submissions by name or pasted, profiles as names and papers."""
-    client = Client("http://testserver")
-    client._http = sentence_client
+    client = python_client(sentence_client)
     answer = client.match(
         [SUBMISSION, {"title": "Floods", "abstract": "Rivers flood."}],
         {each["name"]: each["papers"] for each in PROFILES},  # type: ignore[misc]  # texts and lists

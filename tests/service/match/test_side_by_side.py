@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client.client import Client
 from models.annotator import Annotator
 from service.match.affinity import Affinities
 from service.match.nearness import Nearness
 from service.match.side_by_side import side_by_side
 from service.search.engine import SearchEngine
 from service.search.query import Seed
-from tests.support.clients import search
+from tests.support.clients import python_client, search
 from tests.support.commands import run
 from tests.support.sentence_engines import small_engine
 
@@ -140,8 +139,7 @@ def test_the_same_question_is_answered_from_the_cache_and_an_unknown_paper_is_no
 
 def test_the_client_and_the_command(sentence_client: TestClient, hashed_data: Path, tmp_path: Path) -> None:
     """Both by name, pasted or from a file."""
-    client = Client("http://testserver")
-    client._http = sentence_client
+    client = python_client(sentence_client)
     found = client.compare(A, {"title": "Floods", "abstract": "Rivers flood. We measure floods."})
     assert (A, None) == (found.a.id, found.b.id)
     assert found.a.alignments

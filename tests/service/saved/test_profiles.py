@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from akin.client.client import Client
 from models.errors import InputError, ProfileNotFoundError
 from service.access.api_keys import Keys, Scope
 from service.match.answer import Profile
 from service.saved.profiles import Profiles
-from tests.support.clients import client_of
+from tests.support.clients import client_of, python_client
 
 ADA = Profile("ada", ("p1", "p2"), 3, ("p9",))
 FLOODS = [f"demo:p03-m0{number}" for number in range(4)]
@@ -126,8 +125,7 @@ def test_matches_and_batches_take_profiles_by_name(client: TestClient) -> None:
     client.delete("/v1/profiles/Jos\u00e9")
     lost = client.post("/v1/match", json=by_name | {"profiles": [{"name": "cy"}]})
     assert (404, True) == (lost.status_code, "1 of the profiles named" in lost.text)
-    python = Client("http://testserver")
-    python._http = client
+    python = python_client(client)
     python.put_profile("cy", ["demo:p05-m04"], quota=1)
     assert ["ada", "bo", "cy"] == [head.name for head in python.profiles()]
     batch = python.batch(profiles={"ada": None, "cy": None}, limit=1)

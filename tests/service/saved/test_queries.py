@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from service.access.api_keys import Keys, Scope
+from service.context import Deadline
 from service.search.engine import SearchEngine
 from service.timings import Timings
 from tests.support.annotators import hashing_annotator
@@ -298,14 +300,15 @@ def test_the_place_at_the_database_is_free_while_news_are_computed(data: Path) -
         add(client, SONGS)
         queues = client.app.state.services.queues  # type: ignore[attr-defined]
         assert client.portal is not None
-        client.portal.call(queues.computing._free.acquire)
-        with ThreadPoolExecutor(1) as pool:
+        with ThreadPoolExecutor(1) as pool, ExitStack() as working:
+            taken = queues.computing.place(Deadline(600))
+            working.enter_context(client.portal.wrap_async_context_manager(taken))
             waiting = pool.submit(news, client, path)
             soon(lambda: queues.computing.waiting == 1)
             assert 0 == queues.storing.running
             refused = client.get(f"{path}/new")
             assert (503, True) == (refused.status_code, "Retry-After" in refused.headers)
             add(client, WHALES)
-            client.portal.call(queues.computing._free.release)
+            working.close()
             assert ["w/2"] == ids(waiting.result())
         assert {"w/2", "w/1"} == {*ids(news(client, path))}

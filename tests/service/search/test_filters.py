@@ -18,7 +18,7 @@ from models.encoder import Encoder
 from models.types import Filters
 from service.app import create_app
 from service.settings import Settings
-from tests.support.builds import build_quietly, write_corpus
+from tests.support.builds import build_quietly, many_papers, write_corpus
 
 AUTHORS = {"a/1": ["Ann Lee", "Bo Li"], "b.2": ["ANN LEE"], "c": ["Ann Leeson"], "d": [], "é🙂": ["Śára Łuk"]}
 
@@ -122,19 +122,20 @@ def test_many_ids_are_found_at_once(hashed_snapshot: Snapshot, n_unknown: int) -
     assert [] == segment.find_all(frozenset()).tolist()
 
 
-def test_ids_with_one_hash_are_told_apart(hashed_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_with_one_hash_are_told_apart(
+    tmp_path: Path, hashing: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where hashes collide, the ids themselves decide."""
-    segment = open_snapshot(hashed_data).segments[0]
-    segment._ids = np.sort(
-        np.array([(7, i) for i in range(len(segment))], dtype=segment._ids.dtype), order=["hash", "position"]
-    )
-    monkeypatch.setattr("indexer.snapshot.segment.hash64", lambda _: 7)
+    for module in ("segment", "segment_writer"):
+        monkeypatch.setattr(f"indexer.snapshot.{module}.hash64", lambda _: 7)
+    build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(70)), tmp_path / "data", hashing)
+    segment = open_snapshot(tmp_path / "data").segments[0]
     ids = [segment.paper(i).id for i in (5, 61)] + [f"unknown {i}" for i in range(200)]
     assert [5, 61] == sorted(segment.positions(ids).tolist())
 
 
 def test_ids_take_no_room_in_the_memory_of_filters(
-    hashed_snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+    hashed_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Filters that differ in ids alone share what the others leave, which is worked out once."""
     computed: list[Filters] = []
@@ -145,7 +146,7 @@ def test_ids_take_no_room_in_the_memory_of_filters(
         return work_out(table, filters)
 
     monkeypatch.setattr(segment, "_allowed_papers", watched)
-    snapshot = open_snapshot(hashed_snapshot.segments[0]._folder.parents[1])
+    snapshot = open_snapshot(hashed_data)
     for i in range(50):
         allowed = snapshot.allowed_papers(
             Filters(year_from=1900, exclude_ids=frozenset({snapshot.paper(i).id}))

@@ -58,7 +58,7 @@ def source(engine: SearchEngine, paper_id: str = "demo:p01-m03") -> Source:
 
 def drawn(name: str, view: object, *more: object, macro: str = "") -> tuple[str, list[ET.Element]]:
     """What a macro makes of a view, and its drawings, which have to be XML."""
-    module = render._environment().get_template(f"parts/{name}.html").module
+    module = render.templates().get_template(f"parts/{name}.html").module
     html = str(getattr(module, macro or name)(view, *more))
     assert "style=" not in html
     pieces = [piece.split("</svg>")[0] for piece in html.split("<svg")[1:]]
