@@ -23,7 +23,7 @@ from models.errors import DeviceFullError, SnapshotCorruptError, StorageError
 from models.types import Hits
 
 # Rows under which an exact scan always wins: 1.6 ms for 8 queries of 384 numbers on one core.
-_ALWAYS_SCAN_ROWS = 10_000
+ALWAYS_SCAN_ROWS = 10_000
 # Rows handed to FAISS in one call; bounds the float32 copy (24 MiB at 384 numbers a row).
 ADD_ROWS = 16_384
 # Reading a row for one query's re-scoring, in rows of an exact scan (which reads a row once for all queries
@@ -213,7 +213,7 @@ def _one_thread() -> Iterator[None]:
 
 def scan_is_cheaper(n_allowed: int, cost_rows: int = 0) -> bool:
     """Whether comparing every allowed row takes less time than asking FAISS, which costs ``cost_rows``."""
-    return n_allowed <= max(_ALWAYS_SCAN_ROWS, cost_rows)
+    return n_allowed <= max(ALWAYS_SCAN_ROWS, cost_rows)
 
 
 def selector(allowed: Bool[np.ndarray, " n_rows"] | None) -> Any:
