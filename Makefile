@@ -101,7 +101,7 @@ trials: setup ## Run the long trials, which take hours: kills, damage, hostile r
 pythons: setup ## Test under each Python that Akin claims and that is here; check the wheels for the others
 	@for version in $(PYTHONS); do \
 	  if python$$version -c '' 2>/dev/null; then \
-	    echo "== Python $$version: the tests" && $(MAKE) test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+	    echo "== Python $$version: the tests" && $(MAKE) test test-system PYTHON=python$$version VENV=.venv-$$version || exit 1; \
 	  else \
 	    echo "== Python $$version is not here: the wheels of all dependencies" && \
 	    for wanted in "$(TORCH)" "--require-hashes -r requirements.lock"; do \

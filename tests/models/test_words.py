@@ -83,7 +83,7 @@ def test_a_phrase_is_in_a_text_where_its_plain_form_is(text: str, phrase: str, e
     assert expected is (plain(phrase) in plain(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=300) | st.text(st.sampled_from("aZé\u0301用9 -\u2011+#."), max_size=60))
 def test_words_stand_where_they_are_said_to(text: str) -> None:
     """Of any text every stem is found again in it, by the same stem."""
@@ -94,7 +94,7 @@ def test_words_stand_where_they_are_said_to(text: str) -> None:
     assert all(0 <= start < end <= len(text) and end - start <= MAX_WORD_CHARS for start, end, _ in found)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(st.sampled_from("abdeilntyzABDEILNTYZ019 _-'.+#"), max_size=200))
 def test_words_of_plain_text_stand_where_they_are_said_to(text: str) -> None:
     """The same where all characters are ASCII, which has a way of its own."""

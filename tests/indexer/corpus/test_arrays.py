@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.corpus.arrays import array_elements
@@ -30,7 +30,6 @@ values = st.recursive(
 
 
 @given(st.lists(values), st.sampled_from([None, 2]), st.booleans(), st.integers(1, 30))
-@settings(deadline=None)
 def test_elements_are_those_of_the_array(
     given_values: list[object], indent: int | None, ascii_only: bool, piece: int
 ) -> None:

@@ -205,7 +205,7 @@ def test_score_is_what_the_plan_adds_up_to(
     dim=st.integers(1, 8),
     norm=st.sampled_from([0.01, 1.0, 12.0, 1000.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_shape_and_scale_is_solved(seed: int, n_query: int, longest: int, dim: int, norm: float) -> None:
     """Transport converges for any counts and norms; entropic is dearer than exact, and symmetric."""
     query, rows, offsets = clustered_vectors(

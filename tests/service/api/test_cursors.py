@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 from structlog.testing import capture_logs
@@ -33,7 +33,6 @@ COUNTS = st.integers(0, 2**32 - 1)
 GENERATION = bytes(range(16))
 
 
-@settings(deadline=None)
 @given(offset=COUNTS, depth=COUNTS)
 def test_a_cursor_is_read_as_it_was_written(offset: int, depth: int) -> None:
     """Every place in a list survives the way to the client and back, in an address-safe text."""
@@ -43,7 +42,6 @@ def test_a_cursor_is_read_as_it_was_written(offset: int, depth: int) -> None:
     assert cursor.replace("-", "").replace("_", "").isalnum()
 
 
-@settings(deadline=None)
 @given(data=st.data(), offset=st.integers(0, 10_000))
 def test_an_altered_cursor_is_refused(data: st.DataObject, offset: int) -> None:
     """One character replaced, added or taken away anywhere makes a cursor invalid, however it decodes."""
@@ -57,7 +55,6 @@ def test_an_altered_cursor_is_refused(data: st.DataObject, offset: int) -> None:
             CURSORS.read(altered, QUERY)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=120) | st.binary(max_size=80).map(lambda raw: raw.hex()))
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     """Any other text raises CursorError and nothing else."""
@@ -132,7 +129,6 @@ def test_any_text_can_be_digested(paper_id: str) -> None:
     assert Page(1, 2) == page
 
 
-@settings(deadline=None)
 @given(offset=st.integers(0, 5_000), n_papers=st.integers(1, 300), depth=st.integers(1, 700))
 def test_stretches_cover_a_page_once(offset: int, n_papers: int, depth: int) -> None:
     """What the stretches show, put together, is the page and nothing else."""

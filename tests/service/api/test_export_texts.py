@@ -72,7 +72,6 @@ def result(paper: PaperOut, score: float = -0.5) -> ResultOut:
     )
 
 
-@settings(deadline=None)
 @given(st.lists(PAPERS, max_size=4))
 def test_csv_keeps_every_cell_and_no_formula(papers: list[PaperOut]) -> None:
     """Read back, a cell is what it was but for the apostrophe that keeps a spreadsheet from computing it."""
@@ -105,7 +104,6 @@ def one_line(text: str) -> str:
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
 
 
-@settings(deadline=None)
 @given(st.lists(PAPERS, max_size=4))
 def test_bibtex_holds_every_paper_whole(papers: list[PaperOut]) -> None:
     """A reader that counts braces finds each paper under its own key, and LaTeX sets its title as it is."""
@@ -159,7 +157,6 @@ def test_bibtex_keys_stay_apart_when_hashes_do_not() -> None:
     assert 40 == len(entries(to_bibtex(papers, key_hash_chars=0)))
 
 
-@settings(deadline=None)
 @given(st.lists(PAPERS, max_size=4))
 def test_ris_holds_every_paper_whole(papers: list[PaperOut]) -> None:
     """Read back, there are as many records as papers, in order, each with its texts on one line."""
@@ -176,7 +173,7 @@ def in_xml(text: str) -> str:
     return one_line(text.replace("\ufffe", "").replace("\uffff", ""))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(PAPERS | st.builds(a_paper, abstract=st.just("\ufffe<&]]>\uffff")), max_size=3),
     st.sampled_from(["javascript:alert(1)", "https://x.org/a b", "x", ""]),

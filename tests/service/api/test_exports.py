@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import rispy
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.encoder import Encoder
@@ -59,7 +59,6 @@ def test_the_accept_header_chooses(accept: str, expected: Format | None) -> None
         assert expected is negotiate(accept, LIST_FORMATS)
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=255), max_size=60) | st.text("*/;=q0.1,aj ", max_size=60))
 def test_any_accept_header_is_understood_or_refused(accept: str) -> None:
     """No header makes negotiation fail otherwise."""

@@ -103,7 +103,7 @@ def filtered(client: TestClient) -> list[str]:
     return whole(client, FILTERED, 10, 100)
 
 
-@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(limits=[10] * 40)
 @having(limits=st.lists(st.integers(1, 100), min_size=1, max_size=9))
 def test_the_list_does_not_depend_on_how_it_is_cut(

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.encoder import Encoder
@@ -191,7 +191,6 @@ def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
         assert holding[:10] == titles.beginning(typed, limit=10)
 
 
-@settings(deadline=None)
 @given(text=st.text(max_size=60))
 def test_any_text_is_answered_or_refused(text: str) -> None:
     """No text breaks the lookup, and a title of a collection finds itself with similarity 1."""

@@ -80,7 +80,7 @@ def test_negatives_subtract() -> None:
         assert weights[1] < weights[2] < 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     scores=st.lists(st.lists(st.floats(-20, 0), min_size=3, max_size=3), min_size=1, max_size=14),
     usual=st.lists(st.floats(1e-5, 30), min_size=14, max_size=14),

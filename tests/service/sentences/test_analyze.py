@@ -140,7 +140,7 @@ def test_the_same_text_gives_the_same_answer(client: TestClient) -> None:
     assert answers[0] == answers[1]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.floats(0, 1, width=32), min_size=5, max_size=5).filter(lambda row: sum(row) > 1e-3))
 def test_rounded_probabilities_sum_to_one(row: list[float]) -> None:
     """Probabilities are told to four digits, each within one of its last, and sum to 1."""

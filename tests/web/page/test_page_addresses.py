@@ -48,7 +48,7 @@ queries = st.fixed_dictionaries(
 
 
 @given(queries)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
     """What is asked, written into an address and read from it, is the same."""
     asked = Asked(**parts)
@@ -80,7 +80,7 @@ def test_an_address_holds_all_that_is_asked(parts: dict[str, Any]) -> None:
         )
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_address_is_read_or_refused(parameters: list[tuple[str, str]]) -> None:
     """Whatever an address holds, it is read or refused with an error of ours."""
     with suppress(QueryError):

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.corpus.library.bibtex import BibtexReader
@@ -37,7 +37,6 @@ words = st.text(st.sampled_from("abc é 中 ,;:.@#%&=_)\n"), min_size=1).map(lam
 
 
 @given(st.lists(words, min_size=1, max_size=5), st.sampled_from(["{}", '""']), st.booleans())
-@settings(deadline=None)
 def test_what_is_written_is_read(texts: list[str], around: str, crlf: bool) -> None:
     """Whatever stands in a value: signs of BibTeX, line ends, other scripts."""
     content = "".join(entry(f"k{n}", title=around[0] + text + around[1]) for n, text in enumerate(texts))

@@ -1,7 +1,7 @@
 """LaTeX in titles, names and abstracts."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.corpus.library.latex import from_latex
@@ -32,7 +32,6 @@ def test_latex_becomes_unicode(latex: str, text: str) -> None:
 
 
 @given(st.text(st.characters(exclude_characters="\\${}~-`'")))
-@settings(deadline=None)
 def test_other_text_stays(text: str) -> None:
     """What has no LaTeX in it is as it was."""
     assert text == from_latex(text)

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES
@@ -34,7 +34,6 @@ texts = st.text(st.sampled_from("abcé中,;:.-{}TI%"), min_size=1).map(lambda te
 
 
 @given(st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=4)), min_size=1, max_size=5))
-@settings(deadline=None)
 def test_what_is_written_is_read(given_texts: list[tuple[str, list[str]]]) -> None:
     """Whatever stands in a title or an abstract, on however many lines."""
     content = "".join(

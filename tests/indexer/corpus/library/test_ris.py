@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import rispy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.corpus.library.chunks import MAX_ENTRY_BYTES
@@ -31,7 +31,6 @@ texts = st.text(st.sampled_from("abc é中,;:.-{}TY%"), min_size=1).map(lambda t
 
 
 @given(st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-@settings(deadline=None)
 def test_what_is_written_is_read(given_texts: list[tuple[str, str]]) -> None:
     """Whatever stands in a title or an abstract."""
     entries = [

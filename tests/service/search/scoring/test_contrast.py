@@ -28,7 +28,7 @@ def unit_vectors(rng: np.random.Generator, n: int) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     seed=st.integers(0, 2**32 - 1),
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 9)),
