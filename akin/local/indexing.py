@@ -12,7 +12,8 @@ from akin.client.params import NewPaper
 from akin.client.signatures import spelt
 from akin.client.uploads import parts_of
 from akin.local.collection import Collection
-from indexer.collection.build import BuildReport, arguments_for, build, load_models
+from indexer.collection.build import BuildReport, build
+from indexer.encoding.arguments import arguments_for, load_models
 from indexer.files.durable import storage_errors
 from models.counts import counted
 from models.errors import CorpusError, InputError

@@ -16,8 +16,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from indexer.collection.build import KEEP, BuildArguments, build
+from indexer.collection.build import KEEP, build
 from indexer.collection.merging import compact
+from indexer.encoding.arguments import BuildArguments
 from indexer.index.backends.exact import ExactIndex
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot

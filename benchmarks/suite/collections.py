@@ -15,7 +15,8 @@ import torch
 
 from benchmarks.suite.encoders import NAIVE_BATCH, read_papers
 from benchmarks.suite.rows import OURS, Row, beside, in_turns, installed
-from indexer.collection.build import BuildArguments, build
+from indexer.collection.build import build
+from indexer.encoding.arguments import BuildArguments
 from indexer.index.vector_index import build_index
 from models.annotator import Annotator, load_annotator
 from models.types import Paper, unseen

@@ -21,7 +21,8 @@ _ROUNDS = 40
 
 def rows(folder: Path) -> Iterator[Row]:
     """The rows of the service over the demo corpus, indexed in ``folder``; searches by id, nothing kept."""
-    from indexer.collection.build import BuildArguments, build  # noqa: PLC0415 - loads torch
+    from indexer.collection.build import build  # noqa: PLC0415 - loads torch
+    from indexer.encoding.arguments import BuildArguments  # noqa: PLC0415 - loads torch
     from models.annotator import load_annotator  # noqa: PLC0415
     from models.types import unseen  # noqa: PLC0415
 

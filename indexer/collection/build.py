@@ -7,11 +7,11 @@ was encoded before an interruption stays in ``DATA/building/corpus`` until it is
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
@@ -27,6 +27,7 @@ from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import publishing, remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
+from indexer.encoding.arguments import BuildArguments, dtype_of, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
     PART_PAPERS,
@@ -39,91 +40,17 @@ from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
 from indexer.files.notes import read_note, write_note
 from indexer.index.vector_index import check_backend
-from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
-from models.annotator import Annotator, load_annotator
-from models.errors import BuildLockedError, SnapshotCorruptError, SnapshotMissingError
-from models.text.sentences import SPLITTER_VERSION
-from models.types import EncoderSpec, Precision, ProgressFn, Unit
+from models.annotator import Annotator
+from models.errors import BuildLockedError
+from models.types import ProgressFn, Unit
 
 KEEP: Final = 3  # generations
 PUBLISH_EVERY: Final = 50_000  # papers
 _PUBLISHED: Final = "published.json"  # the segments of a load that is published bit by bit
-# What a collection keeps, however papers come into it later.
-_OF_COLLECTION: Final = ("encoder", "backend", "dtype", "precision", "tagger", "functions")
 _NO_MORE: Final = 2**31 - 1  # keys
-
-
-@dataclass(frozen=True, slots=True)
-class BuildArguments:
-    """What decides the content of a snapshot besides the corpus and the models.
-
-    ``encoder`` is the name or folder to load for queries; ``limit`` counts papers; ``dtype`` ``auto`` stores
-    unit vectors as float16 (error about 3e-4 of a distance) and all others as float32; ``tagger`` and
-    ``functions`` are files of weights, ``None`` for the shipped ones.
-    """
-
-    encoder: str
-    format_name: str = "auto"
-    on_error: Literal["skip", "fail"] = "skip"
-    limit: int | None = None
-    backend: str = "auto"
-    dtype: Literal["auto", "float16", "float32"] = "auto"
-    device: str = "auto"
-    precision: Precision = Precision.FLOAT32
-    tagger: str | None = None
-    functions: str | None = None
-
-    @property
-    def options(self) -> CorpusOptions:
-        """How corpora are read."""
-        return CorpusOptions(self.format_name, self.on_error, self.limit)
-
-
-def built_with(data: Path) -> BuildArguments | None:
-    """The arguments that began the collection in ``data``; ``None`` where there is none yet.
-
-    Raises SnapshotCorruptError.
-    """
-    try:
-        arguments = read_manifest(data, current_generation(data)).arguments
-    except SnapshotMissingError:
-        return None
-    return BuildArguments(**{**arguments, "precision": Precision(arguments["precision"])})
-
-
-def arguments_for(data: Path, *, replace: bool = False, **given: Any) -> BuildArguments:
-    """Those that are ``given``, not ``None`` and not empty, and else those that began the collection.
-
-    A corpus that is to ``replace`` the collection is built like it, too, unless what is served is damaged:
-    that it mends. Raises SnapshotCorruptError.
-    """
-    try:
-        usual = built_with(data)
-    except SnapshotCorruptError:
-        if not replace:
-            raise
-        usual = None
-    kept = {} if usual is None else {name: getattr(usual, name) for name in _OF_COLLECTION}
-    chosen = {name: value for name, value in given.items() if value not in {None, ""}}
-    return BuildArguments(**{"encoder": "minilm", **kept, **chosen})
-
-
-def load_models(arguments: BuildArguments, *, device: str | None = None) -> Annotator:
-    """What a collection is made with, on its device or another; raises EncoderError, WeightsError."""
-    return load_annotator(
-        arguments.encoder,
-        device=device or arguments.device,
-        precision=arguments.precision,
-        tagger=_path(arguments.tagger),
-        functions=_path(arguments.functions),
-    )
-
-
-def _path(named: str | None) -> Path | None:
-    return None if named is None else Path(named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +166,9 @@ class _Load:
         """Stage what is new; what was served before stays open no longer than that takes."""
         base = self._base()
         self.like = self.like if base is None else base.manifest
-        options = replaced(self.arguments.options, lookups=str(DataFolder(self.data).lookups))
+        asked = self.arguments
+        lookups = str(DataFolder(self.data).lookups)
+        options = CorpusOptions(asked.format_name, asked.on_error, asked.limit, lookups=lookups)
         self.key = load_key(corpora, options, replace=self.replace)
         return stage_corpora(corpora, self.catalog, self.key, base, options, self.on_progress)
 
@@ -380,34 +309,8 @@ def _open_catalog(data: Path, place: str | Path) -> Catalog:
     return Catalog.open_existing(place) if DataFolder(data).current.is_file() else Catalog.open(place)
 
 
-def new_manifest(annotator: Annotator, arguments: BuildArguments) -> Manifest:
-    """That of a collection without a paper, made with these models."""
-    encoder = annotator.encoder.spec
-    return Manifest(
-        generation="",
-        created="",
-        encoder=encoder,
-        tagger=annotator.tagger.spec,
-        functions=annotator.function_spec,
-        dtype=dtype_of(arguments, encoder),
-        metric="L2",
-        splitter=SPLITTER_VERSION,
-        segments=(),
-        files={},
-        change=0,
-        arguments=asdict(arguments),
-    )
-
-
 def _expect_same_models(manifest: Manifest, annotator: Annotator, arguments: BuildArguments) -> None:
     """Papers that are added must be encoded and tagged as those that are there."""
     expect_models(manifest, annotator)
     expect_same("dtype", manifest.dtype, dtype_of(arguments, manifest.encoder))
     expect_same("precision", manifest.arguments["precision"], arguments.precision)
-
-
-def dtype_of(arguments: BuildArguments, encoder: EncoderSpec) -> str:
-    """How vectors are stored: ``float16`` or ``float32``."""
-    if arguments.dtype != "auto":
-        return arguments.dtype
-    return "float16" if encoder.normalised else "float32"

@@ -6,7 +6,8 @@ from typing import Final
 
 import orjson
 
-from indexer.collection.build import BuildArguments, build
+from indexer.collection.build import build
+from indexer.encoding.arguments import BuildArguments
 from indexer.files.durable import replace_file, storage_errors
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot

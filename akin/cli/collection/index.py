@@ -29,18 +29,10 @@ from akin.cli.options import (
 )
 from akin.cli.progress import show_progress
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.build import (
-    KEEP,
-    PUBLISH_EVERY,
-    Bounds,
-    BuildArguments,
-    BuildReport,
-    arguments_for,
-    build,
-    load_models,
-)
+from indexer.collection.build import KEEP, PUBLISH_EVERY, Bounds, BuildReport, build
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
+from indexer.encoding.arguments import BuildArguments, arguments_for, load_models
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.files.data_folder import DataFolder
 from indexer.files.file_system import limits_of

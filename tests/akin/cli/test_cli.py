@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from typer.testing import CliRunner
 
 from akin.cli.app import app
-from indexer.collection.build import built_with
+from indexer.encoding.arguments import built_with
 from models.encoder import load_encoder
 from service.answer_warnings import WarningCode, warning
 from service.app import create_app

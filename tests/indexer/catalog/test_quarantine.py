@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.build import KEEP, Bounds, BuildArguments
+from indexer.collection.build import KEEP, Bounds
 from indexer.collection.changes import Absorbed, absorb, delete_papers
 from indexer.collection.reindex import prepare, publish_prepared
+from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.embed import embed
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
@@ -342,7 +343,7 @@ def test_the_command_names_what_it_could_not_encode(
 ) -> None:
     """`akin index` prints the ids with the reasons, and succeeds."""
     monkeypatch.setattr(
-        "indexer.collection.build.load_annotator", lambda *_, **__: annotated(Refusing(hashing))
+        "indexer.encoding.arguments.load_annotator", lambda *_, **__: annotated(Refusing(hashing))
     )
     bad = [{"id": f"bad{i:02d}", "title": "B", "abstract": [f"POISON sings {i}."]} for i in range(12)]
     corpus = write_corpus(tmp_path / "c.jsonl", [*many_papers(3), *bad])

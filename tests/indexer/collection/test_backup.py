@@ -18,8 +18,9 @@ from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.collection import backup
 from indexer.collection.backup import back_up
-from indexer.collection.build import KEEP, BuildArguments, build
+from indexer.collection.build import KEEP, build
 from indexer.collection.changes import absorb, delete_papers
+from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.folder import verify
 from indexer.snapshot.manifest import Manifest

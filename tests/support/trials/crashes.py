@@ -22,7 +22,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import BOUNDS, Bounds, BuildArguments, build
+from indexer.collection.build import BOUNDS, Bounds, build
 from indexer.collection.changes import absorb, delete_papers
 from indexer.collection.merging import Tiers, compact
 from indexer.collection.merging import merge as merge_tiers
@@ -30,6 +30,7 @@ from indexer.collection.publishing import rollback
 from indexer.collection.purge import purge_papers
 from indexer.collection.reindex import prepare, publish_prepared, reindex_lock
 from indexer.content_hash import content_hash
+from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.snapshot.opening import open_snapshot
 from indexer.snapshot.snapshot import Snapshot

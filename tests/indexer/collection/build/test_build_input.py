@@ -11,7 +11,8 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import CATALOG_FILE
-from indexer.collection.build import BuildArguments, build
+from indexer.collection.build import build
+from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import DataFolder
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
