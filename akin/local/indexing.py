@@ -14,6 +14,7 @@ from akin.client.uploads import parts_of
 from akin.local.collection import Collection
 from indexer.collection.build import BuildReport, build
 from indexer.encoding.arguments import arguments_for, load_models
+from indexer.encoding.on_devices import encoding
 from indexer.files.durable import storage_errors
 from models.counts import counted
 from models.errors import CorpusError, InputError
@@ -66,14 +67,17 @@ def index(
     with TemporaryDirectory(prefix="akin-") as scratch:
         file = Path(scratch) / "papers.jsonl"
         try:
-            report = build(
-                _files(given, file),
-                folder,
-                load_models(arguments),
-                arguments=arguments,
-                on_progress=on_progress,
-                replace=replace,
-            )
+            annotator = load_models(arguments)
+            with encoding(annotator, arguments) as encode:
+                report = build(
+                    _files(given, file),
+                    folder,
+                    annotator,
+                    arguments=arguments,
+                    on_progress=on_progress,
+                    replace=replace,
+                    encode=encode,
+                )
         except CorpusError as error:
             error.args = (_by_numbers(str(error), file),)
             raise

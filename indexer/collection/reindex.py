@@ -20,7 +20,7 @@ from indexer.collection.build import BOUNDS, Bounds
 from indexer.collection.changes import expect_catalog_of_served, readable_snapshot
 from indexer.collection.growth import NOTHING, NewSegment, grow, prepare_segments
 from indexer.encoding.arguments import BuildArguments, new_manifest
-from indexer.encoding.parts import EncodeHere
+from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded
 from indexer.files.data_folder import DataFolder, Work
 from indexer.files.durable import discard_folder, storage_errors
@@ -71,11 +71,12 @@ def prepare(
     arguments: BuildArguments,
     on_progress: ProgressFn,
     bounds: Bounds = BOUNDS,
+    encode: Encode | None = None,
 ) -> Prepared:
     """Encode every paper of ``catalog`` into segments of their own; what is served stays as it is.
 
-    They are read and encoded within ``bounds``. Raises EncoderError; InputError where the catalog is empty;
-    StorageError, also where it is not that of ``data``.
+    They are read and encoded within ``bounds``, by ``encode`` in place of ``annotator`` here. Raises
+    EncoderError; InputError where the catalog is empty; StorageError, also where it is not that of ``data``.
     """
     check_backend(arguments.backend, arguments.device)
     with storage_errors(data):
@@ -88,7 +89,7 @@ def prepare(
         like = new_manifest(annotator, arguments)
         found = _found(data, like, catalog)
         if found is None:
-            found = _made(data, like, annotator, catalog, bounds, on_progress)
+            found = _made(data, like, encode or EncodeHere(annotator), catalog, bounds, on_progress)
         like = replace(like, change=found.change)
         outdated = catalog.changed_since(found.change)
         segments = [each.without(outdated) for each in found.segments]
@@ -115,7 +116,7 @@ class _Found:
 def _made(
     data: Path,
     like: Manifest,
-    annotator: Annotator,
+    encode: Encode,
     catalog: Catalog,
     bounds: Bounds,
     on_progress: ProgressFn,
@@ -133,7 +134,7 @@ def _made(
     encoded = encode_versions(
         ((each.paper_id, each.content_hash) for each in catalog.current()),
         catalog,
-        EncodeHere(annotator),
+        encode,
         like=like,
         known=known,
         on_done=tell,

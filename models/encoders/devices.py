@@ -44,6 +44,12 @@ def resolve_device(device: str) -> torch.device:
     return resolved
 
 
+def encoding_devices(device: str) -> list[str]:
+    """The devices that encode many papers: with ``auto`` every GPU, where there are several; else the one."""
+    n_gpus = torch.cuda.device_count() if device == "auto" and torch.cuda.is_available() else 0
+    return [f"cuda:{number}" for number in range(n_gpus)] if n_gpus > 1 else [device]
+
+
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     """``AUTO`` is BFLOAT16 where ``device`` multiplies it natively, else FLOAT32; others are themselves.
 

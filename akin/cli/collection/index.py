@@ -1,6 +1,7 @@
 """``akin index`` and ``akin embed``: encode a corpus into a collection, or to standard output."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
 from itertools import islice
@@ -34,6 +35,7 @@ from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.arguments import BuildArguments, arguments_for, load_models
 from indexer.encoding.on_cluster import EncodeOnCluster
+from indexer.encoding.on_devices import encoding
 from indexer.files.data_folder import DataFolder
 from indexer.files.file_system import limits_of
 from indexer.snapshot.folder import current_generation
@@ -134,8 +136,8 @@ def index(
         functions=absolute(functions),
     )
     annotator = load_models(arguments)
-    encode = _on_cluster(ray, arguments) if ray else None
-    with show_progress(stderr) as on_progress:
+    here = nullcontext(_on_cluster(ray, arguments)) if ray else encoding(annotator, arguments)
+    with show_progress(stderr) as on_progress, here as encode:
         if fetch:
             looked_up = look_up_entries(
                 corpora, data, format_name=corpus_format, contact=contact, on_progress=on_progress

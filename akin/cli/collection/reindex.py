@@ -27,6 +27,7 @@ from indexer.catalog.catalog import Catalog
 from indexer.collection.build import KEEP
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments, built_with, load_models
+from indexer.encoding.on_devices import encoding
 from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
@@ -85,7 +86,10 @@ def reindex(
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
     place = catalog_place(data, catalog)
     with show_progress(stderr) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
-        prepared = prepare(data, annotator, papers, arguments=arguments, on_progress=on_progress)
+        with encoding(annotator, arguments) as encode:
+            prepared = prepare(
+                data, annotator, papers, arguments=arguments, on_progress=on_progress, encode=encode
+            )
         comparison = _compared(data, prepared.snapshot, annotator, sample, on_progress)
         manifest = None
         if not compare_only:
