@@ -35,7 +35,7 @@ class Deadline:
 
     def __init__(self, seconds: float, *, remedy: str = LESS_OF_A_SEARCH) -> None:
         self._seconds = seconds
-        self._remedy = remedy
+        self.remedy = remedy
         self._ends_at = time.monotonic() + seconds
         self._abandoned = False
 
@@ -60,7 +60,7 @@ class Deadline:
         if self.remaining_s <= 0:
             raise DeadlineError(
                 f"The request was given up after {self._seconds:g} s, the most the service works on one; "
-                f"{self._remedy}."
+                f"{self.remedy}."
             )
 
 
@@ -71,6 +71,12 @@ def set_deadline(deadline: Deadline) -> None:
     """Makes it the one that ``check_deadline`` and encoders ask, here and in threads started from here."""
     _deadline.set(deadline)
     set_interruption(deadline.check)
+
+
+def advise(remedy: str) -> None:
+    """Has the error of the deadline, if there is one, say what to ask instead."""
+    if (deadline := _deadline.get()) is not None:
+        deadline.remedy = remedy
 
 
 def with_deadline(seconds: float, work: Callable[[], _T]) -> _T:

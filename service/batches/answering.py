@@ -8,11 +8,13 @@ from models.errors import DeadlineError, InputError, ShardAwayError
 from service.batches.content import BatchResult, is_match, match_of, queries_of, shared_of, submissions_of
 from service.batches.job import LeasedChunk
 from service.collection.cursors import Cursors
+from service.context import advise
 from service.match.answer import MatchedSubmission, Matcher
 from service.search.engine import SearchEngine
 
 # Submissions are compared together as long as there are no more of them: the papers are then read once.
 _MOST_COMPARISONS: Final = 400_000
+_LESS_OF_A_MATCH: Final = "match with fewer profiles at a time"
 
 
 class Answerer:
@@ -63,6 +65,7 @@ class Answerer:
         submissions = list(submissions_of(chunk))
         first = 0
         while first < len(submissions):
+            advise(_LESS_OF_A_MATCH)
             lot = submissions[first:]
             try:
                 matcher = self._matcher_of(chunk.job_id, engine, shared)

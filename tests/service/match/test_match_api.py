@@ -1,5 +1,6 @@
 """``POST /v1/match``: profiles near to submissions, their reasons, and assignments."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from service.context import check_deadline
 from service.match.answer import Matcher
 from service.search.engine import SearchEngine
 from tests.support.clients import client_of, python_client
+from tests.support.servers.patience import soon
 
 SUBMISSION, OTHER = "demo:p03-m07", "demo:p01-m02"
 PROFILES = [
@@ -190,6 +192,12 @@ def test_what_takes_too_long_is_told_what_to_ask_instead(
             assert 504 == answer.status_code
             assert told in answer.json()["detail"]
             assert "scorer" not in answer.json()["detail"]
+        batch = client.post(
+            "/v1/batches", json={"match": {"submissions": [one], "profiles": PROFILES}}
+        ).json()
+        soon(lambda: client.get(f"/v1/batches/{batch['id']}").json()["state"] == "done")
+        (line,) = client.get(f"/v1/batches/{batch['id']}/results").text.splitlines()
+        assert "match with fewer profiles at a time." in json.loads(line)["problem"]["detail"]
 
 
 def test_the_client_matches(sentence_client: TestClient) -> None:
