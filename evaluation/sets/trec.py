@@ -15,6 +15,7 @@ from evaluation.sets.papers import notes_on, text_of, text_query
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.corpus.records import JsonObject
 from indexer.corpus.source import read_head
+from models.counts import counted
 from models.errors import BrokenRowError, CorpusFormatError, InputError
 from models.types import Facet, Paper, Unit
 from service.search.aspect import Aspect, select_sentences
@@ -62,7 +63,7 @@ class TrecSet:
         qrels = {query.id: qrels[query.id] for query in queries}
         absent = {paper for grades in qrels.values() for paper in grades} - papers.keys()
         refused = tuple(
-            f"{report.broken:,} rows of {corpus.name} hold no usable paper; the last: {row}."
+            f"{counted(report.broken, 'row')} of {corpus.name} without a usable paper; the last: {row}."
             for row in report.broken_rows[-1:]
         )
         return Collection(

@@ -26,6 +26,7 @@ from evaluation.statistics.summary import ALL, Compared, Comparison, Row
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
+from models.counts import counted
 from models.errors import BrokenRowError, CollectionMissingError, CorpusFormatError, InputError
 from models.types import Paper, ProgressFn
 from service.match.affinity import Affinities
@@ -143,7 +144,7 @@ def measure_reviewers(
     known = {name for predictions in ours for of_reviewer in predictions.values() for name in of_reviewer}
     kept, notes = _kept(ratings, known, ours)
     if n_unusable := sum(dataset.n_unusable for dataset in read):
-        notes.append(f"{n_unusable} rows of the datasets hold no usable paper; they were left out.")
+        notes.append(f"Left out: {counted(n_unusable, 'row')} of the datasets without a usable paper.")
     counts = {name: pair_counts(kept, predictions) for name, predictions in systems.items()}
     return ReviewerMeasurement(
         len(kept),

@@ -12,6 +12,7 @@ from indexer.catalog.catalog import Catalog, Change
 from indexer.catalog.quarantine import Quarantine
 from indexer.collection.changes import absorb, expect_own_catalog
 from indexer.collection.merging import TIERS, merge
+from models.counts import counted
 from models.errors import BuildLockedError, StorageError
 from models.interruption import is_interrupted, silent_at_most
 from models.types import Paper, unseen
@@ -176,8 +177,8 @@ class Ingest:
         return [
             Degradation(
                 "quarantine",
-                f"{n_papers:,} papers could not be encoded and do not show as they were given last: "
-                f"{named}{more}. All others do.",
+                f"{counted(n_papers, 'paper')} could not be encoded; searches show an earlier version, or "
+                f"none: {named}{more}.",
                 "look into the log for the reasons, then correct these papers or delete them",
             )
         ]

@@ -10,6 +10,7 @@ from indexer.corpus.lookup.look_up import LookupReport, look_up
 from indexer.corpus.lookup.polite import PoliteClient
 from indexer.corpus.read import CorpusReport
 from indexer.files.data_folder import DataFolder
+from models.counts import counted
 from models.types import ProgressFn
 
 _SHOWN = 20
@@ -44,7 +45,9 @@ def without_abstract(refusals: CorpusReport, table: Path | None) -> list[Text]:
     """Where entries without an abstract stand, and how many of them can be looked up."""
     if not refusals.without_abstract:
         return []
-    lines = [Text(f"{refusals.without_abstract:,} rows have no abstract and were passed over:")]
+    rows = counted(refusals.without_abstract, "row has", "rows have")
+    were = "was" if refusals.without_abstract == 1 else "were"
+    lines = [Text(f"{rows} no abstract and {were} passed over:")]
     known = {(each.path, each.line): f" ({each.lookup})" for each in refusals.unresolved}
     shown = refusals.rows_without_abstract
     lines += [Text(f"  {path}:{line}: no abstract{known.get((path, line), '')}") for path, line in shown]
