@@ -321,12 +321,12 @@ class Comparison:
     @cached_property
     def _log_weights(self) -> list[Float64[np.ndarray, " n_query"] | None]:
         """What the sentences of each part weigh; those that were picked by number count alike."""
-        sample = self._snapshot.sample(SAMPLE_PAPERS)
-        own = np.isin(sample, list(self._apart_from))
-        if own.any():
-            rows, offsets = self._snapshot.gather(sample[~own])
-        else:
-            rows, offsets = self._snapshot.sample_vectors(SAMPLE_PAPERS)
+        others = ~np.isin(self._snapshot.sample(SAMPLE_PAPERS), list(self._apart_from))
+        rows, offsets = self._snapshot.sample_vectors(SAMPLE_PAPERS)
+        if not others.all():
+            lengths = np.diff(offsets)
+            rows = rows[np.repeat(others, lengths)]
+            offsets = np.concatenate([[0], np.cumsum(lengths[others])])
         return [
             None
             if part.picked or part.away
