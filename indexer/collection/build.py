@@ -19,18 +19,15 @@ from indexer.catalog.staging import Version
 from indexer.collection.changes import (
     absorb,
     expect_catalog_of_served,
-    expect_models,
-    expect_same,
     readable_snapshot,
 )
-from indexer.collection.growth import MOST_ROWS, grow, prepare_segments
+from indexer.collection.growth import BOUNDS, Bounds, grow, prepare_segments
 from indexer.collection.merging import compact, merge
 from indexer.collection.publishing import publishing, remove_generations
 from indexer.collection.staging import CorpusOptions, Reading, load_key, stage_corpora
-from indexer.encoding.arguments import BuildArguments, dtype_of, new_manifest
+from indexer.encoding.arguments import BuildArguments, expect_made_like, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import (
-    PART_PAPERS,
     EncodedVersions,
     KnownVersions,
     encode_versions,
@@ -48,24 +45,8 @@ from models.errors import BuildLockedError
 from models.types import ProgressFn, Unit
 
 KEEP: Final = 3  # generations
-PUBLISH_EVERY: Final = 50_000  # papers
 _PUBLISHED: Final = "published.json"  # the segments of a load that is published bit by bit
 _NO_MORE: Final = 2**31 - 1  # keys
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much is done at once: ``part`` papers are encoded, and ``publish_every`` so many published.
-
-    0: all at the end, as where a corpus replaces all. A segment has at most ``most_rows`` vectors.
-    """
-
-    publish_every: int = PUBLISH_EVERY
-    part: int = PART_PAPERS
-    most_rows: int = MOST_ROWS
-
-
-BOUNDS: Final = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +236,14 @@ class _Load:
                 yield self._base()
             return
         with publishing(self.data, base) as now:
-            _expect_same_models(now.manifest, self.annotator, self.arguments)
+            expect_made_like(now.manifest, self.annotator, self.arguments)
             yield now
 
     def _base(self) -> Snapshot | None:
         """What is added to, made with the same models; none where all is replaced."""
         base = None if self.replace else served_snapshot(self.data)
         if base is not None:
-            _expect_same_models(base.manifest, self.annotator, self.arguments)
+            expect_made_like(base.manifest, self.annotator, self.arguments)
         return base
 
     def _note(self, encoded: EncodedVersions) -> None:
@@ -307,10 +288,3 @@ def _settled(
 def _open_catalog(data: Path, place: str | Path) -> Catalog:
     """That of the collection; it is made only where the collection is."""
     return Catalog.open_existing(place) if DataFolder(data).current.is_file() else Catalog.open(place)
-
-
-def _expect_same_models(manifest: Manifest, annotator: Annotator, arguments: BuildArguments) -> None:
-    """Papers that are added must be encoded and tagged as those that are there."""
-    expect_models(manifest, annotator)
-    expect_same("dtype", manifest.dtype, dtype_of(arguments, manifest.encoder))
-    expect_same("precision", manifest.arguments["precision"], arguments.precision)

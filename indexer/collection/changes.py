@@ -13,6 +13,7 @@ from typing import Final
 from indexer.catalog.catalog import Catalog
 from indexer.collection.growth import grow, prepare_segments
 from indexer.collection.publishing import publishing
+from indexer.encoding.arguments import expect_models
 from indexer.encoding.parts import EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions
 from indexer.files.data_folder import LOCK_WAIT_S, DataFolder, Work
@@ -22,7 +23,7 @@ from indexer.snapshot.manifest import Manifest
 from indexer.snapshot.opening import open_snapshot, served_snapshot
 from indexer.snapshot.snapshot import Snapshot
 from models.annotator import Annotator
-from models.errors import BuildLockedError, EncoderMismatchError, SnapshotError
+from models.errors import BuildLockedError, SnapshotError
 from models.types import ProgressFn
 
 AT_ONCE: Final = 50_000  # papers that are published together; the others wait
@@ -203,24 +204,3 @@ def readable_snapshot(data: Path) -> Snapshot | None:
         return served_snapshot(data)
     except SnapshotError:
         return None
-
-
-def expect_models(manifest: Manifest, annotator: Annotator) -> None:
-    """Refuse to add papers that would not be read as those that are there; raises EncoderMismatchError."""
-    manifest.expect_encoder(annotator.encoder.spec)
-    pairs = {
-        "facet weights": (manifest.tagger, annotator.tagger.spec),
-        "function weights": (manifest.functions, annotator.function_spec),
-    }
-    for what, (built_with, given) in pairs.items():
-        expect_same(what, built_with, given)
-
-
-def expect_same(what: str, built_with: object, given: object) -> None:
-    """Refuse what would make the papers added incomparable; raises EncoderMismatchError."""
-    if built_with != given:
-        raise EncoderMismatchError(
-            f"The collection was built with another {what} than is given now, so that papers added would "
-            "not be comparable; leave the option or setting out, or change the whole collection with "
-            "`akin reindex` (or --replace)."
-        )

@@ -10,6 +10,7 @@ from jaxtyping import Int64
 
 from indexer.collection.publishing import adopt_segment, clear_away, publish
 from indexer.encoding.parts import entry_in
+from indexer.encoding.versions import PART_PAPERS
 from indexer.files.kept import keep
 from indexer.snapshot.manifest import FORMAT_VERSION, Manifest, SegmentEntry
 from indexer.snapshot.segment import Segment
@@ -22,7 +23,23 @@ from models.types import ProgressFn, Unit, unseen
 # Of a segment: it bounds what writing one takes, and what a kill may cost:
 # docs/decisions/collections/segment-size.md.
 MOST_ROWS: Final = 1_000_000
+PUBLISH_EVERY: Final = 50_000  # papers
 NOTHING: Final = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much is done at once: ``part`` papers are encoded, and ``publish_every`` so many published.
+
+    0: all at the end, as where a corpus replaces all. A segment has at most ``most_rows`` vectors.
+    """
+
+    publish_every: int = PUBLISH_EVERY
+    part: int = PART_PAPERS
+    most_rows: int = MOST_ROWS
+
+
+BOUNDS: Final = Bounds()
 
 
 @dataclass(frozen=True, slots=True)

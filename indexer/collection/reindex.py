@@ -16,9 +16,8 @@ from typing import Final
 
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.build import BOUNDS, Bounds
 from indexer.collection.changes import expect_catalog_of_served, readable_snapshot
-from indexer.collection.growth import NOTHING, NewSegment, grow, prepare_segments
+from indexer.collection.growth import BOUNDS, NOTHING, Bounds, NewSegment, grow, prepare_segments
 from indexer.encoding.arguments import BuildArguments, new_manifest
 from indexer.encoding.parts import Encode, EncodeHere
 from indexer.encoding.versions import EncodedVersions, KnownVersions, encode_versions, none_encoded

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from indexer.snapshot.folder import current_generation, read_manifest
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator, load_annotator
-from models.errors import SnapshotCorruptError, SnapshotMissingError
+from models.errors import EncoderMismatchError, SnapshotCorruptError, SnapshotMissingError
 from models.text.sentences import SPLITTER_VERSION
 from models.types import EncoderSpec, Precision
 
@@ -104,3 +104,31 @@ def dtype_of(arguments: BuildArguments, encoder: EncoderSpec) -> str:
     if arguments.dtype != "auto":
         return arguments.dtype
     return "float16" if encoder.normalised else "float32"
+
+
+def expect_models(manifest: Manifest, annotator: Annotator) -> None:
+    """Refuse to add papers that would not be read as those that are there; raises EncoderMismatchError."""
+    manifest.expect_encoder(annotator.encoder.spec)
+    pairs = {
+        "facet weights": (manifest.tagger, annotator.tagger.spec),
+        "function weights": (manifest.functions, annotator.function_spec),
+    }
+    for what, (built_with, given) in pairs.items():
+        _expect_same(what, built_with, given)
+
+
+def _expect_same(what: str, built_with: object, given: object) -> None:
+    """Refuse what would make the papers added incomparable; raises EncoderMismatchError."""
+    if built_with != given:
+        raise EncoderMismatchError(
+            f"The collection was built with another {what} than is given now, so that papers added would "
+            "not be comparable; leave the option or setting out, or change the whole collection with "
+            "`akin reindex` (or --replace)."
+        )
+
+
+def expect_made_like(manifest: Manifest, annotator: Annotator, arguments: BuildArguments) -> None:
+    """The same of a whole corpus, which is also stored and computed as those that are there."""
+    expect_models(manifest, annotator)
+    _expect_same("dtype", manifest.dtype, dtype_of(arguments, manifest.encoder))
+    _expect_same("precision", manifest.arguments["precision"], arguments.precision)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import akin
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import BOUNDS, Bounds, BuildReport, build
+from indexer.collection.build import BuildReport, build
+from indexer.collection.growth import BOUNDS, Bounds
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.parts import Encode
 from indexer.files.data_folder import DataFolder

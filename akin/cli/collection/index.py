@@ -30,7 +30,8 @@ from akin.cli.options import (
 )
 from akin.cli.progress import show_progress
 from indexer.catalog.quarantine import QuarantinedPaper
-from indexer.collection.build import KEEP, PUBLISH_EVERY, Bounds, BuildReport, build
+from indexer.collection.build import KEEP, BuildReport, build
+from indexer.collection.growth import PUBLISH_EVERY, Bounds
 from indexer.collection.staging import Reading
 from indexer.corpus.read import CorpusReport, read_corpus
 from indexer.encoding.arguments import BuildArguments, arguments_for, load_models

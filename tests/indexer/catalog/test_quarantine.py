@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog
 from indexer.catalog.quarantine import Quarantine, QuarantinedPaper
-from indexer.collection.build import KEEP, Bounds
+from indexer.collection.build import KEEP
 from indexer.collection.changes import Absorbed, absorb, delete_papers
+from indexer.collection.growth import Bounds
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.embed import embed

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from akin.cli.app import app
 from indexer.catalog.catalog import Catalog, Purged
-from indexer.collection.build import Bounds
 from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import Bounds
 from indexer.collection.purge import Purge, purge_papers
 from indexer.files.data_folder import CATALOG_FILE, DataFolder
 from indexer.files.durable import writer_lock

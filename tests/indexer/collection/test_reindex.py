@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from akin.cli.app import app
 from evaluation.tasks.agreement import compare, overlap, rank_correlation
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import BOUNDS, KEEP, Bounds, build
+from indexer.collection.build import KEEP, build
 from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import BOUNDS, Bounds
 from indexer.collection.reindex import Prepared, prepare, publish_prepared, reindex_lock
 from indexer.encoding.arguments import BuildArguments
 from indexer.files.data_folder import CATALOG_FILE, DataFolder

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from indexer.collection.build import Bounds
+from indexer.collection.growth import Bounds
 from indexer.encoding.arguments import BuildArguments
 from indexer.encoding.on_devices import EncodeOnDevices, encoding
 from indexer.encoding.parts import EncodeHere

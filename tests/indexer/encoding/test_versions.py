@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import KEEP, Bounds
+from indexer.collection.build import KEEP
 from indexer.collection.changes import absorb, delete_papers
-from indexer.collection.growth import prepare_segments
+from indexer.collection.growth import Bounds, prepare_segments
 from indexer.collection.reindex import prepare, publish_prepared
 from indexer.corpus.read import read_corpus
 from indexer.encoding.arguments import BuildArguments

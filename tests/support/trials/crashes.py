@@ -22,8 +22,9 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from indexer.catalog.catalog import Catalog
-from indexer.collection.build import BOUNDS, Bounds, build
+from indexer.collection.build import build
 from indexer.collection.changes import absorb, delete_papers
+from indexer.collection.growth import BOUNDS, Bounds
 from indexer.collection.merging import Tiers, compact
 from indexer.collection.merging import merge as merge_tiers
 from indexer.collection.publishing import rollback

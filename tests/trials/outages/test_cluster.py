@@ -20,8 +20,8 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.cluster import connect
-from indexer.collection.build import Bounds
 from indexer.collection.changes import delete_papers
+from indexer.collection.growth import Bounds
 from indexer.encoding.on_cluster import EncodeOnCluster
 from indexer.encoding.parts import Part
 from indexer.files.data_folder import CATALOG_FILE

@@ -11,7 +11,7 @@ from shutil import copytree, ignore_patterns
 
 import pytest
 
-from indexer.collection.build import Bounds
+from indexer.collection.growth import Bounds
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
 from tests.support.annotators import hashing_annotator
@@ -71,7 +71,7 @@ def test_a_changed_corpus_takes_up_only_what_is_the_same(
 KILLED_IN_ITS_THIRD_PART = """
 import os, signal, sys
 from pathlib import Path
-from indexer.collection.build import Bounds
+from indexer.collection.growth import Bounds
 from models.encoder import load_encoder
 from tests.support.builds import Counting, build_quietly
 

@@ -7,7 +7,7 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import CATALOG_FILE
-from indexer.collection.build import Bounds
+from indexer.collection.growth import Bounds
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder, load_encoder
 from models.errors import EncoderMismatchError, MissingVectorsError

@@ -8,7 +8,8 @@ import pytest
 
 from indexer.catalog.catalog import Catalog
 from indexer.files.data_folder import CATALOG_FILE
-from indexer.collection.build import KEEP, Bounds
+from indexer.collection.build import KEEP
+from indexer.collection.growth import Bounds
 from indexer.encoding.arguments import BuildArguments
 from indexer.collection.changes import absorb
 from indexer.collection.reindex import prepare, publish_prepared
