@@ -1,6 +1,6 @@
 """The client for asyncio and trio."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, cast
 
@@ -57,9 +57,11 @@ class AsyncClient:
         timeout_s: float = 30.0,
         retries: Retries | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._http = httpx.AsyncClient(**parsing.options(url, key, timeout_s), transport=transport)
         self._retries = retries or Retries()
+        self._sleep = sleep
 
     async def __aenter__(self) -> Self:
         return self
@@ -242,7 +244,7 @@ class AsyncClient:
             except ServiceError as problem:
                 wait_s = self._retries.next_wait_s(reader.attempt, problem)
             if not reader.finished:
-                await anyio.sleep(wait_s)
+                await self._sleep(wait_s)
 
     async def cancel_batch(self, batch_id: str) -> None:
         """As ``Client.cancel_batch``."""
@@ -268,4 +270,4 @@ class AsyncClient:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem
-            await anyio.sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))
+            await self._sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))

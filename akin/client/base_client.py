@@ -1,6 +1,7 @@
 """What every client shares: its connections, and sending a request with retries."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -30,9 +31,11 @@ class BaseClient:
         timeout_s: float = 30.0,
         retries: Retries | None = None,
         transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._http = httpx.Client(**parsing.options(url, key, timeout_s), transport=transport)
         self._retries = retries or Retries()
+        self._sleep = sleep
 
     def __enter__(self) -> Self:
         return self
@@ -66,4 +69,4 @@ class BaseClient:
                 error = parsing.unreachable(broken, self._http.base_url)
             except ServiceError as problem:
                 error = problem
-            time.sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))
+            self._sleep(self._retries.next_wait_s(attempt, error, repeatable=request.repeatable))

@@ -68,16 +68,15 @@ def index(
         file = Path(scratch) / "papers.jsonl"
         try:
             annotator = load_models(arguments)
-            with encoding(annotator, arguments) as encode:
-                report = build(
-                    _files(given, file),
-                    folder,
-                    annotator,
-                    arguments=arguments,
-                    on_progress=on_progress,
-                    replace=replace,
-                    encode=encode,
-                )
+            report = build(
+                _files(given, file),
+                folder,
+                annotator,
+                arguments=arguments,
+                on_progress=on_progress,
+                replace=replace,
+                encode=encoding(annotator, arguments),
+            )
         except CorpusError as error:
             error.args = (_by_numbers(str(error), file),)
             raise

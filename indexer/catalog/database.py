@@ -109,7 +109,8 @@ class Database:
         frozen = file if file is not None and is_read_only(file) else None
         pool = _POOLS.get("frozen" if frozen else url.get_backend_name(), _GROWING)
         if url.get_backend_name() == "postgresql":
-            pool = {**pool, "connect_args": {"options": f"-c lock_timeout={round(busy_timeout_s * 1000)}"}}
+            lock_timeout = max(1, round(busy_timeout_s * 1000))  # 0 would be for ever
+            pool = {**pool, "connect_args": {"options": f"-c lock_timeout={lock_timeout}"}}
         with needed("PostgreSQL", extra="postgres"):
             self.engine = create_engine(url, **pool)
         # Never the whole URL: it may hold a password.

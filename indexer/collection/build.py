@@ -6,7 +6,7 @@ was encoded before an interruption stays in ``DATA/building/corpus`` until it is
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as replaced
 from itertools import islice
@@ -78,14 +78,14 @@ def build(
     replace: bool = False,
     keep: int = KEEP,
     bounds: Bounds = BOUNDS,
-    encode: Encode | None = None,
+    encode: AbstractContextManager[Encode] | None = None,
 ) -> BuildReport:
     """Add ``corpora`` to the collection in ``data``, or with ``replace`` make them the whole of it.
 
     Only papers that are new or changed are encoded; they become current in the ``catalog`` (a URL or path;
     default: the file in ``data``), and a new generation with them is served. What was served before stays
     served until then; of older generations the newest ``keep`` remain, and those in use. ``encode`` encodes
-    elsewhere what ``annotator`` would here, to the same.
+    elsewhere what ``annotator`` would here, to the same; its context ends before others may build.
 
     Raises CorpusError, EncoderError, StorageError, BuildLockedError; EncoderMismatchError where the
     collection was made with other models.
@@ -97,11 +97,11 @@ def build(
         storage_errors(data),
         folder.working(Work.CORPUS),
         _open_catalog(data, catalog or folder.catalog) as papers,
+        encode or nullcontext(EncodeHere(annotator)) as encoder,
     ):
         expect_catalog_of_served(data, papers)
         like = new_manifest(annotator, arguments)
-        encode = encode or EncodeHere(annotator)
-        load = _Load(data, papers, annotator, encode, arguments, replace, keep, bounds, on_progress, like)
+        load = _Load(data, papers, annotator, encoder, arguments, replace, keep, bounds, on_progress, like)
         reading = load.stage(corpora)
         load.publish_all(reading.n_papers)
         manifest = _settled(data, annotator, papers, arguments.device, keep, on_progress)

@@ -9,7 +9,7 @@ where it was:
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -70,7 +70,7 @@ def prepare(
     arguments: BuildArguments,
     on_progress: ProgressFn,
     bounds: Bounds = BOUNDS,
-    encode: Encode | None = None,
+    encode: AbstractContextManager[Encode] | None = None,
 ) -> Prepared:
     """Encode every paper of ``catalog`` into segments of their own; what is served stays as it is.
 
@@ -78,7 +78,7 @@ def prepare(
     EncoderError; InputError where the catalog is empty; StorageError, also where it is not that of ``data``.
     """
     check_backend(arguments.backend, arguments.device)
-    with storage_errors(data):
+    with storage_errors(data), encode or nullcontext(EncodeHere(annotator)) as encoder:
         if not catalog.count():
             raise InputError(
                 "The catalog holds no paper to encode; name the collection's own with --catalog, or index a "
@@ -88,7 +88,7 @@ def prepare(
         like = new_manifest(annotator, arguments)
         found = _found(data, like, catalog)
         if found is None:
-            found = _made(data, like, encode or EncodeHere(annotator), catalog, bounds, on_progress)
+            found = _made(data, like, encoder, catalog, bounds, on_progress)
         like = replace(like, change=found.change)
         outdated = catalog.changed_since(found.change)
         segments = [each.without(outdated) for each in found.segments]

@@ -7,10 +7,11 @@ what is encoded stays so, whoever is killed.
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from indexer.cluster import HARDLY_ANY, connect, machines, placed
-from indexer.encoding.parts import Part, encode_part, kept_part
+from indexer.encoding.parts import PARTS_PER_DEVICE, Part, encode_part, kept_part
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
 from models.errors import AkinError, EncoderError, StorageError
@@ -18,8 +19,6 @@ from models.types import Paper
 
 # How often a part is begun anew whose actor died; Ray starts that anew, on another machine if need be.
 _TRIES = 3
-# Parts that wait for an actor beside the one that it encodes.
-_WAITING = 1
 _FOLDER_REMEDY = "mount the data folder on every machine of the cluster, under the same path"
 
 
@@ -43,7 +42,8 @@ class Encoder:
 class EncodeOnCluster:
     """Encodes parts on the cluster at ``address``; ``load`` loads the models there, on the device it finds.
 
-    ``device`` is that of the build: with ``cpu`` no GPU is used. Raises what ``connect`` raises.
+    ``device`` is that of the build: with ``cpu`` no GPU is used. Its actors end with its
+    context. Raises what ``connect`` raises.
     """
 
     def __init__(self, address: str, load: Callable[[], Annotator], *, device: str = "auto") -> None:
@@ -60,7 +60,7 @@ class EncodeOnCluster:
             kind.options(scheduling_strategy=placed(self._ray, machine)).remote(load) for machine in places
         ]
         self._n_begun = [0] * len(self._actors)
-        self.at_once = (1 + _WAITING) * len(self._actors)
+        self.at_once = PARTS_PER_DEVICE * len(self._actors)
 
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
@@ -81,8 +81,13 @@ class EncodeOnCluster:
 
         return part
 
-    def close(self) -> None:
-        """End all of them."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends all of them."""
         for actor in self._actors:
             self._ray.kill(actor)
 

@@ -1,35 +1,70 @@
-"""Encoding on several devices of this machine: each takes the next part as soon as it is free."""
+"""Encoding on several devices of this machine: each takes the next part when it is free."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Event
-from typing import Final
+from queue import Empty, SimpleQueue
+from threading import Event, Lock
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
 
 from indexer.encoding.arguments import BuildArguments, load_models
-from indexer.encoding.parts import Encode, EncodeHere, Part, encode_part
+from indexer.encoding.parts import PARTS_PER_DEVICE, Encode, EncodeHere, Part, encode_part
 from indexer.snapshot.manifest import Manifest
 from models.annotator import Annotator
-from models.errors import DeadlineError
+from models.errors import AkinError, DeadlineError
 from models.types import Paper
 
-# Parts that wait for a device beside the one that it encodes.
-_WAITING: Final = 1
+_LOOK_S: Final = 0.1
+_log = structlog.get_logger(__name__)
+
+
+class _Device:
+    """A device whose models are loaded when it gets its first part."""
+
+    def __init__(self, load: Callable[[], Annotator]) -> None:
+        self._load = load
+        self._annotator: Annotator | None = None
+
+    def annotator(self, loading: Lock) -> Annotator:
+        """Its models; one device loads at a time."""
+        with loading:
+            self._annotator = self._annotator or self._load()
+            return self._annotator
 
 
 class EncodeOnDevices:
-    """Encodes parts by several ``annotators``, alike but for their devices, in a thread for each."""
+    """Encodes parts on several devices, in a thread for each, until its context ends.
 
-    def __init__(self, annotators: Sequence[Annotator]) -> None:
-        self.at_once = (1 + _WAITING) * len(annotators)
-        self._free: SimpleQueue[Annotator] = SimpleQueue()
-        for annotator in annotators:
-            self._free.put(annotator)
-        self._threads = ThreadPoolExecutor(len(annotators), thread_name_prefix="encoding")
-        self._ended = Event()
+    ``first`` are the models of one, ``others`` load those of the others, which are alike. A device whose
+    models cannot be loaded is left out, with a warning in the log.
+    """
+
+    def __init__(self, first: Annotator, others: Sequence[Callable[[], Annotator]]) -> None:
+        devices = [_Device(lambda: first), *map(_Device, others)]
+        self.at_once = PARTS_PER_DEVICE * len(devices)
+        self._free: SimpleQueue[_Device] = SimpleQueue()
+        for device in devices:
+            self._free.put(device)
+        self._threads = ThreadPoolExecutor(len(devices), thread_name_prefix="encoding")
+        self._loading = Lock()
+        self._failed, self._ended = Event(), Event()
+        self._done: SimpleQueue[int] = SimpleQueue()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Begins nothing more, gives up what is under way after its next few papers, and waits for that."""
+        self._ended.set()
+        self._threads.shutdown(cancel_futures=True)
 
     def __call__(
         self, into: Path, papers: Sequence[Paper], *, like: Manifest, on_progress: Callable[[int], None]
@@ -38,43 +73,56 @@ class EncodeOnDevices:
         future = self._threads.submit(copy_context().run, self._encoded, into, papers, like)
 
         def part() -> Part:
-            made = future.result()
-            on_progress(len(papers))  # by the thread that waits: whoever shows it need not be safe to share
-            return made
+            # Told by the thread that waits: whoever shows progress need not be safe to share.
+            while not future.done():
+                wait([future], timeout=_LOOK_S)
+                self._tell(on_progress)
+            self._tell(on_progress)
+            return future.result()
 
         return part
 
-    def end(self) -> None:
-        """Begin nothing more, and give up what is under way after its next few papers."""
-        self._ended.set()
-        self._threads.shutdown(cancel_futures=True)
-
     def _encoded(self, into: Path, papers: Sequence[Paper], like: Manifest) -> Part:
-        annotator = self._free.get()
-        try:
-            return encode_part(into, papers, annotator, like=like, on_progress=self._expect_wanted)
-        finally:
-            self._free.put(annotator)
+        while True:
+            if self._failed.is_set():
+                raise DeadlineError("A part before this one could not be encoded.")
+            device = self._free.get()
+            try:
+                annotator = device.annotator(self._loading)
+            except (AkinError, RuntimeError, OSError) as error:
+                _log.warning("device_left_out", error=str(error))
+                continue
+            try:
+                made = encode_part(into, papers, annotator, like=like, on_progress=self._note)
+            except BaseException:
+                self._failed.set()
+                raise
+            finally:
+                self._free.put(device)
+            return made
 
-    def _expect_wanted(self, _n_papers: int) -> None:
+    def _note(self, n_papers: int) -> None:
         if self._ended.is_set():
             raise DeadlineError("The command ends.")
+        self._done.put(n_papers)
+
+    def _tell(self, on_progress: Callable[[int], None]) -> None:
+        while True:
+            try:
+                on_progress(self._done.get_nowait())
+            except Empty:
+                return
 
 
 @contextmanager
 def encoding(annotator: Annotator, arguments: BuildArguments) -> Iterator[Encode]:
-    """What encodes on every device that ``arguments`` name: by ``annotator``, loaded with them, on the first.
-
-    Raises EncoderError, WeightsError where the models cannot be loaded on the others.
-    """
+    """What encodes on every device that ``arguments`` name: by ``annotator`` on the first."""
     from models.encoders.devices import encoding_devices  # noqa: PLC0415 - loads torch
 
     others = encoding_devices(arguments.device)[1:]
     if not others:
         yield EncodeHere(annotator)
         return
-    encode = EncodeOnDevices([annotator, *(load_models(arguments, device=name) for name in others)])
-    try:
+    loads = [partial(load_models, arguments, device=name) for name in others]
+    with EncodeOnDevices(annotator, loads) as encode:
         yield encode
-    finally:
-        encode.end()

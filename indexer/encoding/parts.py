@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +100,10 @@ def linked(folder: Path, into: Path) -> Path:
             shutil.copytree(folder, prepared, copy_function=link_or_copy)
             prepared.rename(target)
     return target
+
+
+# Begun for each device: the one that it encodes, and one that waits.
+PARTS_PER_DEVICE: Final = 2
 
 
 class Encode(Protocol):

@@ -58,7 +58,8 @@ def resolve_precision(precision: Precision, device: torch.device) -> Precision:
     if precision is not Precision.AUTO:
         return precision
     if device.type == "cuda":
-        native = torch.cuda.is_bf16_supported(including_emulation=False)
+        with torch.cuda.device(device):  # it asks the current one
+            native = torch.cuda.is_bf16_supported(including_emulation=False)
     else:
         instructions = torch.cpu.get_capabilities()
         native = any(instructions.get(name) for name in _BFLOAT16_PRODUCTS)

@@ -3,7 +3,7 @@
 import ipaddress
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,8 +62,10 @@ class KeyRing:
         *,
         keyless: Keyless = Keyless.READ,
         refresh_s: float = USUAL.keys_refresh_s,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._place = place
+        self._clock = clock
         self._keyless = keyless
         self._store = LazyStore(place, Keys.open)
         self._keys: dict[str, ApiKey] = {}
@@ -83,7 +85,7 @@ class KeyRing:
 
     def any_usable(self) -> bool:
         """Whether a key would be accepted now."""
-        return any(key.usable(time.time()) for key in self._keys.values())
+        return any(key.usable(self._clock()) for key in self._keys.values())
 
     def read(self) -> None:
         """Reads the keys; raises StorageError."""
@@ -140,7 +142,7 @@ class KeyRing:
             return Caller("local", None)
         token = _token(request)
         key = matching(token, self._keys)
-        if key is None or not key.usable(time.time()):
+        if key is None or not key.usable(self._clock()):
             raise KeyRefusedError(
                 f"{'An unknown, expired or revoked key' if token else 'No key'} was given, a valid one is "
                 f"expected; {_HOW_TO_SEND}."
@@ -164,7 +166,7 @@ class KeyRing:
         if not self._known:
             raise KeysUnknownError(_UNKNOWN)
         key = self._keys.get(owner)
-        if key is None or not key.usable(time.time()):
+        if key is None or not key.usable(self._clock()):
             raise KeyRefusedError("The key that made this is expired or revoked; make it again with another.")
 
     def _expect_keyless(self, request: Request, needed: Scope) -> None:

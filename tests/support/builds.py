@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import akin
@@ -53,7 +54,7 @@ def build_quietly(
         on_progress=quiet,
         replace=replace,
         bounds=bounds,
-        encode=encode,
+        encode=None if encode is None else nullcontext(encode),
     )
 
 

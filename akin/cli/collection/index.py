@@ -1,7 +1,6 @@
 """``akin index`` and ``akin embed``: encode a corpus into a collection, or to standard output."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
 from itertools import islice
@@ -137,8 +136,8 @@ def index(
         functions=absolute(functions),
     )
     annotator = load_models(arguments)
-    here = nullcontext(_on_cluster(ray, arguments)) if ray else encoding(annotator, arguments)
-    with show_progress(stderr) as on_progress, here as encode:
+    encode = _on_cluster(ray, arguments) if ray else encoding(annotator, arguments)
+    with show_progress(stderr) as on_progress:
         if fetch:
             looked_up = look_up_entries(
                 corpora, data, format_name=corpus_format, contact=contact, on_progress=on_progress

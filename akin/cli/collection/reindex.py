@@ -86,10 +86,14 @@ def reindex(
     arguments = replace(arguments, encoder=annotator.encoder.spec.name)
     place = catalog_place(data, catalog)
     with show_progress(stderr) as on_progress, reindex_lock(data), Catalog.open_existing(place) as papers:
-        with encoding(annotator, arguments) as encode:
-            prepared = prepare(
-                data, annotator, papers, arguments=arguments, on_progress=on_progress, encode=encode
-            )
+        prepared = prepare(
+            data,
+            annotator,
+            papers,
+            arguments=arguments,
+            on_progress=on_progress,
+            encode=encoding(annotator, arguments),
+        )
         comparison = _compared(data, prepared.snapshot, annotator, sample, on_progress)
         manifest = None
         if not compare_only:

@@ -1,14 +1,12 @@
 """The Python client: typed answers, one error, patience, and the example of the documentation."""
 
 import dataclasses
-import random
 import re
 import subprocess
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, Union, get_args, get_origin
@@ -212,45 +210,37 @@ def busy(status: int, after: str | None = None) -> httpx.Response:
     return httpx.Response(status, json=body, headers=headers)
 
 
-@dataclass(frozen=True)
-class Noted(Retries):
-    """Waits no time, and notes how long it would have."""
-
-    waits: list[float] = field(default_factory=list)
-
-    def next_wait_s(self, attempt: int, error: ServiceError, *, repeatable: bool = True) -> float:
-        """Always none."""
-        self.waits.append(super().next_wait_s(attempt, error, repeatable=repeatable))
-        return 0.0
-
-
 @pytest.fixture
-def noted() -> Noted:
-    """Patience whose random waits are always the same."""
-    random.seed(1)
-    return Noted()
+def waits() -> list[float]:
+    """How long clients waited, without waiting."""
+    return []
 
 
-def drawn(*most: float) -> list[float]:
-    """The waits that ``noted`` draws at random between 0 and each of these."""
-    random.seed(1)
-    return [random.uniform(0, each) for each in most]
-
-
+# Waits as long as it may.
+PATIENT = Retries(draw=lambda _least, most: most)
 Ask = Callable[..., paper_answers.Paper]
 
 
-def ask(script: Scripted, **options: Any) -> paper_answers.Paper:
+def ask(
+    script: Scripted, waits: list[float], retries: Retries = PATIENT, **options: Any
+) -> paper_answers.Paper:
     """Ask for a paper."""
-    with akin.Client(transport=httpx.MockTransport(script), **options) as client:
+    transport = httpx.MockTransport(script)
+    with akin.Client(transport=transport, retries=retries, sleep=waits.append, **options) as client:
         return client.paper("doi:10/a b")
 
 
-def ask_async(script: Scripted, **options: Any) -> paper_answers.Paper:
+def ask_async(
+    script: Scripted, waits: list[float], retries: Retries = PATIENT, **options: Any
+) -> paper_answers.Paper:
     """Ask for a paper, asynchronously."""
 
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
     async def asking() -> paper_answers.Paper:
-        async with akin.AsyncClient(transport=httpx.MockTransport(script), **options) as client:
+        transport = httpx.MockTransport(script)
+        async with akin.AsyncClient(transport=transport, retries=retries, sleep=sleep, **options) as client:
             return await client.paper("doi:10/a b")
 
     return anyio.run(asking)
@@ -258,65 +248,64 @@ def ask_async(script: Scripted, **options: Any) -> paper_answers.Paper:
 
 @pytest.mark.parametrize("asking", [ask, ask_async])
 class TestPatience:
-    def test_retries_wait_as_they_are_told(self, asking: Ask, noted: Noted) -> None:
+    def test_retries_wait_as_they_are_told(self, asking: Ask, waits: list[float]) -> None:
         """After 429 and 503 the client waits what Retry-After says, else twice as long each time."""
         script = Scripted(busy(503), busy(429, "7"), busy(503), found())
-        assert "a" == asking(script, retries=noted).id
-        first, last = drawn(0.5, 2)
-        assert [first, 7, last] == noted.waits
+        assert "a" == asking(script, waits).id
+        assert [0.5, 7, 2] == waits
         assert {"/v1/papers/doi%3A10%2Fa%20b"} == {r.url.raw_path.decode() for r in script.requests}
 
-    def test_a_date_is_a_wait_too(self, asking: Ask, noted: Noted) -> None:
+    def test_a_date_is_a_wait_too(self, asking: Ask, waits: list[float]) -> None:
         """Retry-After may be a date; what is no wait at all is not waited for."""
         date = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-        asking(Scripted(busy(503, date), busy(503, "soon"), found()), retries=noted)
-        assert [pytest.approx(29, abs=1.5), *drawn(1.0)] == noted.waits
+        asking(Scripted(busy(503, date), busy(503, "soon"), found()), waits)
+        assert [pytest.approx(29, abs=1.5), 1.0] == waits
 
-    def test_broken_connections_are_made_anew(self, asking: Ask, noted: Noted) -> None:
+    def test_broken_connections_are_made_anew(self, asking: Ask, waits: list[float]) -> None:
         """A refused or broken connection is tried again."""
-        asking(Scripted(httpx.ConnectError, httpx.RemoteProtocolError, found()), retries=noted)
-        assert drawn(0.5, 1.0) == noted.waits
+        asking(Scripted(httpx.ConnectError, httpx.RemoteProtocolError, found()), waits)
+        assert [0.5, 1.0] == waits
 
-    def test_patience_ends(self, asking: Ask, noted: Noted) -> None:
+    def test_patience_ends(self, asking: Ask, waits: list[float]) -> None:
         """After the last attempt, and where the wait is too long, the problem is raised as it came."""
         with pytest.raises(ServiceError, match=r"Too much\.") as caught:
-            asking(Scripted(*[busy(429, "3")] * 4), retries=noted)
-        assert ([3, 3, 3], 429, 3) == (noted.waits, caught.value.status, caught.value.retry_after_s)
+            asking(Scripted(*[busy(429, "3")] * 4), waits)
+        assert ([3, 3, 3], 429, 3) == (waits, caught.value.status, caught.value.retry_after_s)
         with pytest.raises(ServiceError):
-            asking(Scripted(busy(503, "61")), retries=noted)
+            asking(Scripted(busy(503, "61")), waits)
         with pytest.raises(ServiceError):
-            asking(Scripted(busy(503)), retries=Retries(attempts=1))
+            asking(Scripted(busy(503)), waits, retries=Retries(attempts=1))
         with pytest.raises(ServiceError, match="cannot be reached") as caught:
-            asking(Scripted(*[httpx.ConnectError] * 4), retries=noted)
+            asking(Scripted(*[httpx.ConnectError] * 4), waits)
         assert (None, "urn:akin:problem:unreachable") == (caught.value.status, caught.value.type)
 
     @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 500, 502, 504])
-    def test_what_will_not_pass_is_not_repeated(self, asking: Ask, noted: Noted, status: int) -> None:
+    def test_what_will_not_pass_is_not_repeated(self, asking: Ask, waits: list[float], status: int) -> None:
         """Other problems are raised at once."""
         with pytest.raises(ServiceError) as caught:
-            asking(Scripted(busy(status)), retries=noted)
-        assert ([], status) == (noted.waits, caught.value.status)
+            asking(Scripted(busy(status)), waits)
+        assert ([], status) == (waits, caught.value.status)
 
-    def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, noted: Noted) -> None:
+    def test_a_slow_answer_is_not_asked_for_again(self, asking: Ask, waits: list[float]) -> None:
         """A timeout is an error at once: asking again would only double the load."""
         with pytest.raises(ServiceError, match="did not answer in time"):
-            asking(Scripted(httpx.ReadTimeout), retries=noted)
-        assert [] == noted.waits
+            asking(Scripted(httpx.ReadTimeout), waits)
+        assert [] == waits
 
-    def test_what_stands_before_a_service(self, asking: Ask, noted: Noted) -> None:
+    def test_what_stands_before_a_service(self, asking: Ask, waits: list[float]) -> None:
         """Pages of proxies, and answers of something else, are errors without a type."""
         page = httpx.Response(502, text="<html>", headers={"content-type": "text/html"})
         lying = httpx.Response(404, text="{", headers={"content-type": "application/problem+json"})
         other = httpx.Response(200, json={"hello": "world"})
         for response in (page, lying, other):
             with pytest.raises(ServiceError) as caught:
-                asking(Scripted(response), retries=noted)
+                asking(Scripted(response), waits)
             assert ("about:blank", response.status_code) == (caught.value.type, caught.value.status)
 
-    def test_a_key_is_sent(self, asking: Ask, noted: Noted) -> None:
+    def test_a_key_is_sent(self, asking: Ask, waits: list[float]) -> None:
         """The key goes into the Authorization header."""
         script = Scripted(found())
-        asking(script, key="k1", retries=noted)
+        asking(script, waits, key="k1")
         assert "Bearer k1" == script.requests[0].headers["authorization"]
 
 

@@ -294,6 +294,14 @@ def test_file_that_another_process_keeps_busy_is_named(tmp_path: Path) -> None:
         assert catalog.add([titled("a")]).n_new == 1
 
 
+def test_a_writer_that_waits_for_no_time_gives_up_at_once(catalog_place: str | Path) -> None:
+    """In either database, while another transaction writes."""
+    with Catalog.open(catalog_place) as other, Catalog.open(catalog_place, busy_timeout_s=0) as catalog:
+        with other.database.writing(), pytest.raises(StorageError, match="another process has been writing"):
+            catalog.add([titled("a")])
+        assert catalog.add([titled("a")]).n_new == 1
+
+
 @pytest.mark.parametrize("url", ["mysql://u:secret@h/d", "postgresql://u:secret@h:port/d", "://secret"])
 def test_url_of_another_kind_is_refused(url: str) -> None:
     """A URL that is neither SQLite's nor PostgreSQL's is refused without repeating its password."""

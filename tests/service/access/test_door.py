@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import Request
 from fastapi.testclient import TestClient
 
 from indexer.files.data_folder import CATALOG_FILE
 from indexer.snapshot.opening import open_snapshot
 from models.encoder import Encoder
+from models.errors import KeyRefusedError
 from service.access.api_keys import Keys, Scope
-from service.access.keys import is_loopback
+from service.access.keys import KeyRing, is_loopback
 from service.access.policy import MAX_BATCH_BYTES, MAX_BODY_BYTES
 from service.app import create_app
 from service.search.engine import SearchEngine
@@ -85,6 +87,19 @@ def test_an_expired_or_revoked_key_is_refused(engine: SearchEngine, keys: Keys, 
     with client_of(tmp_path, engine) as client:
         assert 401 == client.post("/v1/search", json=BODY, headers={"x-api-key": token}).status_code
         assert 401 == client.post("/v1/search", json=BODY).status_code
+
+
+def test_a_key_expires_while_the_service_runs(keys: Keys, tmp_path: Path) -> None:
+    """At its last second it opens nothing any more, though nobody read the keys anew."""
+    token, now = keys.create("a", scope=Scope.READ, expires_days=1).token, [time.time()]
+    ring = KeyRing(tmp_path / CATALOG_FILE, clock=lambda: now[0])
+    ring.read()
+    request = Request({"type": "http", "headers": [(b"x-api-key", token.encode())]})
+    assert ring.admit(request, Scope.READ).key is not None
+    now[0] += 86_401.0
+    with pytest.raises(KeyRefusedError, match="expired"):
+        ring.admit(request, Scope.READ)
+    ring.close()
 
 
 def test_a_key_to_read_changes_nothing(engine: SearchEngine, keys: Keys, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def _given(affinities: np.ndarray, chosen: tuple[tuple[int, ...], ...]) -> list[
 
 
 @given(st.integers(0, 2**32), st.integers(1, 2), st.integers(1, 3), st.sampled_from(Aim))
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_no_other_assignment_is_better(seed: int, per_submission: int, per_reviewer: int, aim: Aim) -> None:
     """By its sum, or by its least affinity and then its sum; where none is possible, that is said."""
     generator = np.random.default_rng(seed)
@@ -158,7 +158,7 @@ def _programs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]
 
 
 @given(_programs(), st.integers(1, 4), st.sampled_from(Aim))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_few_pairs_weighed_find_what_all_do(
     program: tuple[np.ndarray, np.ndarray, int, np.ndarray], n_weighed: int, aim: Aim
 ) -> None:

@@ -324,8 +324,8 @@ def test_encoding_on_the_cluster_makes_the_same_collection(
 
     encoding.at_once = encode.at_once  # type: ignore[attr-defined]  # as Encode has it
     build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
-    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
-    encode.close()
+    with encode:
+        build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
     assert 4 == len(begun)
     here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
     for one, other in zip(here.segments, there.segments, strict=True):
@@ -354,8 +354,8 @@ def test_encoding_goes_on_when_its_processes_are_killed(
 
     encoding.at_once, encoding.n_parts = encode.at_once, 0  # type: ignore[attr-defined]  # as Encode has it
     build_quietly(corpus, tmp_path / "here", hashing, bounds=bounds)
-    build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
-    encode.close()
+    with encode:
+        build_quietly(corpus, tmp_path / "there", hashing, bounds=bounds, encode=encoding)
     here, there = (open_snapshot(tmp_path / name) for name in ("here", "there"))
     tell(f"{len(killed_pids)} processes killed while {len(there):,} papers were encoded")
     assert len(killed_pids) >= 3
