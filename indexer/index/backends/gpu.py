@@ -120,7 +120,7 @@ def gpu_with_room(device: str, n_bytes: int) -> Gpu | None:
     """
     free = {number: _free_bytes(number) for number in _reachable(device)}
     best = max(free, key=lambda number: free[number], default=None)
-    return None if best is None or free[best] < n_bytes + _RESERVED_BYTES else _gpu(best)
+    return None if best is None or free[best] < n_bytes + _RESERVED_BYTES else gpu_at(best)
 
 
 def gpu_for(device: str, n_bytes: int) -> Gpu | None:
@@ -162,5 +162,6 @@ def _reachable(device: str) -> list[int]:
 
 
 @cache
-def _gpu(number: int) -> Gpu:
+def gpu_at(number: int) -> Gpu:
+    """That GPU, with the resources that all of its indexes share."""
     return Gpu(number, faiss.StandardGpuResources(), threading.Lock())

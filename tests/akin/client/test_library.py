@@ -191,15 +191,20 @@ def test_papers_of_a_program_are_indexed_added_and_deleted(tmp_path: Path) -> No
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
-    """A collection of one paper, to be changed."""
-    folder = tmp_path_factory.mktemp("small")
-    with akin.index(WHALES, folder / "data", encoder="hashing", device="cpu") as collection:
+def small_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a collection of one paper lies."""
+    return tmp_path_factory.mktemp("small") / "data"
+
+
+@pytest.fixture(scope="module")
+def small(small_data: Path) -> Iterator[Collection]:
+    """That collection, to be changed."""
+    with akin.index(WHALES, small_data, encoder="hashing", device="cpu") as collection:
         yield collection
 
 
 def test_one_paper_or_a_file_is_added_and_several_are_deleted(
-    small: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Collection, small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As they stand, in this process and of a service; what of a file is left out is told."""
     bib, monkeys = tmp_path / "my.bib", {**WHALES, "id": "monkeys", "title": "Monkeys"}
@@ -212,7 +217,7 @@ def test_one_paper_or_a_file_is_added_and_several_are_deleted(
     lines = tmp_path / "some.jsonl"
     lines.write_text(json.dumps(labelled), encoding="utf-8")
     monkeypatch.setenv("AKIN_KEYLESS", "write")
-    service = create_app(Settings(data=small._settings.data, device="cpu"))
+    service = create_app(Settings(data=small_data, device="cpu"))
     with served(service) as address, akin.Client(address) as client:
         for asked in (small, client):
             assert 1 == asked.add(monkeys, wait=True).accepted

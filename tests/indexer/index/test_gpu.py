@@ -26,7 +26,7 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> FaissOnGpus:
     monkeypatch.setattr("models.encoders.devices.free_bytes", stand_in.free)
     monkeypatch.setattr(faiss_codes, "scan_is_cheaper", lambda n_allowed, cost_rows: n_allowed <= cost_rows)
     monkeypatch.setattr(faiss_flat, "scan_is_cheaper", lambda n_allowed: False)
-    gpu._gpu.cache_clear()
+    gpu.gpu_at.cache_clear()
     return stand_in
 
 
@@ -162,10 +162,10 @@ def test_an_index_without_room_goes_to_the_cpu_or_says_so(
     """``auto`` takes the CPU; a GPU that was named has to have the room."""
     two_gpus.memory = [3 * GIB] * 2
     index = kind.load(saved, rows, device="auto")
-    assert index._gpu is None
     np.testing.assert_array_equal(
         kind.load(saved, rows, device="cpu").search(queries, K).rows, index.search(queries, K).rows
     )
+    assert ([0, 0], []) == (two_gpus.taken, two_gpus.calls)
     for device in ("cuda", "cuda:0"):
         with pytest.raises(DeviceFullError, match=r"needs 0.0 GiB, and 3 to work in; 3.0 are free"):
             kind.load(saved, rows, device=device)
@@ -182,7 +182,8 @@ def test_a_gpu_that_fills_up_meanwhile_is_left(
     """FAISS's error is ours, and ``auto`` goes on."""
     two_gpus.memory = [1000, 1000]
     monkeypatch.setattr("models.encoders.devices.free_bytes", lambda _: None)  # as where nobody can tell
-    assert kind.load(saved, rows, device="auto")._gpu is None
+    kind.load(saved, rows, device="auto").search(rows[:2].astype(np.float32), K)
+    assert [] == two_gpus.calls
     with pytest.raises(DeviceFullError, match="memory of device cuda:1 is full"):
         kind.load(saved, rows, device="cuda:1")
 
