@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Event, Lock
 from types import TracebackType
 from typing import Final, Self
@@ -107,11 +107,8 @@ class EncodeOnDevices:
         self._done.put(n_papers)
 
     def _tell(self, on_progress: Callable[[int], None]) -> None:
-        while True:
-            try:
-                on_progress(self._done.get_nowait())
-            except Empty:
-                return
+        while not self._done.empty():
+            on_progress(self._done.get())
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -123,17 +124,23 @@ def test_what_is_under_way_at_the_end_is_given_up(tmp_path: Path, hashing: Encod
         reached.set()
         assert go_on.wait(60)
 
-    held = Device(hashing, hold)
+    def go_on_once_cancelled(waiting: Callable[[], Part]) -> None:
+        with suppress(CancelledError):
+            waiting()
+        go_on.set()
+
+    held, told = Device(hashing, hold), []  # type: ignore[var-annotated]  # of numbers
     corpus = write_corpus(tmp_path / "c.jsonl", many_papers(2))
     like = build_quietly(corpus, tmp_path / "data", hashing).manifest
     papers = [paper(f"Paper {number}", "We count whales.") for number in range(2 * PAPERS_PER_CALL)]
     with on(held) as encode:
         begun, waiting = (
-            encode(tmp_path / "work", some, like=like, on_progress=list) for some in (papers, papers[1:])
+            encode(tmp_path / "work", some, like=like, on_progress=told.append)
+            for some in (papers, papers[1:])
         )
         assert reached.wait(60)
-        threading.Timer(0.2, go_on.set).start()
-    assert ([], PAPERS_PER_CALL) == (threads(), held.n_encoded)
+        threading.Thread(target=go_on_once_cancelled, args=(waiting,)).start()
+    assert ([], PAPERS_PER_CALL, []) == (threads(), held.n_encoded, told)
     with pytest.raises(DeadlineError):
         begun()
     with pytest.raises(CancelledError):
