@@ -17,6 +17,15 @@ def generation_digest(manifest: Manifest) -> bytes:
     return hashlib.sha256(manifest.to_json()).digest()[:16]
 
 
+def content_digest(manifest: Manifest) -> bytes:
+    """16 bytes of the SHA-256 of what searches read: the same for a generation of the same files.
+
+    As that of a rollback, or of a change that changed nothing.
+    """
+    segments = [sorted(segment.files.items()) for segment in manifest.segments]
+    return digest_of((manifest.encoder, manifest.effort, segments, manifest.files))[:16]
+
+
 def _plain(value: object) -> object:
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value)}

@@ -16,7 +16,7 @@ from models.errors import PaperNotFoundError
 from models.transport import SERVING
 from models.types import RankedPaper
 from service.answer_warnings import AnswerWarning, WarningCode, coverage_warning, warning
-from service.cache.digests import generation_digest
+from service.cache.digests import content_digest, generation_digest
 from service.context import check_deadline, stage
 from service.resolve.identifiers import Identifiers
 from service.resolve.titles import Titles
@@ -103,7 +103,7 @@ class SearchEngine:
     @cached_property
     def strengths(self) -> Strengths:
         """The scales that results are held against."""
-        return Strengths(self.snapshot, self.digest)
+        return Strengths(self.snapshot, content_digest(self.snapshot.manifest))
 
     @cached_property
     def titles(self) -> Titles:

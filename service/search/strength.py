@@ -64,8 +64,8 @@ def no_good_match(results: Sequence[RankedPaper]) -> Iterator[AnswerWarning]:
         yield warning(WarningCode.NO_GOOD_MATCH, strength.label)
 
 
-# By the digest of the generation: one that is opened again, for a cursor or once a change was taken back, is
-# not measured again.
+# By the digest of a generation's content: what is opened again, for a cursor or once a change was taken back,
+# is not measured again.
 _scales: Final[LRUCache[tuple[bytes, Respect], Float64[np.ndarray, " n_sampled"]]] = LRUCache(256)
 _at_scales: Final = Lock()
 
@@ -73,8 +73,8 @@ _at_scales: Final = Lock()
 class Strengths:
     """The scales of one snapshot, each measured when first needed: a few searches without explanation.
 
-    A scale is the same for the same snapshot; this process keeps those of the last ones, by the ``digest`` of
-    their generations. Safe to share between threads: two that need a scale at once measure it twice, alike.
+    A scale is the same for the same files; this process keeps those of the last snapshots, by the ``digest``
+    of their content. Safe to share between threads: two that need a scale at once measure it twice, alike.
     """
 
     def __init__(self, snapshot: Snapshot, digest: bytes) -> None:

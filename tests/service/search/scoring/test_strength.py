@@ -186,18 +186,22 @@ def test_a_scale_is_measured_within_the_deadline(plain_engine: SearchEngine) -> 
 
 
 def test_a_generation_opened_again_is_not_measured_again(tmp_path: Path, hashing: Encoder) -> None:
-    """Its scale is there at once; one of other papers is measured."""
-    respect, data = Respect((), Scorer.OT, words=True), tmp_path / "data"
+    """Its scale is there at once, also in another folder; one of other papers is measured."""
+    respect = Respect((), Scorer.OT, words=True)
 
-    def measured(*, deadline_s: float) -> Strength | None:
-        engine = SearchEngine(open_snapshot(data), hashing_annotator, n_candidates=20)
+    def measured(data: str, *, deadline_s: float) -> Strength | None:
+        engine = SearchEngine(open_snapshot(tmp_path / data), hashing_annotator, n_candidates=20)
         return with_deadline(deadline_s, lambda: engine.strengths.of(0.4, respect))
 
     for n_papers in (20, 40):
-        build_quietly(write_corpus(tmp_path / "c.jsonl", many_papers(n_papers)), data, hashing)
+        corpus = write_corpus(tmp_path / "c.jsonl", many_papers(n_papers))
+        for data in (f"{n_papers}", f"{n_papers} again"):
+            build_quietly(corpus, tmp_path / data, hashing)
         with pytest.raises(DeadlineError):
-            measured(deadline_s=0)
-        assert measured(deadline_s=60) == measured(deadline_s=0) is not None
+            measured(f"{n_papers}", deadline_s=0)
+        first = measured(f"{n_papers}", deadline_s=60)
+        assert first is not None
+        assert first == measured(f"{n_papers}", deadline_s=0) == measured(f"{n_papers} again", deadline_s=0)
 
 
 @pytest.mark.parametrize("name", ["10.1000/not-there", "arxiv:2101.99999", "https://example.org/a-paper"])
