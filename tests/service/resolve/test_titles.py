@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from models.encoder import Encoder
 from models.errors import QueryError
 from service.app import create_app
-from service.resolve.titles import LEAST_SIMILARITY, SegmentTitles, Titles
+from service.resolve.titles import LEAST_SIMILARITY, SegmentTitles, Titles, fold, folded
 from service.settings import Settings
 from tests.support.builds import build_quietly, many_papers, write_corpus
 
@@ -189,6 +189,14 @@ def test_suggestions_are_what_a_look_at_every_title_gives() -> None:
         ]
         holding.sort(key=lambda i: (not texts[i].startswith(typed), len(texts[i]), i))
         assert holding[:10] == titles.beginning(typed, limit=10)
+
+
+def test_single_texts_are_folded_as_many_are() -> None:
+    """Texts that are ASCII take a shorter way, to the same words."""
+    every = "".join(map(chr, range(128)))
+    texts = [*every, every, every[::-1], "  A-b_c  9x\x00\x1f", " ... ", ""]
+    assert fold(pa.array(texts)).to_pylist() == folded(texts)
+    assert ["graph neural nets a e", "evaluation"] == folded(["Graph–neural (nets), A/E!", "Évaluation"])
 
 
 @given(text=st.text(max_size=60))
