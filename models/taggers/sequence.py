@@ -263,8 +263,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
 
 
 def _member(tensors: Mapping[str, torch.Tensor], number: int, shape: Shape, n_ngrams: int) -> SequenceModel:
-    model = SequenceModel(shape, n_ngrams=n_ngrams)
+    with torch.device("meta"):  # no weights drawn, only to be replaced
+        model = SequenceModel(shape, n_ngrams=n_ngrams)
     prefix = f"{number}."
     own = {name.removeprefix(prefix): t.float() for name, t in tensors.items() if name.startswith(prefix)}
-    model.load_state_dict(own)
+    model.load_state_dict(own, assign=True)
     return model.eval()
