@@ -89,14 +89,18 @@ _BATCHES: Final = BatchBounds()
 class KeptPart:
     """Papers of a segment that another is to take over: those at ``positions``, in that order.
 
-    ``opened`` gives the segment whenever something of it is read.
+    ``opened`` gives the segment whenever something of it is read. ``key`` tells the content from any other.
     """
 
     def __init__(self, opened: Callable[[], Segment], positions: Int64[np.ndarray, " n_papers"]) -> None:
         self._opened = opened
         self._positions = positions
-        offsets = opened().vectors.offsets
+        segment = opened()
+        offsets = segment.vectors.offsets
         self.n_rows = int((offsets[positions + 1] - offsets[positions]).sum())
+        self.has_functions = segment.has_functions
+        of_positions = hashlib.sha256(positions.tobytes()).hexdigest()
+        self.key = digest_of({"files": segment.entry.files, "positions": of_positions})
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -105,17 +109,6 @@ class KeptPart:
     def n_sentences(self) -> int:
         """How many sentences there are; the encoder may have dropped the last of a paper."""
         return int(pc.sum(pc.list_value_length(self.table()["starts"])).as_py() or 0)
-
-    @property
-    def key(self) -> str:
-        """What tells its content from any other."""
-        positions = hashlib.sha256(self._positions.tobytes()).hexdigest()
-        return digest_of({"files": self._opened().entry.files, "positions": positions})
-
-    @property
-    def has_functions(self) -> bool:
-        """Whether there was an encoder of functions."""
-        return self._opened().has_functions
 
     def rows(self) -> np.ndarray:
         """Sentence vectors, (n_rows, dim)."""
