@@ -52,8 +52,10 @@ demo: $(VENV)/serving ## Index the demo corpus and serve it on 127.0.0.1:8000
 test: setup ## Run the tests; of whole systems a sample
 	@$(MAKE) --no-print-directory --jobs 2 test-forks test-together
 
+# The files of tests lie in memory where 4 GB are free there: on a disk each is synchronised.
+IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 { print "TMPDIR=/dev/shm" }')
 # One thread each, on every core.
-TOGETHER := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m
+TOGETHER := $(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m
 test-together: setup
 	$(TOGETHER) "not trial and not forks and not system"
 
@@ -62,7 +64,7 @@ test-system: setup ## Run the tests of whole systems: the page in a browser, con
 
 # Writers that are killed fork, which only a process of one thread may.
 test-forks: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not trial and forks" tests/trials
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not trial and forks" tests/trials
 
 # Strict (mkdocs.yml): a warning is an error. Its advice to move to another program is not for every run.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs

@@ -170,7 +170,7 @@ def way_of(pattern: "re.Pattern[Any]", way: str) -> Callable[[Any], object]:
     return asked_so
 
 
-def slow_texts(used: Used, *, size: int = 1_000) -> Iterator[tuple[str, tuple[str, str, str]]]:
+def slow_texts(used: Used, *, size: int = 500) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """Ways to ask a pattern, and texts for which the time grows faster than they do."""
     for way in sorted(used.ways):
         ask = way_of(used.pattern, way)

@@ -18,7 +18,7 @@ from tests.support.trials.poison import examples, parameters, poisons, schema_of
 APP = create_app(Settings(keyless="write"))
 ENDPOINTS = endpoints(APP)
 FEWEST = 300
-SAMPLED = 14  # one hostile input of so many, others for each endpoint
+SAMPLED = 25  # one hostile input of so many, others for each endpoint
 PASTED = {"title": "Floods", "abstract": "We fit a graph network. It forecasts floods."}
 INDEXED = {"paper_id": "demo:p03-m07"}
 # Bodies that are answered with results, so that hostile parts of them get as far as they can.

@@ -61,22 +61,27 @@ def test_what_belongs_together_is_learnt(tmp_path: Path, extra: str, rate: str) 
     assert figures["measured"][-1][1]["single"] == 100
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    """A run that SIGKILL ends in the middle, resumed, has the weights and losses of one that went through."""
+@pytest.mark.parametrize("kill", [False, pytest.param(True, marks=pytest.mark.trial)])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, kill: bool) -> None:
+    """Stopped in the middle, in the trial by SIGKILL, then resumed: weights and losses as without a stop."""
     config = write_run(tmp_path, extra="dropout = 0.1\n" + LOW_RANK)
     expected = trained(config, tmp_path / "whole")
-    out = tmp_path / "killed"
-    code = (
-        "import os, signal, sys; from pathlib import Path; import akin.cli.training.run as run; "
-        "from akin.cli.training.config import read_config; "
-        "stop = lambda stage, done, total: done == 5 and os.kill(os.getpid(), signal.SIGKILL); "
-        "run.Run(read_config(Path(sys.argv[1])), Path(sys.argv[2]), device='cpu').train(on_progress=stop)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code, str(config), str(out)], check=False)
-    assert ended.returncode == -signal.SIGKILL
+    out = tmp_path / "stopped"
+    if kill:
+        code = (
+            "import os, signal, sys; from pathlib import Path; import akin.cli.training.run as run; "
+            "from akin.cli.training.config import read_config; "
+            "stop = lambda stage, done, total: done == 5 and os.kill(os.getpid(), signal.SIGKILL); "
+            "run.Run(read_config(Path(sys.argv[1])), Path(sys.argv[2]), device='cpu').train(on_progress=stop)"
+        )
+        ended = subprocess.run([sys.executable, "-c", code, str(config), str(out)], check=False)
+        assert ended.returncode == -signal.SIGKILL
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            Run(read_config(config), out, device="cpu").train(on_progress=_interrupt_at(5))
     assert len(json.loads((out / FIGURES).read_text())["losses"]) == 4
     assert_equal_bits(trained(config, out), expected)
-    whole, resumed = (json.loads((tmp_path / name / FIGURES).read_text()) for name in ("whole", "killed"))
+    whole, resumed = (json.loads((tmp_path / name / FIGURES).read_text()) for name in ("whole", "stopped"))
     assert resumed == whole
 
 

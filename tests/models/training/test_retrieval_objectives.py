@@ -286,7 +286,7 @@ def test_separable_papers_are_told_apart(case: str) -> None:
     noise = 4 * torch.randn(2, n, 4, 6)
     inputs = torch.cat([topics.expand(2, 4, n, n).transpose(1, 2), noise], dim=-1)  # (2, n, 4, n + 6)
     move = torch.nn.Linear(n + 6, n + 6, bias=False)
-    optimiser = torch.optim.Adam(move.parameters(), lr=0.04)
+    optimiser = torch.optim.Adam(move.parameters(), lr=0.08)
     objective, mask = build(case), torch.ones(n, 3, dtype=torch.bool)
 
     def encoded() -> tuple[Vectors, Vectors]:
@@ -294,7 +294,7 @@ def test_separable_papers_are_told_apart(case: str) -> None:
         query, positive = (Vectors(own[:, 1:], mask, own[:, 0]) for own in rows)
         return query, positive
 
-    for _ in range(75):
+    for _ in range(40):
         query, positive = encoded()
         loss = objective(
             batch_of(query, positive, Vectors(query.sentences[:0], mask[:0], query.documents[:0]))

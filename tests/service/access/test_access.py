@@ -2,8 +2,8 @@
 
 import http.client
 import shutil
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -97,8 +97,25 @@ def keyless_client(data: Path, folder: Path, **given: object) -> TestClient:
     return TestClient(app, client=("127.0.0.1", 50_000))
 
 
+@pytest.fixture(scope="module")
+def swept(hashed_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Swept]]:
+    """Gives the service behind a root path; each is started once."""
+    services: dict[str, Swept] = {}
+    with ExitStack() as started:
+
+        def behind(root_path: str) -> Swept:
+            if root_path not in services:
+                service = sweeping(hashed_data, tmp_path_factory.mktemp("swept"), root_path=root_path)
+                services[root_path] = started.enter_context(service)
+            # The server closes one that waits; the next request opens another.
+            services[root_path].connection.close()
+            return services[root_path]
+
+        yield behind
+
+
 @contextmanager
-def swept(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swept]:
+def sweeping(hashed_data: Path, folder: Path, *, root_path: str) -> Iterator[Swept]:
     """A service with a key of each scope, behind ``root_path``."""
     with Keys.open(folder / CATALOG_FILE) as keys:
         tokens = {scope: keys.create(scope, scope=scope, expires_days=1).token for scope in Scope}
@@ -142,7 +159,7 @@ def allowed(needed: Scope | None, given: Scope | None) -> bool:
     ("root_path", "whole"), [("", False), (ROOT, False), pytest.param("", True, marks=pytest.mark.trial)]
 )
 def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
-    hashed_data: Path, tmp_path: Path, root_path: str, whole: bool
+    swept: Callable[[str], Swept], root_path: str, whole: bool
 ) -> None:
     """Every route, method, scope and spelling: what is reached declares no more than the key is good for.
 
@@ -150,66 +167,66 @@ def test_no_spelling_of_a_path_reaches_a_route_past_its_scope(
     a path does not take one after another; the trial tries each with each scope.
     """
     scopes = (None, Scope.READ, Scope.INGEST)  # nothing needs more
-    with swept(hashed_data, tmp_path, root_path=root_path) as service:
-        routes = paths(service.app)
-        taken = {method for method, _ in routes}
-        assert taken.isdisjoint(NO_ROUTES)
-        others = cycle([(method, scope) for method in sorted(taken) for scope in scopes])
-        in_turn = cycle(scopes)
-        no_routes = cycle([(method, Scope.INGEST) for method in NO_ROUTES])
-        for path in sorted({path for _, path in routes}):
-            own = {method for method, its in routes if its == path}
-            for spelling, spelt in SPELLINGS.items():
-                some = scopes if whole or spelling == "plain" else (next(in_turn),)
-                asked = [(method, scope) for method in sorted(own) for scope in some]
-                # A root path changes which path is looked up, for all methods alike: there its own do.
-                if whole:
-                    asked += [(method, scope) for method in sorted(taken - own) for scope in scopes]
-                    asked += [(method, Scope.INGEST) for method in NO_ROUTES]
-                elif not root_path:
-                    asked += [next(others), next(no_routes)]
-                # With a query, as the page at "/" asks for less without one.
-                target = spelt(concrete(path))
-                target += "" if "?" in target else "?text=x"
-                for method, scope in asked:
-                    status, reached = service.ask(method, target, scope)
-                    case = (root_path, path, spelling, method, scope, status)
-                    assert status in {REACHED, 400, 401, 403, 404, 405}, case
-                    assert (status == REACHED) == bool(reached), case
-                    assert method in taken or status in {400, 404, 405}, case
-                    for endpoint in reached:
-                        policy = declared(endpoint)
-                        assert policy is not None, case
-                        assert allowed(policy.scope, scope) or target.endswith("?"), case
+    service = swept(root_path)
+    routes = paths(service.app)
+    taken = {method for method, _ in routes}
+    assert taken.isdisjoint(NO_ROUTES)
+    others = cycle([(method, scope) for method in sorted(taken) for scope in scopes])
+    in_turn = cycle(scopes)
+    no_routes = cycle([(method, Scope.INGEST) for method in NO_ROUTES])
+    for path in sorted({path for _, path in routes}):
+        own = {method for method, its in routes if its == path}
+        for spelling, spelt in SPELLINGS.items():
+            some = scopes if whole or spelling == "plain" else (next(in_turn),)
+            asked = [(method, scope) for method in sorted(own) for scope in some]
+            # A root path changes which path is looked up, for all methods alike: there its own do.
+            if whole:
+                asked += [(method, scope) for method in sorted(taken - own) for scope in scopes]
+                asked += [(method, Scope.INGEST) for method in NO_ROUTES]
+            elif not root_path:
+                asked += [next(others), next(no_routes)]
+            # With a query, as the page at "/" asks for less without one.
+            target = spelt(concrete(path))
+            target += "" if "?" in target else "?text=x"
+            for method, scope in asked:
+                status, reached = service.ask(method, target, scope)
+                case = (root_path, path, spelling, method, scope, status)
+                assert status in {REACHED, 400, 401, 403, 404, 405}, case
+                assert (status == REACHED) == bool(reached), case
+                assert method in taken or status in {400, 404, 405}, case
+                for endpoint in reached:
+                    policy = declared(endpoint)
+                    assert policy is not None, case
+                    assert allowed(policy.scope, scope) or target.endswith("?"), case
 
 
 @pytest.mark.parametrize("root_path", ["", ROOT])
-def test_a_route_asks_for_the_scope_it_declares(hashed_data: Path, tmp_path: Path, root_path: str) -> None:
+def test_a_route_asks_for_the_scope_it_declares(swept: Callable[[str], Swept], root_path: str) -> None:
     """Spelt so that it names the route, a request reaches it with just the keys that the route declares."""
-    with swept(hashed_data, tmp_path, root_path=root_path) as service:
-        policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
-        for method, path in paths(service.app):
-            policy = policies[method, path]
-            assert policy is not None, f"{method} {path} declares no policy"
-            for spelling in SAME:
-                target = SPELLINGS[spelling](concrete(path))
-                # Without a query the page shows what it shows to everyone.
-                needed = policy.scope if policy.without_query is None else policy.without_query.scope
-                for scope in (None, *Scope):
-                    status, _ = service.ask(method, target, scope)
-                    reaches = allowed(needed, scope)
-                    assert reaches == (status == REACHED), (method, target, scope, status)
-                    assert reaches or status in {401, 403}, (method, target, scope, status)
+    service = swept(root_path)
+    policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
+    for method, path in paths(service.app):
+        policy = policies[method, path]
+        assert policy is not None, f"{method} {path} declares no policy"
+        for spelling in SAME:
+            target = SPELLINGS[spelling](concrete(path))
+            # Without a query the page shows what it shows to everyone.
+            needed = policy.scope if policy.without_query is None else policy.without_query.scope
+            for scope in (None, *Scope):
+                status, _ = service.ask(method, target, scope)
+                reaches = allowed(needed, scope)
+                assert reaches == (status == REACHED), (method, target, scope, status)
+                assert reaches or status in {401, 403}, (method, target, scope, status)
 
 
-def test_a_path_with_a_control_character_is_refused(hashed_data: Path, tmp_path: Path) -> None:
+def test_a_path_with_a_control_character_is_refused(swept: Callable[[str], Swept]) -> None:
     """Any control character in a path, encoded in any way, is 400, whatever the key."""
-    with swept(hashed_data, tmp_path, root_path="") as service:
-        for code in (*range(0x20), 0x7F):
-            for target in (f"/v1/papers%{code:02x}", f"/v1/papers%{code:02X}/x", f"/livez%{code:02x}"):
-                for scope in (None, Scope.ADMIN):
-                    assert (400, []) == service.ask("POST", target, scope), target
-        assert (400, []) == service.ask("GET", "/v1/papers/%C2%85", Scope.ADMIN)
+    service = swept("")
+    for code in (*range(0x20), 0x7F):
+        for target in (f"/v1/papers%{code:02x}", f"/v1/papers%{code:02X}/x", f"/livez%{code:02x}"):
+            for scope in (None, Scope.ADMIN):
+                assert (400, []) == service.ask("POST", target, scope), target
+    assert (400, []) == service.ask("GET", "/v1/papers/%C2%85", Scope.ADMIN)
 
 
 def test_a_route_that_declares_nothing_is_denied(hashed_data: Path, tmp_path: Path) -> None:
@@ -299,13 +316,13 @@ def test_without_keys_writing_is_a_choice(hashed_data: Path, tmp_path: Path) -> 
         settings_of(keyless="yes")
 
 
-def test_the_document_names_the_scope_of_each_operation(hashed_data: Path, tmp_path: Path) -> None:
+def test_the_document_names_the_scope_of_each_operation(swept: Callable[[str], Swept]) -> None:
     """OpenAPI's security of an operation is the scope that its route declares; open routes have none."""
-    with swept(hashed_data, tmp_path, root_path="") as service:
-        policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
-        for path, operations in service.app.openapi()["paths"].items():
-            for method, operation in operations.items():
-                policy = policies[method.upper(), path]
-                assert policy is not None
-                scopes = {scope for each in operation["security"] for of in each.values() for scope in of}
-                assert scopes == ({policy.scope.value} if policy.scope else set()), (method, path)
+    service = swept("")
+    policies = {(m, r.path): r.policy for r in RouteTable(service.app).routes for m in r.methods}
+    for path, operations in service.app.openapi()["paths"].items():
+        for method, operation in operations.items():
+            policy = policies[method.upper(), path]
+            assert policy is not None
+            scopes = {scope for each in operation["security"] for of in each.values() for scope in of}
+            assert scopes == ({policy.scope.value} if policy.scope else set()), (method, path)
