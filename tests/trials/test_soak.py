@@ -28,7 +28,14 @@ def shown(number: int, held: Held) -> None:
     ("goes_on", "n_readers", "n_papers", "most"),
     [
         # In a few rounds a process still takes what it goes on with.
-        pytest.param(lambda: lambda number: number < ROUNDS, 1, 60, {"threads": FEW}, id="rounds"),
+        pytest.param(
+            lambda: lambda number: number < ROUNDS,
+            1,
+            60,
+            {"threads": FEW},
+            id="rounds",
+            marks=pytest.mark.system,
+        ),
         pytest.param(
             lambda: for_seconds(float(os.environ.get("AKIN_SOAK_S", HOUR_S))),
             2,

@@ -17,7 +17,11 @@ from tests.support.trials.swaps import Seen, run
 
 @pytest.mark.parametrize(
     ("n_swaps", "n_papers", "n_listed"),
-    [(2, 100, 50), pytest.param(trials(1_000), 3_000, 1_000, marks=pytest.mark.trial)],
+    [
+        # In the process of the test: tests/service/collection/test_live.py.
+        pytest.param(4, 100, 50, marks=pytest.mark.system),
+        pytest.param(trials(1_000), 3_000, 1_000, marks=pytest.mark.trial),
+    ],
 )
 def test_swaps_under_load(tmp_path: Path, n_swaps: int, n_papers: int, n_listed: int) -> None:
     """Each change shows, each answer is of one generation, and pages of a list fit together."""

@@ -96,6 +96,7 @@ def leaving_batches(data: Path, timings: Timings = USUAL) -> Iterator[httpx.Clie
         yield client
 
 
+@pytest.mark.system
 def test_killed_workers_leave_each_seed_once(data: Path) -> None:
     """SIGKILL of a worker in the middle: a service that works does the rest, and each seed once."""
     with leaving_batches(data, Timings(without_worker_s=1e9)) as client:

@@ -33,7 +33,6 @@ def meets(page: Page) -> dict[str, set[str]]:
     return {number: {each.split(":")[0] for each in met.split()} for number, met in pairs}
 
 
-@pytest.mark.smoke
 def test_matches_light_up_both_ways(visit: VisitFn) -> None:
     """Pointing at a query sentence, or giving it the focus, lights up what it matches, and the reverse."""
     page = visit(ASKED)
@@ -57,7 +56,6 @@ def test_matches_light_up_both_ways(visit: VisitFn) -> None:
     assert met[own] == set(lit(page, "#asked"))
 
 
-@pytest.mark.smoke
 def test_a_card_opens_to_its_alignment(visit: VisitFn, site: str) -> None:
     """An opened card draws how its sentences match, and gives the values that sum to the match."""
     page = visit(ASKED)
@@ -317,7 +315,7 @@ LOOKED_AT = (
     ("width", "scheme", "addresses"),
     [
         pytest.param(320, "dark", LOOKED_AT, id="320-dark"),
-        pytest.param(1280, "light", [RICH], id="1280-light", marks=pytest.mark.smoke),
+        pytest.param(1280, "light", [RICH], id="1280-light"),
         pytest.param(1280, "light", LOOKED_AT, id="1280-light-all", marks=pytest.mark.trial),
     ],
 )
