@@ -64,7 +64,7 @@ test-system: setup ## Run the tests of whole systems: the page in a browser, con
 
 # Writers that are killed fork, which only a process of one thread may.
 test-forks: setup
-	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not trial and forks" tests/trials
+	$(IN_MEMORY) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m "not trial and forks" tests/trials/crashes
 
 # Strict (mkdocs.yml): a warning is an error. Its advice to move to another program is not for every run.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
@@ -93,10 +93,10 @@ bench: setup ## Measure speed beside the alternatives, and write docs/measured/p
 screenshots: setup ## Take the pictures of the page in docs/images; needs Chromium
 	$(BIN)/python -m docs.screenshots
 
-# One of them: make trials TRIAL=tests/trials/test_crashes.py
+# One of them: make trials TRIAL=tests/trials/crashes/test_crashes.py
 TRIALS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m trial --timeout 0 --capture=no
 trials: setup ## Run the long trials, which take hours: kills, damage, hostile requests, swaps, sizes
-	$(if $(TRIAL),$(TRIALS) $(TRIAL),$(TRIALS) -m "trial and forks" tests/trials)  # apart: others have threads
+	$(if $(TRIAL),$(TRIALS) $(TRIAL),$(TRIALS) -m "trial and forks" tests/trials/crashes)  # apart: others have threads
 	$(if $(TRIAL),,$(TRIALS) -m "trial and not forks")
 
 # Each in an environment of its own, .venv-3.12 and so on.

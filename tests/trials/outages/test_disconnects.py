@@ -21,7 +21,10 @@ def service(hashed_data: Path) -> Iterator[Service]:
 
 @pytest.mark.parametrize(
     ("name", "n_times"),
-    [("ot, limit 100", 3), *(pytest.param(name, 40, marks=pytest.mark.trial) for name in HEAVY)],
+    [
+        pytest.param("ot, limit 100", 3, marks=pytest.mark.system),
+        *(pytest.param(name, 40, marks=pytest.mark.trial) for name in HEAVY),
+    ],
 )
 def test_work_stops_when_its_client_goes(service: Service, name: str, n_times: int) -> None:
     """Hung up on at any moment, a request ends, and the service answers the next one."""

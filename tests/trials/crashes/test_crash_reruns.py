@@ -8,8 +8,6 @@ from tests.support.trials.asked import tell
 from tests.support.trials.crashes import make_collection
 from tests.support.trials.reruns import COMMANDS, reruns
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:

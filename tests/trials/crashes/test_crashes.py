@@ -18,8 +18,6 @@ from tests.support.trials.crashes import OPERATIONS, Outcome, make_collection, s
 SAMPLE = 3  # of the steps of each operation
 TRIALS = trials(7_500)
 
-pytestmark = pytest.mark.forks
-
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
